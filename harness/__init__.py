@@ -1,4 +1,4 @@
-"""The runtime: from a plan to a stored, reported run."""
+"""The test harness: runs a plan against a cluster, and stores and reports the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def load(name: str | Path = "latest", runs: str | Path = "runs") -> Run:
-    """A stored run, for Python: see `harness.stored.stored_run`, which is imported only when this is called."""
+    """Load a stored run: see `harness.stored.stored_run`, which is imported only when this is called."""
     from harness.stored import stored_run
 
     return stored_run.load(name, runs)

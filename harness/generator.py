@@ -1,11 +1,11 @@
-"""Pure generator combinators: where ops come from, and when.
+"""Pure generators of ops, and combinators that decide when and where their ops run.
 
-A generator answers `op(ctx)` with the next op and the generator that follows, with PENDING when it must
-wait, or with None when it is exhausted; `update(ctx, event)` tells it what happened. Nothing here has an
-effect: the interpreter asks, and may ask again. The combinators are small frozen values; see each one.
+`op(ctx)` returns the next op (or PENDING if the generator must wait) with the next generator, or None if it is
+exhausted. `update(ctx, event)` passes it an invocation or completion. Generators have no effects, so the interpreter
+may ask for the same op again. They are small frozen values.
 
-After the generators of Jepsen (jepsen.generator.pure), with the randomness addressed by name and number
-(`harness.model.randomness`) so that the stream of ops is a function of the seed alone.
+Modelled on Jepsen's generators (jepsen.generator.pure), with random numbers addressed by name and number
+(`harness.model.randomness`), so that the stream of ops depends on the seed alone.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def _wait(generator: Generator) -> Answer:
 
 
 def _same(new: tuple[Generator, ...], old: tuple[Generator, ...]) -> bool:
-    """Whether an update changed nothing: then the combinator need not be built anew."""
+    """Whether an update changed nothing, so that the combinator can be reused."""
     return all(a is b for a, b in zip(new, old, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """One op, then nothing."""
+    """Emits one op, then is exhausted."""
 
     template: Op
 
@@ -44,7 +44,7 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """Exhausted from the start."""
+    """A generator that is exhausted from the start."""
 
     def op(self, ctx: Context) -> Answer:
         return None
@@ -58,7 +58,7 @@ NOTHING: Generator = Nothing()
 
 @dataclass(frozen=True, slots=True)
 class Fn:
-    """Endless: the n-th op is `make(ctx, n)`."""
+    """An endless generator whose n-th op is `make(ctx, n)`."""
 
     make: Callable[[Context, int], Op]
     n: int = 0
@@ -72,9 +72,9 @@ class Fn:
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """Each generator to its end, one after another. The next does not wait for open ops (see Barrier).
+    """Runs generators one after another, each until it is exhausted, without waiting for open ops (see Barrier).
 
-    All of them see every event from the start: final polls must know which keys the load touched.
+    All of them get every event from the start, because final polls must know which keys the load has touched.
     """
 
     parts: tuple[Generator, ...]
@@ -99,7 +99,7 @@ def then(*parts: Generator) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Begins when no op is open: every phase waits for the one before."""
+    """Starts once no op is open, so that a phase waits for the previous one."""
 
     inner: Generator
     begun: bool = False
@@ -117,7 +117,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """Stops `limit_ns` after it was first asked."""
+    """Ends `limit_ns` after the first request for an op."""
 
     inner: Generator
     limit_ns: int
@@ -137,7 +137,7 @@ class TimeLimit:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most `left` ops."""
+    """Emits at most `left` ops."""
 
     inner: Generator
     left: int
@@ -158,7 +158,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Spreads ops evenly: one every `period_ns`. After a stall it catches up by at most `burst_ns`."""
+    """Emits one op every `period_ns`. After a stall, it makes up for the ops of at most the last `burst_ns`."""
 
     inner: Generator
     period_ns: int
@@ -182,7 +182,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """PENDING until `delay_ns` after it was first asked, then `inner`. With NOTHING inside, it is a pause."""
+    """Starts `inner` `delay_ns` after the first request for an op. With NOTHING as `inner`, it is a pause."""
 
     delay_ns: int
     inner: Generator = NOTHING
@@ -202,7 +202,7 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The n-th round is `make(n)`, for ever."""
+    """Runs `make(n)` for n = 0, 1, 2, ... forever; ends only after two empty rounds in a row."""
 
     make: Callable[[int], Generator]
     n: int = 0
@@ -216,7 +216,7 @@ class Repeat:
                 return answer[0], Repeat(self.make, n, answer[1])
             n += 1
             current = self.make(n)
-        return None  # two empty rounds in a row: there is nothing to repeat
+        return None  # two empty rounds in a row
 
     def update(self, ctx: Context, event: Op) -> Generator:
         if self.current is None:
@@ -227,7 +227,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Any_:
-    """Whatever is ready, the first in order; exhausted when all are."""
+    """Emits the op of the first part that has one now; exhausted when all parts are."""
 
     parts: tuple[Generator, ...]
 
@@ -254,15 +254,15 @@ def any_(*parts: Generator) -> Generator:
     return parts[0] if len(parts) == 1 else Any_(parts)
 
 
-# --- who ----------------------------------------------------------------------------------------------
+# --- processes ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ForNemesis:
-    """Ops for the nemesis; it sees only the nemesis's events.
+    """Sends the ops of `inner` to the nemesis; `inner` gets only the nemesis's events.
 
-    Waits while any of `faults` has an op open, as ops of one fault come one at a time; with none named, while
-    any op of the nemesis is open.
+    Waits while an op of any of `faults` is open, because the ops of a fault run one at a time. If `faults` is empty,
+    waits while any nemesis op is open.
     """
 
     inner: Generator
@@ -287,7 +287,7 @@ class ForNemesis:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Ops for client processes; it sees only their events."""
+    """Sends the ops of `inner` to client processes; `inner` gets only their events."""
 
     inner: Generator
 
@@ -306,7 +306,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class EachSlot:
-    """A copy of `make(slot)` for each client slot; a slot's copy lives on when its process is replaced."""
+    """Runs a generator `make(slot)` for each client slot. It continues when the slot's process is replaced."""
 
     make: Callable[[int], Generator]
     copies: tuple[Generator, ...] | None = None
@@ -340,10 +340,10 @@ class EachSlot:
 
 
 def op(f: str, value: Any = None, **extra: Any) -> Op:
-    """An invocation for any free process."""
+    """Return an invocation for any free process."""
     return Op(-1, -1, -1, INVOKE, f, value, None, extra or EMPTY)
 
 
 def sequence(ops: Sequence[Op]) -> Generator:
-    """These ops in order."""
+    """Return a generator of these ops, in order."""
     return Then(tuple(Once(each) for each in ops))

@@ -1,12 +1,12 @@
-"""Run folders: making and naming them, and the write-ahead history.
+"""Creates run folders, and writes the history of a run as a write-ahead log.
 
     runs/<id>/plan.yaml  history/00000.jsonl ...  events/*.jsonl  tables/  results.json  results/  plots/
               logs/<node>/  harness.log
     runs/latest -> <id>
 
-The log is written and never a table: `checker.tables.make_tables` makes those. One line is one `write(2)`, an
-invocation's before it is dispatched, so a killed harness loses nothing that it dispatched; a thread calls
-`fdatasync` once a second, so a machine that loses power loses about that much.
+Each line of the history is one `write(2)`. An invocation is written before it is dispatched, so a killed harness loses
+no dispatched op. A thread calls `fdatasync` once a second, so a power failure loses about one second. The tables are
+written by `checker.tables.make_tables`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from harness.model.errors_and_exit_codes import BadInput, Missing
 
 SEGMENT_BYTES: Final = 64 << 20
 SYNC_INTERVAL_S: Final = 1.0
-OWNER: Final = "owner"  # in a run folder while the run goes on: its process
+OWNER: Final = "owner"  # file in the run folder that names the run's process while it is running
 
 
 def new_run(runs: Path, name: str) -> Path:
-    """Make runs/<time>-<name>/. Raises Missing when the folder cannot be made."""
+    """Create runs/<time>-<name>/. Raises Missing if the folder cannot be created."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     try:
         runs.mkdir(parents=True, exist_ok=True)
@@ -42,16 +42,18 @@ def new_run(runs: Path, name: str) -> Path:
                 folder.mkdir()
                 break
         else:
-            raise Missing(f"{runs}: no free name for a run at {stamp}; wait a second and try again")
+            raise Missing(f"{runs}: too many runs named {stamp}-{name}; wait a second and try again")
         for part in ("history", "events", "logs", "plots", "results"):
             (folder / part).mkdir()
     except OSError as error:
-        raise Missing(f"{runs}: cannot make a run folder there ({error.strerror}); use --runs") from None
+        raise Missing(
+            f"{runs}: cannot create a run folder there ({error.strerror}); use --runs to choose another folder"
+        ) from None
     return folder
 
 
 def point_latest(folder: Path) -> None:
-    """Make runs/latest this run, in one step; a file system without links goes without `latest`."""
+    """Point the link runs/latest to this run, atomically. Does nothing on a file system without symbolic links."""
     temporary = folder.parent / f".latest-{os.getpid()}"
     with contextlib.suppress(OSError):
         temporary.unlink(missing_ok=True)
@@ -60,15 +62,15 @@ def point_latest(folder: Path) -> None:
 
 
 def discard_unused(folder: Path) -> None:
-    """Remove the folder of a run that was refused before it began; one with a history stays."""
+    """Remove the folder of a run that was refused before its start; a folder with a history is kept."""
     if not any((folder / "history").iterdir()):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 class HistoryLog:
-    """Appends lines to history/NNNNN.jsonl, rolling to the next file at `segment_bytes`.
+    """Appends lines to history/NNNNN.jsonl, and rolls to the next file after `segment_bytes`.
 
-    `on_roll(path)` is told of each finished segment. Raises Missing when the disk refuses a write.
+    `on_roll(path)` is called with each finished segment. Methods raise Missing if a write to the disk fails.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class HistoryLog:
         self._folder, self._run, self._zero_ns = folder, run, zero_ns
         self._segment_bytes, self._on_roll = segment_bytes, on_roll
         self._segment, self._written, self._fd = 0, 0, -1
-        self._refused = ""
+        self._sync_error = ""
         self._dirty, self._lock, self._stop = False, threading.Lock(), threading.Event()
         self._open()
         self._syncer = threading.Thread(target=self._sync_loop, name="history-sync", daemon=True)
@@ -101,13 +103,13 @@ class HistoryLog:
 
     def append(self, lines: bytes) -> None:
         """Write whole lines, newlines included, with one `write(2)`."""
-        if self._refused:
-            raise Missing(f"{self.path}: the disk refuses to keep the history ({self._refused})")
+        if self._sync_error:
+            raise Missing(f"{self.path}: cannot write the history to disk ({self._sync_error})")
         if self._written > self._segment_bytes:
             self._roll()
         try:
             written = os.write(self._fd, lines)
-            while written < len(lines):  # only a nearly full disk or a signal leaves a write short
+            while written < len(lines):  # a write is partial only on a nearly full disk or after a signal
                 written += os.write(self._fd, lines[written:])
         except OSError as error:
             raise Missing(f"{self.path}: cannot write the history ({error.strerror})") from None
@@ -128,14 +130,14 @@ class HistoryLog:
             self.sync()
 
     def sync(self) -> None:
-        """Bring what was written to the disk."""
+        """Flush the written lines to disk. An error is raised by the next `append`."""
         with self._lock:
             if self._dirty and self._fd >= 0:
                 self._dirty = False
                 try:
                     os.fdatasync(self._fd)
                 except OSError as error:
-                    self._refused = error.strerror or str(error)  # `append` tells the run
+                    self._sync_error = error.strerror or str(error)  # the next `append` raises it
 
     def close(self) -> None:
         """Sync and close. Safe to repeat."""
@@ -156,7 +158,7 @@ class HistoryLog:
 
 
 class Events:
-    """Facts of a run that are not ops: events/harness.jsonl, one object a line."""
+    """Writes events of a run that are not ops to events/harness.jsonl, one object per line."""
 
     def __init__(self, folder: Path, zero_ns: int) -> None:
         self._path, self._zero_ns, self._lock = (
@@ -166,28 +168,28 @@ class Events:
         )
 
     def write(self, event: str, detail: str, **more: Any) -> None:
-        """Append {"time_ns", "event", "detail", ...}. Any thread may call, and a signal handler."""
+        """Append {"time_ns", "event", "detail", ...}. May be called from any thread and from signal handlers."""
         line = {"time_ns": time.monotonic_ns() - self._zero_ns, "event": event, "detail": detail, **more}
         with self._lock, self._path.open("ab") as file:
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a recorded history."""
+    """Whether a folder contains a recorded history."""
     return (folder / "history").is_dir()
 
 
 def require_run(folder: Path) -> Path:
-    """The folder, if it is a run. Raises BadInput saying what is missing and what to do."""
+    """Return the folder if it is a run folder. Raises BadInput, which says what is missing and what to do."""
     if not folder.exists():
-        raise BadInput(f"{folder}: no such run; `harness list` shows the ones there are")
+        raise BadInput(f"{folder}: no such run; `harness list` shows all runs")
     if not is_run(folder):
-        raise BadInput(f"{folder}: not a run folder (it has no history/); give one that `harness list` shows")
+        raise BadInput(f"{folder}: not a run folder (it has no history/); choose a run that `harness list` shows")
     return folder
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a JSON file so that a reader sees the old one or the new one, never half of it."""
+    """Write a JSON file atomically: readers see the old or the new content, never a part."""
     temporary = path.with_suffix(path.suffix + ".part")
     temporary.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS))
     temporary.replace(path)

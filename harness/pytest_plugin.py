@@ -142,7 +142,8 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
         from harness.stored import stored_run
 
         try:
-            outcome = test.run(_plan({**chosen, **options}), runs, lambda text: None, quiet=True)
+            plan = _plan({**chosen, **options})
+            outcome = test.run(plan, runs, lambda text: None, quiet=True, commands=plan.client)
         except HarnessError as error:
             pytest.fail(f"harness run: {error}", pytrace=False)
         made.append(stored_run.Run(outcome.folder))

@@ -1,7 +1,7 @@
-"""YAML files that users write: plain data only, and where in the file each part of it stands.
+"""Reads YAML files written by users as plain data, with the position of each value in the file.
 
-Strict: no key twice, no tags that make objects, a bound on size, depth and number of values (an alias counts
-as often as it is used). Every complaint begins with file:line:column, counted from 1.
+Duplicate keys and tags that construct objects are errors. Size, depth and number of values are limited; an alias
+counts each time that it is used. Every error message starts with file:line:column, counted from 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLAIN: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 VALUES_MAX: Final = 100_000
 DEPTH_MAX: Final = 50
 
-# Keys and positions from the top of a document: ("schedule", 2, "for").
+# Path from the top of a document, of keys and list indices: ("schedule", 2, "for").
 Place = tuple[str | int, ...]
 Mark = tuple[int, int]
 Where = Callable[[Place, bool], str]
@@ -29,10 +29,10 @@ Where = Callable[[Place, bool], str]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a file holds.
+    """The content of a YAML file.
 
     data    mappings, lists and plain values
-    keys    place -> (line, column) of the key of a mapping, or of the item of a list
+    keys    place -> (line, column) of the key in a mapping, or of the item in a list
     values  place -> (line, column) of the value
     """
 
@@ -42,24 +42,27 @@ class Loaded:
     values: Mapping[Place, Mark]
 
     def where(self, place: Place, value: bool = False) -> str:
-        """file:line:column of the key at a place, or of its value; of what holds it where it is not there."""
-        known: Place = place
-        while known not in self.values and known:
-            known = known[:-1]
-        marks = self.values if value or known not in self.keys else self.keys
-        line, column = marks[known]
+        """Return file:line:column of the key at a place, or with `value` of its value.
+
+        For a place that does not exist, returns that of the innermost mapping or list that does.
+        """
+        existing: Place = place
+        while existing not in self.values and existing:
+            existing = existing[:-1]
+        marks = self.values if value or existing not in self.keys else self.keys
+        line, column = marks[existing]
         return f"{self.path}:{line}:{column}"
 
 
 def load(path: Path, what: str) -> Loaded:
-    """The content of a YAML file; `what` it should be, for the complaint: "a plan". Raises BadInput."""
+    """Return the content of a YAML file. Raises BadInput; its message uses `what`, such as "a plan"."""
     try:
         with path.open("rb") as file:
             raw = file.read(BYTES_MAX + 1)
     except OSError as error:
         raise BadInput(f"{path}: cannot read {what} ({error.strerror})") from None
     if len(raw) > BYTES_MAX:
-        raise BadInput(f"{path}: more than {BYTES_MAX} bytes are not {what}")
+        raise BadInput(f"{path}: not {what} (larger than {BYTES_MAX} bytes)")
     try:
         loader = yaml.SafeLoader(raw)
         node = loader.get_single_node()
@@ -69,13 +72,13 @@ def load(path: Path, what: str) -> Loaded:
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         reason = str(getattr(error, "problem", None) or getattr(error, "reason", error)).splitlines()[0]
         raise BadInput(f"{path}{at}: not {what} ({reason})") from None
-    except (RecursionError, ValueError) as error:  # a date that is none, say
+    except (RecursionError, ValueError) as error:  # ValueError: an invalid date, for example
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise BadInput(f"{path}: not {what} ({reason})") from None
 
 
 class _Reader:
-    """Makes plain data of a document's nodes, and notes where they stand."""
+    """Converts the nodes of a document to plain data, and records their positions."""
 
     def __init__(self, path: Path, what: str, loader: yaml.SafeLoader) -> None:
         self._path, self._what, self._loader = path, what, loader
@@ -91,7 +94,7 @@ class _Reader:
             raise self._wrong(node, "nested too deeply" if len(place) > DEPTH_MAX else "too many values")
         self._values[place] = _mark(node)
         if not isinstance(node, yaml.ScalarNode) and node.tag not in PLAIN:
-            raise self._wrong(node, f"{node.tag} is no plain data")
+            raise self._wrong(node, f"{node.tag} is not plain data")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(place, node)
         if isinstance(node, yaml.SequenceNode):
@@ -104,10 +107,10 @@ class _Reader:
         found: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                raise self._wrong(key_node, "a key is one word")
+                raise self._wrong(key_node, "a key must be a plain value, not a list or mapping")
             key = self._loader.construct_object(key_node)
             if key in found:
-                raise self._wrong(key_node, f"the key {key!r} stands twice")
+                raise self._wrong(key_node, f"duplicate key {key!r}")
             self._keys[(*place, key)] = _mark(key_node)
             found[key] = self._value((*place, key), value_node)
         return found
@@ -122,23 +125,23 @@ def _mark(node: yaml.Node) -> Mark:
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """ "did you mean X? " for the nearest known word, empty where none is near."""
+    """Return "did you mean X? " for the closest known word; empty if none is close."""
     close = difflib.get_close_matches(word, known, n=1)
     return f"did you mean {close[0]}? " if close else ""
 
 
 def line(one: Any, where: Where, known: Callable[[Place], Sequence[str]]) -> str:
-    """One of pydantic's errors: where, the key, what is wrong, and what to do.
+    """Return the message for one of pydantic's errors: where, the key, what is wrong, and what to do.
 
-    where  (place, whether of its value) -> file:line:column
-    known  the keys that a mapping at a place may have
+    where  (place, whether the position of its value is wanted) -> file:line:column
+    known  place -> the keys that the mapping there may have
     """
     place: Place = tuple(one["loc"])
     if not place:
         return f"{where((), False)}: {_shown(one)}"
     if one["type"] == "extra_forbidden":
         fitting = known(place[:-1])
-        hint = did_you_mean(str(place[-1]), fitting) or f"there are {', '.join(fitting)}"
+        hint = did_you_mean(str(place[-1]), fitting) or f"keys are {', '.join(fitting)}"
         return f"{where(place, False)}: {place[-1]}: no such key; {hint.strip()}"
     if one["type"] == "missing":
         return f"{where(place, False)}: {place[-1]} is missing"
@@ -148,7 +151,7 @@ def line(one: Any, where: Where, known: Callable[[Place], Sequence[str]]) -> str
 
 
 def _name(place: Place) -> str:
-    """schedule[2].for, with items counted from 1."""
+    """Return a place as text, such as schedule[2].for, with items counted from 1."""
     parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in place]
     return "".join(parts).removeprefix(".")
 

@@ -15,6 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from harness.cli import (
+    client,
     cluster,
     experiment,
     histories,
@@ -65,6 +66,7 @@ nemesis = typer.Typer(no_args_is_help=True, help="The faults that a run can inje
 app.add_typer(nemesis, name="nemesis")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(image.app, name="image")
+app.add_typer(client.app, name="client")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(log_model.app, name="model")
 app.add_typer(recovery.app, name="recovery")

@@ -42,6 +42,9 @@ def matrix(
     out: Annotated[Path | None, typer.Option(help="Folder for summary.md, junit.xml and results.json.")] = None,
     baseline: Annotated[Path | None, typer.Option(help="An earlier such folder: changed rates are named.")] = None,
     folder: Annotated[Path | None, typer.Option(help="Your own experiments.")] = None,
+    allow_commands: Annotated[
+        bool, typer.Option("--allow-commands", help="Execute the client programs that the file names.")
+    ] = False,
     runs_dir: RunsDir = Path("runs"),
     spark_master: SparkMaster = "local[*]",
 ) -> int:
@@ -62,7 +65,7 @@ def matrix(
     if baseline is not None:
         report.changed([], baseline)  # a bad one is told before the first run
     target = out or runs_dir / "matrix" / time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    done = running.matrix(cells, runs_dir, budget_s, print, spark_master)
+    done = running.matrix(cells, runs_dir, budget_s, print, spark_master, allow_commands)
     changes = report.changed(done, baseline) if baseline is not None else []
     for path in report.write(done, target, changes):
         print(f"  {path}")

@@ -28,6 +28,9 @@ def run(
     ] = None,
     spark_master: SparkMaster = "local[*]",
     runs: RunsDir = Path("runs"),
+    allow_commands: Annotated[
+        bool, typer.Option("--allow-commands", help="Execute the client programs that the plan file names.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress line.")] = False,
     **options: Any,
 ) -> int:
@@ -47,13 +50,14 @@ def run(
     """
     from harness.plan import from_options
     from harness.report.text import next_steps
-    from harness.run import test
+    from harness.run import allowed_commands, test
 
     options_given = given(ctx)
     if options_given.get("workload") == "recovery" and recovery.several(options_given.get("scenario"), plan):
         return recovery.run_several(options_given, schedule, runs, spark_master, quiet)
     chosen, where = from_options.gather(options_given, plan, schedule)
-    outcome = test.run(chosen, runs, say, spark_master, quiet, where)
+    commands = allowed_commands.announced(chosen, str(options_given.get("client") or ""), allow_commands, say)
+    outcome = test.run(chosen, runs, say, spark_master, quiet, where, commands)
     say("")
     say(next_steps.text(outcome.folder, outcome.result))
     return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]

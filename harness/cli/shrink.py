@@ -13,6 +13,9 @@ from harness.model.errors_and_exit_codes import EXIT_VALID
 
 Name = Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")]
 RunsFolder = Annotated[Path, typer.Option("--runs-dir", envvar="HARNESS_RUNS", help="Folder that holds the runs.")]
+AllowCommands = Annotated[
+    bool, typer.Option("--allow-commands", help="Execute the client programs that the stored plan names.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 
@@ -32,6 +35,7 @@ def shrink(
         typer.Option("--runs", "-n", min=1, help="With --schedule: runs of a plan; most must show it."),
     ] = 3,
     budget: Annotated[str, typer.Option(help="With --schedule: time for all runs: 45s, 30m, 2h.")] = "30m",
+    allow_commands: AllowCommands = False,
     as_json: AsJson = False,
     spark_master: SparkMaster = "local[*]",
     runs: RunsFolder = Path("runs"),
@@ -55,7 +59,7 @@ def shrink(
     if schedule:
         from harness.shrinking import shrink_schedule
 
-        return shrink_schedule.shrink(folder, result, anomaly, times, budget, runs, spark_master, print)
+        return shrink_schedule.shrink(folder, result, anomaly, times, budget, runs, spark_master, print, allow_commands)
 
     from harness.run import spark, test
     from harness.shrinking import shrink_run as shrinking
@@ -75,6 +79,7 @@ def shrink(
 def replay(
     name: Name = "latest",
     times: Annotated[int, typer.Option("--runs", "-n", min=1, help="How often.")] = 1,
+    allow_commands: AllowCommands = False,
     as_json: AsJson = False,
     spark_master: SparkMaster = "local[*]",
     runs: RunsFolder = Path("runs"),
@@ -85,6 +90,7 @@ def replay(
     """
     import sys
 
+    from harness.run import allowed_commands
     from harness.shrinking import replay as again
     from harness.stored import find_runs
 
@@ -97,6 +103,7 @@ def replay(
 
     shown = ", ".join(f"{anomaly} {count:,}" for anomaly, count in before.items()) or "no anomaly that counts"
     say(f"{folder.name}, seed {plan.seed}: {shown}")
-    repeats = again.replay(lambda: again.once(plan, runs, spark_master), times, say)
+    commands = allowed_commands.announced(plan, "", allow_commands, say)
+    repeats = again.replay(lambda: again.once(plan, runs, spark_master, commands), times, say)
     print(json.dumps(again.data(before, repeats)) if as_json else again.text(before, repeats))
     return again.exit_code(before, repeats)

@@ -1,1 +1,1 @@
-"""One adapter per client library, and the op logic written once above them."""
+"""Client libraries: an adapter for each, and the logic of ops, which all adapters share."""

@@ -1,4 +1,4 @@
-"""A bound for library calls that have no timeout of their own."""
+"""A timeout for library calls that have none or do not keep it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LOCK: Final = threading.Lock()
 
 
 def stuck() -> int:
-    """How many calls of this operating system process have passed their bound and still go on.
+    """Return how many calls of this operating system process have exceeded their timeout and are still running.
 
-    Each holds a thread, and the producer or consumer it was made on, until it returns; one that never does
-    (confluentinc/librdkafka#5456) holds them until the process ends.
+    Each occupies a thread, and the producer or consumer that it was called on, until it returns. A call that never
+    returns (confluentinc/librdkafka#5456) occupies them until the process ends.
     """
     with _LOCK:
         _ABANDONED.difference_update([thread for thread in _ABANDONED if not thread.is_alive()])
@@ -26,10 +26,10 @@ def stuck() -> int:
 
 
 def bounded(call: Callable[[], T], timeout_s: float, what: str) -> T:
-    """What `call` returns or raises, if it does within `timeout_s`.
+    """Return or raise what `call` does, if it finishes within `timeout_s`.
 
-    Otherwise raises a fatal ClientError `_TIMED_OUT`: the call goes on in a thread of its own, so whatever
-    it uses must be given up. `stuck` counts it until it returns.
+    Otherwise raise a fatal ClientError `_TIMED_OUT`. The call then continues in its thread, so the producer or
+    consumer that it uses must be abandoned. `stuck` counts it until it returns.
     """
     results: list[T] = []
     raised: list[BaseException] = []

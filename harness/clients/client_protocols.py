@@ -1,9 +1,9 @@
-"""What a client library must offer: producing, transactions, consuming, administration, as plain data.
+"""The protocols that an adapter implements for its client library: producer, consumer and admin client.
 
-An adapter (`confluent/library.py`) wraps one library in these protocols; the logic of ops and transactions
-(`queue.py`) is written once above them. Partitions are `(topic, partition)` pairs, offsets are ints, and
-the logical ones are Kafka's own numbers. Every call that can wait takes a timeout in seconds and raises
-`ClientError` when it passes; nothing else is raised for trouble with the cluster.
+An adapter (such as `confluent/adapter.py`) wraps one library in these protocols; the logic of ops and transactions
+(`queue.py`) uses only them. Partitions are `(topic, partition)` pairs, offsets are ints, and logical offsets are
+librdkafka's numbers. Every call that can block takes a timeout in seconds. On timeout, and on any other problem
+with the cluster, calls raise `ClientError` and nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STORED: Final = -1000
 
 @dataclass(slots=True)
 class Delivery:
-    """The fate of one send, filled in by its delivery report. `offset` is None when none was given."""
+    """The outcome of one send, set by its delivery report. `offset` is None if the report has none."""
 
     done: bool = False
     offset: int | None = None
@@ -35,7 +35,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A consumed record, as the library handed it over."""
+    """A consumed record, as the library returned it."""
 
     topic: str
     partition: int
@@ -45,13 +45,13 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one poll gave.
+    """The result of one poll.
 
     records  in the order of the library
-    ends     partitions whose end was reached, and the position there: beyond the last record where
-             transaction markers follow it
-    errors   trouble that the library reported beside the records: it deals with it, unless it is fatal,
-             which ended the poll after it had taken the rest
+    ends     partitions whose end was reached, with the position there, which is behind any transaction markers
+             that follow the last record
+    errors   errors that the library reported in addition to the records. It handles them itself, except for a
+             fatal one, which ended the poll after the records had been taken
     """
 
     records: Sequence[Record] = ()
@@ -60,61 +60,62 @@ class Batch:
 
 
 Rebalanced = Callable[[str, Sequence[TopicPartition], Mapping[TopicPartition, int | None]], None]
-"""Called from within `Consumer.poll` and `close` with assigned | revoked | lost, the partitions, and, where
-they were assigned and the group has answered, the offsets that it has committed (None: none)."""
+"""Called within `Consumer.poll` and `close` with assigned | revoked | lost, the partitions, and for assigned ones
+the group's committed offsets (None: none committed); these are empty if the coordinator did not answer."""
 
 
 class Producer(Protocol):
     """Sends records. Not thread-safe."""
 
     def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
-        """Hand a record over. Raises ClientError when the library refuses it: then it is never sent."""
+        """Queue a record. Raises ClientError if the library refuses it; then it is never sent."""
 
     def wait(self, deliveries: Sequence[Delivery], timeout_s: float) -> None:
-        """Until every one is done. Raises ClientError `_TIMED_OUT` when some are not in time."""
+        """Wait until every delivery is done. Raises ClientError `_TIMED_OUT` if some are not in time."""
 
     def close(self) -> None:
-        """Give up at once: what is in flight stays uncertain, a transaction is left open."""
+        """Close at once: sends in flight stay indeterminate, and an open transaction is left open."""
 
 
 class Transactions(Producer, Protocol):
     """A producer with a transactional id."""
 
     def init(self, timeout_s: float) -> None:
-        """Fence older producers of the same id and abort what they left open. Once, before the rest."""
+        """Fence older producers with the same transactional id, and abort their open transaction. Call it once,
+        before all other methods."""
 
     def begin(self) -> None: ...
     def send_offsets(self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float) -> None:
-        """Commit the consumer's positions with the transaction."""
+        """Add the consumer's positions to the transaction, as offsets that it commits."""
 
     def commit(self, timeout_s: float) -> None:
-        """Returns when the commit is acknowledged. May be called again after a retriable error."""
+        """Commit, and return when it is acknowledged. May be called again after a retriable error."""
 
     def abort(self, timeout_s: float) -> None:
-        """Returns when the abort is acknowledged. May be called again after a retriable error."""
+        """Abort, and return when it is acknowledged. May be called again after a retriable error."""
 
 
 class Consumer(Protocol):
-    """Reads records; assigned or subscribed, never both in its life. Not thread-safe."""
+    """Reads records. A consumer is either assigned or subscribed, for its whole lifetime. Not thread-safe."""
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions from these offsets."""
 
     def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None: ...
     def poll(self, timeout_s: float, records_max: int) -> Batch:
-        """What is there; waits for the first record at most `timeout_s`. Raises ClientError only when it has
-        taken nothing: trouble after that is a fatal error of the batch."""
+        """Return the available records; wait up to `timeout_s` for the first. Raises ClientError only if no record
+        has been taken; an error after that is a fatal error in the batch."""
 
     def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
     def commit(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """Commit to the group, and wait for the answer."""
+        """Commit offsets for the group, and wait for the response."""
 
     def close(self, leave: bool) -> None:
-        """With `leave`, tell the group; else vanish as a crashed process would."""
+        """Close; with `leave`, leave the group first, otherwise disappear like a crashed process."""
 
 
 class Admin(Protocol):
-    """Administration and metadata. Values are plain JSON data."""
+    """Admin requests and metadata. Values are plain JSON data."""
 
     def create_topics(
         self,
@@ -124,65 +125,68 @@ class Admin(Protocol):
         config: Mapping[str, str],
         timeout_s: float = 30.0,
     ) -> list[str]:
-        """Make those that do not exist yet, and wait until every partition has a leader. Those made."""
+        """Create the topics that do not exist, and wait until all partitions have leaders. Returns the names of
+        those created."""
 
     def partitions(self, names: Sequence[str] | None = None, timeout_s: float = 5.0) -> list[dict[str, Any]]:
-        """{"topic", "partition", "leader": id or None, "replicas": [ids, the preferred leader first],
-        "isr": [ids]} of the named topics, or of all."""
+        """Return {"topic", "partition", "leader": id or None, "replicas": [ids, the preferred leader first],
+        "isr": [ids]} for each partition of the named topics, or of all topics."""
 
     def offsets(
         self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """(log start, end) of each; `end` is the last stable offset under read_committed."""
+        """Return (log start offset, end offset) of each; under read_committed, the end is the last stable offset."""
 
     def delete_records(
         self, before: Mapping[TopicPartition, int], timeout_s: float = 10.0
     ) -> dict[TopicPartition, int]:
-        """Delete what is below an offset; where each log begins now (KIP-107)."""
+        """Delete the records below an offset in each partition. Returns the new log start offsets (KIP-107)."""
 
     def elect(
         self, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float = 10.0
     ) -> dict[TopicPartition, str]:
-        """Have preferred replicas lead, or, `unclean`, any that live where none in sync does. Each one's
-        error by name, empty for none (KIP-183, KIP-460)."""
+        """Elect preferred leaders or, with `unclean`, any live replica where no in-sync replica is alive.
+
+        Returns the error name of each partition, empty for success (KIP-183, KIP-460).
+        """
 
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 10.0) -> None:
-        """Move partitions to brokers, the preferred leader first; returns when that has begun (KIP-455)."""
+        """Start moving partitions to brokers, the preferred leader first. Does not wait for the end (KIP-455)."""
 
     def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
-        """Grow topics to so many partitions each (KIP-195)."""
+        """Increase the number of partitions of topics to these totals (KIP-195)."""
 
     def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
-        """Change topics' settings; None takes one back (KIP-339)."""
+        """Change topics' settings; None resets one to its default (KIP-339)."""
 
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
     ) -> dict[str, dict[str, str]]:
-        """topic -> setting -> the value in force."""
+        """Return topic -> setting -> effective value."""
 
     def broker_configs(self, names: Sequence[str], timeout_s: float = 10.0) -> dict[str, dict[str, str]]:
-        """Broker id -> setting -> the value in force, of each broker that answers."""
+        """Return broker id -> setting -> effective value, for each broker that answers."""
 
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
-        """Feature -> the level in force; None where brokers name none."""
+        """Return feature -> finalized level; None if brokers do not report features."""
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
-        """Have the cluster forget a broker that does not run; in KRaft mode only."""
+        """Unregister a stopped broker from the cluster; in KRaft mode only."""
 
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
-        """Delete topics, and wait until they are gone; what is not there is no error."""
+        """Delete topics, and wait until they are gone. A topic that does not exist is no error."""
 
     def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
-        """What this client may not do with a topic and would have to, "Write on topics"."""
+        """Return the permissions on the topic that a run needs and this client lacks, such as "Write on topics"."""
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
-        """{"controller": id or None, "brokers": {id: "host:port"}}."""
+        """Return {"controller": id or None, "brokers": {id: "host:port"}}."""
 
     def close(self) -> None: ...
 
 
 class Library(Protocol):
-    """Makes the parts of a client from its settings (`settings.Settings`)."""
+    """Creates the producers, consumers and admin clients of a library from `settings.Settings`."""
 
     def producer(self, settings: Any) -> Transactions: ...
     def consumer(self, settings: Any) -> Consumer: ...

@@ -1,4 +1,4 @@
-"""How to connect to a cluster that others run: a file of librdkafka's properties, with its secrets.
+"""Reads the connection properties of an external cluster: a file of librdkafka's properties, including secrets.
 
     security.protocol=SASL_SSL
     sasl.mechanisms=PLAIN
@@ -6,7 +6,7 @@
     sasl.password=${KAFKA_PASSWORD}
     ssl.ca.location=/etc/ssl/certs/ca.pem
 
-Values go to the clients over their sockets, and nowhere else: to no file, no log and no command line.
+The values are sent to the clients over their sockets only. They are never written to a file, a log or a command line.
 Names of properties: https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
 """
 
@@ -21,9 +21,9 @@ from typing import Final
 from harness.clients import properties_file
 from harness.model.errors_and_exit_codes import BadInput
 
-# What says how to connect and who one is; by --producer-config it would be written into plan.yaml.
+# Properties for connection and authentication; passed by --producer-config, they would be written into plan.yaml.
 PREFIXES: Final = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "https.")
-_BESIDE: Final = frozenset({"broker.address.family", "client.dns.lookup", "client.rack", "socket.keepalive.enable"})
+_NOT_SECRET: Final = frozenset({"broker.address.family", "client.dns.lookup", "client.rack", "socket.keepalive.enable"})
 _COMMON: Final = (
     "security.protocol",
     "sasl.mechanisms",
@@ -44,28 +44,28 @@ _JAVAS: Final = {
 
 
 def about_connecting(name: str) -> bool:
-    """Whether a property says how to connect, and so may be a secret."""
+    """Whether a property configures the connection, and so may be a secret."""
     return name.startswith(PREFIXES)
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The properties in a file: see `properties_file.load`."""
+    """Return the properties in a file: see `properties_file.load`."""
     return properties_file.load(path, environment, _check)
 
 
 def _check(name: str, where: str) -> None:
     if name in _JAVAS:
-        raise BadInput(f"{where}: {name} is for Java clients; these are librdkafka's: {_JAVAS[name]}")
+        raise BadInput(f"{where}: {name} is a property of Java clients; use librdkafka's: {_JAVAS[name]}")
     if name in ("bootstrap.servers", "metadata.broker.list"):
-        raise BadInput(f"{where}: give the brokers as --bootstrap, and leave {name} out")
-    if not about_connecting(name) and name not in _BESIDE:
-        close = difflib.get_close_matches(name, [*_COMMON, *sorted(_BESIDE)], n=1)
+        raise BadInput(f"{where}: remove {name}, and give the brokers with --bootstrap")
+    if not about_connecting(name) and name not in _NOT_SECRET:
+        close = difflib.get_close_matches(name, [*_COMMON, *sorted(_NOT_SECRET)], n=1)
         hint = f"did you mean {close[0]}?" if close else "use --producer-config and --consumer-config"
-        raise BadInput(f"{where}: {name} does not say how to connect: {hint}")
+        raise BadInput(f"{where}: {name} is not a connection property: {hint}")
 
 
 def hidden(text: str, connection: Mapping[str, str]) -> str:
-    """A library's words without the values of properties that may be secrets."""
+    """Return a text of a library with the values of properties that may be secrets replaced by their names."""
     for name, value in connection.items():
         if value and name not in ("security.protocol", "sasl.mechanisms", "sasl.mechanism"):
             text = text.replace(value, f"<{name}>")

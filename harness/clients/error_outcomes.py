@@ -1,25 +1,24 @@
-"""What an error proves: the one table from error and situation to `fail` or `info`.
+"""Maps the error of a step to the outcome `fail` or `info`.
 
-`fail` only when it is certain that the step appended nothing to any log; whatever has no row is `info`.
-How the steps of one op add up to its outcome is in `queue.py`: one acknowledged or uncertain send makes an
-op that is not transactional at least `info`; of a transaction, only an acknowledged abort makes it `fail`
-once it has begun.
+The outcome is `fail` only if the step has certainly appended nothing to any log. Errors without a row in TABLE are
+`info`. `queue.py` combines the steps of an op: one acknowledged or indeterminate send makes a non-transactional op
+at least `info`; once a transaction has begun, only an acknowledged abort makes its op `fail`.
 
 Sources, by the names used in the rows:
   rdkafka.h     doc comments of librdkafka 2.16 (rd_kafka_produce, rd_kafka_purge, RD_KAFKA_RESP_ERR_*)
-  aiokafka      its producer.py and message_accumulator.py, 0.14: what `send` raises, it has not queued
+  aiokafka      its producer.py and message_accumulator.py, 0.14: if `send` raises, the record is not queued
   request       librdkafka src/rdkafka_request.c, rd_kafka_handle_Produce_error and rd_kafka_err_action
   introduction  librdkafka INTRODUCTION.md, "Message reliability" and "Transactional producer"
   protocol      the error table of the Kafka protocol guide, and org.apache.kafka.common.protocol.Errors
   KIP-98        exactly once delivery and transactional messaging
-  KIP-447       producer scalability for exactly once semantics: what fences an offset commit
+  KIP-447       producer scalability for exactly once semantics: when an offset commit is fenced
 
-Retries. "Off" (retries=0) is not one attempt with librdkafka: errors that make it look for another leader
-(NOT_LEADER_FOR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PART, ...) are retried without being
-counted (request: `incr_retry = 0`). A leader that has appended a batch and then loses the lead while it
-waits for the followers answers NOT_LEADER_OR_FOLLOWER too, so the batch may be in the log though a later
-attempt was rejected. So only rejections that every attempt must meet, since they follow from the record and
-the configuration alone, are definite; NOT_ENOUGH_REPLICAS, which depends on the moment, is not.
+Retries. With librdkafka, "off" (retries=0) does not mean a single attempt: errors that make it look for another
+leader (NOT_LEADER_FOR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PART, ...) are retried without being counted
+(request: `incr_retry = 0`). Also, a leader that has appended a batch and loses leadership while it waits for the
+followers answers NOT_LEADER_OR_FOLLOWER, so the batch may be in the log although a later attempt was rejected.
+Therefore only rejections that follow from the record and the configuration alone, and so would meet every attempt,
+are definite. NOT_ENOUGH_REPLICAS depends on the moment and is not.
 """
 
 from __future__ import annotations
@@ -48,7 +47,10 @@ Situation = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """outcome `fail` holds always, or only with `retries_off`; otherwise the outcome is `info`."""
+    """The outcome of an error, with its reason and source.
+
+    retries_off  `fail` applies only if retries are off; otherwise the outcome is `info`
+    """
 
     outcome: Literal["fail", "info"]
     why: str
@@ -58,27 +60,28 @@ class Row:
 
 ANY: Final = "*"
 
-_REFUSED = Row("fail", "produce() refused it, so it was never queued", "rdkafka.h: rd_kafka_produce")
-_NOT_QUEUED = Row("fail", "it raises before it has queued the record", "aiokafka: AIOKafkaProducer.send")
+_REFUSED = Row("fail", "produce() refused the record, so it was never queued", "rdkafka.h: rd_kafka_produce")
+_NOT_QUEUED = Row("fail", "raised before the record was queued", "aiokafka: AIOKafkaProducer.send")
 _STATIC = Row(
     "fail",
-    "rejected for what the record and the configuration are, which every attempt meets",
+    "rejected because of the record and the configuration alone, so every attempt is rejected",
     "protocol; request: permanent, not persisted",
     retries_off=True,
 )
-_READS = Row("fail", "a step that appends nothing", "protocol: Fetch, Metadata and ListOffsets only read")
+_READS = Row("fail", "the step appends nothing", "protocol: Fetch, Metadata and ListOffsets only read")
 _NOT_COMMITTED = Row(
     "fail",
-    "the coordinator refuses a commit from outside the generation",
+    "the coordinator refuses commits from outside the current generation",
     "protocol: OffsetCommit; KIP-447",
 )
 _MOMENT = Row(
     "info",
-    "true of one attempt only; another may have appended, retries counted or not",
+    "applies to one attempt only; another may have appended the record, even with retries off",
     "request: incr_retry",
 )
-_SENT = Row("info", "it was transmitted, and the answer is not known", "request: possibly persisted")
-_COMMIT = Row("info", "commit has been asked for: only an acknowledged abort undoes it", "KIP-98; introduction")
+_SENT = Row("info", "the record was transmitted, and the response is not known", "request: possibly persisted")
+_CLIENT_GONE = Row("info", "the process is gone, with records that it may have polled", "docs/use/your-own-client.md")
+_COMMIT = Row("info", "the commit was requested; only an acknowledged abort undoes it", "KIP-98; introduction")
 
 TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("send", "_QUEUE_FULL"): _REFUSED,
@@ -93,7 +96,7 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("send", "_TRANSPORT"): _NOT_QUEUED,
     ("send", "UNKNOWN_TOPIC_OR_PART"): _NOT_QUEUED,
     ("send", "LEADER_NOT_AVAILABLE"): _NOT_QUEUED,
-    # Broker's rejections.
+    # Rejections by the broker.
     ("report", "MSG_SIZE_TOO_LARGE"): _STATIC,
     ("report", "RECORD_LIST_TOO_LARGE"): _STATIC,
     ("report", "INVALID_REQUIRED_ACKS"): _STATIC,
@@ -107,20 +110,20 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("report", "UNKNOWN_TOPIC_OR_PART"): _MOMENT,
     ("report", "LEADER_NOT_AVAILABLE"): _MOMENT,
     ("report", "KAFKA_STORAGE_ERROR"): _MOMENT,
-    ("report", "INVALID_MSG"): _MOMENT,  # CORRUPT_MESSAGE: of the bytes that this attempt brought
+    ("report", "INVALID_MSG"): _MOMENT,  # CORRUPT_MESSAGE: concerns the bytes of this attempt only
     ("report", "_UNKNOWN_TOPIC"): _MOMENT,
     ("report", "_UNKNOWN_PARTITION"): _MOMENT,
-    # A record that waits for a retry is in the queue as well, so "purged in queue" is no proof; the clients
-    # purge only in an abort, whose acknowledgement decides.
+    # A record that waits for a retry is in the queue too, so "purged in queue" proves nothing. The clients purge
+    # only within an abort, whose acknowledgement decides the outcome.
     ("report", "_PURGE_QUEUE"): _MOMENT,
     ("report", "_PURGE_INFLIGHT"): _SENT,
     ("report", "NOT_LEADER_FOR_PARTITION"): Row(
-        "info", "a leader that loses the lead after its append answers so, too", "protocol"
+        "info", "also the answer of a leader that loses leadership after its append", "protocol"
     ),
     ("report", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"): Row("info", "appended, not replicated", "protocol"),
     ("report", "REQUEST_TIMED_OUT"): Row("info", "appended, not replicated in time", "protocol"),
     ("report", "_MSG_TIMED_OUT"): Row(
-        "info", "the same for a record never sent and one sent without an answer", "request; rdkafka.h"
+        "info", "reported both for a record never sent and for one sent without a response", "request; rdkafka.h"
     ),
     ("report", "_TIMED_OUT"): _SENT,
     ("report", "_TRANSPORT"): _SENT,
@@ -131,23 +134,31 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("report", "_FENCED"): _SENT,
     ("report", "_FATAL"): _SENT,
     ("report", "_DESTROY"): _SENT,
-    # Before a transaction has begun, none of the op's records exist.
-    ("init", ANY): Row("fail", "nothing of the op has been sent yet", "KIP-98: InitProducerId"),
-    ("begin", ANY): Row("fail", "begin is local, and nothing of the op has been sent", "rdkafka.h"),
-    # Of a transaction, the acknowledgement decides.
-    ("send-offsets", ANY): Row("info", "the abort's acknowledgement decides", "KIP-98; introduction"),
+    ("report", "_NEVER_SENT"): Row(
+        "fail", "the library rejects the record before it queues it", "harness.clients.exec.never_sent, by library"
+    ),
+    # Before a transaction has begun, none of the op's records has been sent.
+    ("init", ANY): Row("fail", "no record of the op has been sent yet", "KIP-98: InitProducerId"),
+    ("begin", ANY): Row("fail", "begin is local, and no record of the op has been sent yet", "rdkafka.h"),
+    # Within a transaction, the acknowledgement of its end decides.
+    ("send-offsets", ANY): Row("info", "only an acknowledged abort is definite", "KIP-98; introduction"),
     ("commit", ANY): _COMMIT,
     ("abort", ANY): Row(
         "info",
         "an abort without acknowledgement proves nothing",
         "definite only if nothing can have been appended",
     ),
-    # Reads. An op that also sends is judged by its sends.
-    ("poll", "_JVM"): Row("info", "the client is gone, with what it may have polled", "java.lang.OutOfMemoryError"),
+    # Reads. The outcome of an op that also sends depends on its sends.
+    ("poll", "_JVM"): Row(
+        "info", "the client's JVM is gone, with records that it may have polled", "java.lang.OutOfMemoryError"
+    ),
+    ("poll", "_CLIENT_DIED"): _CLIENT_GONE,
+    ("poll", "_CLIENT_SILENT"): _CLIENT_GONE,
+    ("poll", "_CLIENT_BROKE_PROTOCOL"): _CLIENT_GONE,
     ("poll", ANY): _READS,
     ("assign", ANY): _READS,
     ("admin", ANY): _READS,
-    # An uncertain commit may have moved the group past records that no ok op has reported.
+    # An indeterminate commit may have moved the group past records that no ok op has reported.
     ("commit-offsets", "ILLEGAL_GENERATION"): _NOT_COMMITTED,
     ("commit-offsets", "UNKNOWN_MEMBER_ID"): _NOT_COMMITTED,
     ("commit-offsets", "REBALANCE_IN_PROGRESS"): _NOT_COMMITTED,
@@ -156,7 +167,7 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("commit-offsets", "GROUP_AUTHORIZATION_FAILED"): _NOT_COMMITTED,
 }
 
-# librdkafka's names of errors, which the table has, by those that Java and aiokafka give them.
+# Error names of Java and aiokafka -> librdkafka's names, which TABLE uses.
 RENAMED: Final[Mapping[str, str]] = {
     "NOT_LEADER_OR_FOLLOWER": "NOT_LEADER_FOR_PARTITION",
     "MESSAGE_TOO_LARGE": "MSG_SIZE_TOO_LARGE",
@@ -167,20 +178,20 @@ RENAMED: Final[Mapping[str, str]] = {
     "CORRUPT_MESSAGE": "INVALID_MSG",
 }
 
-UNKNOWN: Final = Row("info", "no row: nothing is certain", "definite only if nothing can have been appended")
+UNKNOWN: Final = Row("info", "an error without a row proves nothing", "definite only if nothing can have been appended")
 
 
 def row(situation: Situation, code: str) -> Row:
-    """The row of an error: its own, the situation's, or the default."""
+    """Return the row of an error: its own, the one for all errors of the situation, or the default."""
     return TABLE.get((situation, code)) or TABLE.get((situation, ANY)) or UNKNOWN
 
 
 def outcome(situation: Situation, error: ClientError, retries_off: bool) -> str:
-    """`fail` if the step has certainly appended nothing, else `info`."""
+    """Return `fail` if the step has certainly appended nothing, else `info`."""
     found = row(situation, error.code)
     return FAIL if found.outcome == FAIL and (retries_off or not found.retries_off) else INFO
 
 
 def describe(situation: Situation, error: ClientError) -> str:
-    """An op's `error`: the situation, the code and the library's words."""
+    """Return the text of an op's `error`: the situation, the error code and the library's message."""
     return f"{situation}: {error.code}: {error.text}"

@@ -1,7 +1,7 @@
-"""A stranger in the run's consumer group, who joins and leaves over and over: each time the group rebalances.
+"""An extra member of the run's consumer group that repeatedly joins and leaves, so that the group rebalances.
 
-It subscribes to every topic of the run, is given its share of the partitions, and commits nothing, so that
-those who come after it begin where the group stood. It goes on in a thread of its own, until it is stopped.
+It subscribes to every topic of the run and is assigned a share of the partitions. It commits nothing, so the next
+owners of its partitions start at the offsets that the group had committed before. It runs in a thread until stopped.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from harness.protocol.error_codes import ClientError, TopicPartition
 
 JOIN_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.1
-STOP_TIMEOUT_S: Final = 10.0  # less than an administrator's request may take
+STOP_TIMEOUT_S: Final = 10.0  # less than the timeout of an admin request
 
 
 class Storm:
-    """joined: how often it was given partitions; shared: how often others kept some; errors: what failed.
+    """The extra member, which joins every `period_s`.
 
-    `topics` names the topics to join for, and how many partitions they have, anew before each time.
+    topics  returns the topics to subscribe to with their numbers of partitions; called before each join
+    joined  how often it was assigned partitions
+    shared  how often other members kept some of the partitions
+    errors  messages of the failures
     """
 
     def __init__(
@@ -43,13 +46,13 @@ class Storm:
         self._thread.start()
 
     def stop(self) -> dict[str, object]:
-        """Leave for good; as `seen`. Safe to repeat."""
+        """Leave the group for good. Returns the counts as `seen` does. Safe to repeat."""
         self._stop.set()
         self._thread.join(STOP_TIMEOUT_S)
         return self.seen()
 
     def seen(self) -> dict[str, object]:
-        """{"joined", "shared", "errors": the last few, if any}."""
+        """Return {"joined", "shared", "errors": the last few, if any}."""
         counts: dict[str, object] = {"joined": self.joined, "shared": self.shared}
         return counts | ({"errors": self.errors[-3:]} if self.errors else {})
 
@@ -63,23 +66,23 @@ class Storm:
             self._stop.wait(max(0.0, self._period_s - (time.monotonic() - began)))
 
     def _visit(self, topics: Mapping[str, int]) -> None:
-        """Join, stay until partitions are assigned, leave."""
-        given: list[int] = []
+        """Join, wait until partitions are assigned, and leave."""
+        assigned_counts: list[int] = []
 
         def rebalanced(
             event: str, partitions: Sequence[TopicPartition], committed: Mapping[TopicPartition, int | None]
         ) -> None:
             if event == "assigned":
-                given.append(len(partitions))
+                assigned_counts.append(len(partitions))
 
         consumer = self._library.consumer(self._settings)
         try:
             consumer.subscribe(sorted(topics), rebalanced)
             deadline = time.monotonic() + JOIN_TIMEOUT_S
-            while not given and not self._stop.is_set() and time.monotonic() < deadline:
+            while not assigned_counts and not self._stop.is_set() and time.monotonic() < deadline:
                 consumer.poll(POLL_S, 1)
-            if given:
+            if assigned_counts:
                 self.joined += 1
-                self.shared += given[-1] < sum(topics.values())
+                self.shared += assigned_counts[-1] < sum(topics.values())
         finally:
             consumer.close(leave=True)

@@ -1,4 +1,4 @@
-"""What brokers say of the logs that a client works on: leaders, starts and ends."""
+"""Asks brokers for the leaders, start offsets and end offsets of a client's partitions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from harness.clients.settings import Settings
 from harness.protocol.error_codes import ClientError
 
 WithinS = Callable[[], float]
-"""The timeout of the next question, in seconds."""
+"""Returns the timeout of the next request, in seconds."""
 
 
 def key_facts(keys: Iterable[int], settings: Settings, admin: Admin, within_s: WithinS) -> list[list[Any]]:
-    """[key, facts] of each key: leader, in-sync replicas, log start and high watermark. Raises ClientError."""
+    """Return [key, facts] of each key: leader, ISR, log start offset and high watermark. Raises ClientError."""
     partitions = {key: settings.partition(key) for key in keys}
     rows = admin.partitions(sorted({topic for topic, _ in partitions.values()}), within_s())
     led = {(row["topic"], row["partition"]): row for row in rows}
@@ -30,16 +30,19 @@ def key_facts(keys: Iterable[int], settings: Settings, admin: Admin, within_s: W
 
 
 def final_ends(reader: Reader, settings: Settings, admin: Callable[[], Admin], within_s: WithinS) -> dict[str, Any]:
-    """Positions, and the logs' ends as the broker says after the poll: ListOffsets at the consumer's
-    isolation level, so the last stable offset under read_committed. Without an answer, no ends.
+    """Return the reader's positions, and the end offsets that brokers report after the poll.
 
-    An open transaction holds the last stable offset below committed records. A reader there has not
-    caught up, so a key has no end until its last stable offset is its high watermark."""
+    The ends come from ListOffsets at the consumer's isolation level, so under read_committed they are last stable
+    offsets. If brokers do not answer, the ends are omitted.
+
+    An open transaction keeps the last stable offset below committed records, so a reader at that offset has not
+    caught up. Therefore a key's end is omitted unless its last stable offset equals its high watermark.
+    """
     facts: dict[str, Any] = {"positions": [[key, at] for key, at in reader.positions().items()]}
     assigned, isolation = reader.assigned(), settings.isolation_level
     try:
         found = admin().offsets(assigned, isolation, within_s())
-        # Asked for second: a high watermark only grows, so if they are equal, no transaction was open.
+        # Requested second: a high watermark only grows, so if both are equal, no transaction was open.
         high = found
         if isolation == "read_committed":
             high = admin().offsets(assigned, "read_uncommitted", within_s())
@@ -58,7 +61,7 @@ def final_ends(reader: Reader, settings: Settings, admin: Callable[[], Admin], w
             ends.append([key, start, end])
     if behind:
         reader.notes.append(
-            f"ends: last stable offset below the high watermark, a transaction is open: {', '.join(behind)}"
+            f"ends: a transaction is open, so the last stable offset is below the high watermark: {', '.join(behind)}"
         )
     facts["ends"] = sorted(ends)
     return facts

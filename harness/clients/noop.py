@@ -1,4 +1,4 @@
-"""A client that does nothing: every op succeeds at once, with offsets of its own. For benchmarks."""
+"""A client without a cluster, for benchmarks: every op succeeds at once, with made-up offsets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.model.op import INFO, OK, Op
 
 
 class NoopClient:
-    """Sends get the next offset of their key as this client counts; polls are empty."""
+    """Each send gets the next offset of its key, counted in this client; polls return no records."""
 
     def __init__(self) -> None:
         self._next: defaultdict[int, int] = defaultdict(int)
@@ -31,14 +31,14 @@ class NoopClient:
         return op.with_(type=OK, value=value)
 
     def crash(self) -> None:
-        """Nothing to lose."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 class NoopAdmin:
-    """An admin role for a cluster that is not there."""
+    """The admin role without a cluster."""
 
     def problem(self) -> str:
         return ""

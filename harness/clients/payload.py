@@ -1,4 +1,4 @@
-"""A record's payload: who wrote what, and a checksum, so that a poll can tell a phantom from a record.
+"""Encodes and decodes the payload of records, so that a poll can detect records that this run did not write.
 
     offset  size  field
          0     2  b"KL"
@@ -9,10 +9,10 @@
         20     8  index of the op that sent it
         28     n  run id, UTF-8
     28 + n     p  padding, zero bytes
-        -4     4  CRC-32 of all that precedes
+        -4     4  CRC-32 of all preceding bytes
 
-`check.crcs` of the consumer covers record batches on the wire and on disk; this checksum also covers what
-happens inside the client, and the key shows a record that landed on another partition (KAFKA-19012).
+The consumer's `check.crcs` covers record batches on the wire and on disk. This checksum also covers errors inside
+the client, and the key reveals a record that was written to the wrong partition (KAFKA-19012).
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _SHOWN_BYTES: Final = 16
 
 
 def encode(run: str, key: int, value: int, index: int, size: int = 0) -> bytes:
-    """The payload, padded to at least `size` bytes. Raises ValueError when the run id is over 255 bytes."""
+    """Return the payload, padded to at least `size` bytes. Raises ValueError if the run id exceeds 255 bytes."""
     name = run.encode()
     if len(name) > 255:
-        raise ValueError(f"run id of {len(name)} bytes; at most 255 fit a payload")
+        raise ValueError(f"the run id has {len(name)} bytes; a payload has room for 255")
     head = _HEAD.pack(_MAGIC, _SCHEMA, len(name), key, value, index) + name
     padding = bytes(max(0, size - len(head) - _TAIL.size))
     return head + padding + _TAIL.pack(crc32(padding, crc32(head)))
 
 
 def decode(payload: bytes | None, run: str, key: int) -> int | str:
-    """The value of a record polled from the partition of `key`.
+    """Return the value of a record polled from the partition of `key`.
 
-    A payload that is not what this run wrote to that key gives "bad-payload:<reason>:<first bytes, hex>";
-    reason: format, checksum, run or key, the first that is wrong.
+    For a payload that this run cannot have written to that key, returns
+    "bad-payload:<reason>:<first bytes, hex>". The reason is the first failed check: format, checksum, run or key.
     """
     if payload is None or len(payload) < _HEAD.size + _TAIL.size:
         return _bad("format", payload)
@@ -63,5 +63,5 @@ def _bad(reason: str, payload: bytes | None) -> str:
 
 
 def at_most(size: int) -> int:
-    """How long a payload that is padded to `size` bytes may be, whatever the run is called."""
+    """Return the largest length of a payload padded to `size` bytes, for any run id."""
     return max(size, _HEAD.size + 255 + _TAIL.size)

@@ -1,6 +1,6 @@
-"""A file of client properties, as `--client-config` takes it.
+"""Reads a file of client properties, given as `--client-config`.
 
-One `key=value` a line; a line that begins with # is a comment; `${NAME}` is a variable of the environment.
+Each line is a `key=value`, or a comment that starts with #. `${NAME}` is replaced by the environment variable.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 
 
 def load(path: Path, environment: Mapping[str, str], check: Callable[[str, str], None]) -> dict[str, str]:
-    """The properties in a file, variables filled in.
+    """Return the properties in a file, with variables replaced.
 
-    `check(name, where)` refuses a name by raising. Raises BadInput with file and line, and no value.
+    `check(name, where)` raises for names that are not allowed. Raises BadInput, which names file and line but never
+    contains a value.
     """
     found: dict[str, str] = {}
     for number, line in enumerate(_text(path).splitlines(), start=1):
@@ -28,9 +29,9 @@ def load(path: Path, environment: Mapping[str, str], check: Callable[[str, str],
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
         if not equals or not name:
-            raise BadInput(f"{where}: write it as key=value")
+            raise BadInput(f"{where}: not of the form key=value")
         if name in found:
-            raise BadInput(f"{where}: {name} stands twice")
+            raise BadInput(f"{where}: {name} is given twice")
         check(name, where)
         found[name] = _filled(value, where, environment)
     return found
@@ -42,17 +43,17 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise BadInput(f"--client-config {path}: cannot be read ({error.strerror})") from None
     if len(raw) > BYTES_MAX:
-        raise BadInput(f"--client-config {path}: {len(raw)} bytes; at most {BYTES_MAX}")
+        raise BadInput(f"--client-config {path}: the file has {len(raw)} bytes; at most {BYTES_MAX} are allowed")
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise BadInput(f"--client-config {path}: not UTF-8 text: write key=value, one a line") from None
+        raise BadInput(f"--client-config {path}: not UTF-8 text; write one key=value per line") from None
 
 
 def _filled(value: str, where: str, environment: Mapping[str, str]) -> str:
     def variable(match: re.Match[str]) -> str:
         if match[1] not in environment:
-            raise BadInput(f"{where}: the environment has no {match[1]}: set it, and try again")
+            raise BadInput(f"{where}: the environment variable {match[1]} is not set; set it, and try again")
         return environment[match[1]]
 
     return _VARIABLE.sub(variable, value)

@@ -1,18 +1,18 @@
-"""The client of the queue workload: ops and transactions, written once above the library's protocols.
+"""The client of the queue workload: ops and transactions on top of the protocols in `client_protocols`.
 
-One object owns a producer and a consumer, each made when first needed. `invoke` takes an invocation and
-returns its completion; it waits at most `Settings.patience_s`, which is less than the op's deadline.
+One object owns a producer and a consumer, each created when first needed. `invoke` takes an invocation and returns
+its completion; it blocks for at most `Settings.patience_s`, which is less than the op's deadline.
 
-How an op's steps add up (single steps are in `errors.TABLE`):
-- Without a transaction, micro-ops are done in order, each send waiting for its delivery report (`pipelined`:
-  sends that follow each other wait together), until one errs. If one of the op's sends was acknowledged, or
-  what became of it is uncertain, the op is `info`; otherwise the error's row decides.
-- With one, consecutive sends go out together and are waited for before the next poll and before the commit.
-  Trouble before the commit leads to an abort; an acknowledged abort makes the op `fail`, and nothing else
-  does. Once commit has been asked for, a retriable error is retried until the deadline, an abortable one
-  leads to an abort, and everything else is `info`.
-- After `fail`, consumer positions go back to where the op found them. After `info` the client is broken:
-  what it knows of its producer and its positions is uncertain, so its process is replaced by a new one.
+How the steps of an op determine its outcome (for single steps see `error_outcomes.TABLE`):
+- Without a transaction, micro-ops run in order until one fails. Each send waits for its delivery report
+  (`pipelined`: consecutive sends wait together). If any send of the op was acknowledged or is indeterminate, the op
+  is `info`; otherwise the row of the error decides.
+- In a transaction, consecutive sends are sent together; their reports are awaited before the next poll and before
+  the commit. An error before the commit leads to an abort. Only an acknowledged abort makes the op `fail`. Once
+  the commit has been requested, a retriable error is retried until the deadline, an abortable one leads to an
+  abort, and any other error makes the op `info`.
+- After `fail`, the consumer seeks back to its positions before the op. After `info` the client is broken: the state
+  of its producer and its positions are not known, so its process is replaced by a new one.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from harness.clients.table import opener
 from harness.model.op import FAIL, INFO, OK, Op
 from harness.protocol.error_codes import ClientError
 
-ABORT_SHARE: Final = 0.25  # of an op's time, kept for aborting
+ABORT_SHARE: Final = 0.25  # fraction of an op's time that is reserved for aborting
 ADMIN_TIMEOUT_S: Final = 5.0
 ON_PURPOSE: Final = "aborted on purpose"
 
 
 class Stopped(Exception):
-    """A micro-op erred: `situation` says in which step."""
+    """A step of an op failed. `situation`: the kind of step."""
 
     def __init__(self, situation: Situation, error: ClientError) -> None:
         super().__init__(str(error))
@@ -45,15 +45,15 @@ class Stopped(Exception):
 
 
 class QueueClient:
-    """The client of one process. Not thread-safe; after an `info` completion, only `close` makes sense."""
+    """The client of one process. Not thread-safe. After an `info` completion, only `close` may be called."""
 
     def __init__(self, settings: Settings, library: Library, ended: Callable[[], None] = lambda: None) -> None:
-        """`ended` is called when both halves are closed."""
+        """`ended` is called after producer and consumer are closed."""
         self._settings, self._library, self._ended_with = settings, library, ended
         self._reader = Reader(settings, library)
         self._producer: Transactions | None = None
         self._admin: Admin | None = None
-        self._committed: list[list[int | None]] = []  # consumer offsets that the op was to commit
+        self._committed: list[list[int | None]] = []  # consumer offsets that the op tried to commit
         self.broken = False
         self._patience_s = settings.patience_s
         self._handlers: Mapping[str, Callable[[Op, float], Op]] = {
@@ -67,12 +67,12 @@ class QueueClient:
         }
 
     def invoke(self, op: Op) -> Op:
-        """The completion of `op`: ok, fail or info, with what is known in its value and extra."""
+        """Return the completion of `op`: ok, fail or info, with the results in its value and extra."""
         handler = self._handlers.get(op.f)
         if handler is None:
             return op.with_(type=FAIL, error=f"unknown: the queue client has no op {op.f!r}")
         if self.broken:
-            return op.with_(type=FAIL, error="broken: this client ended in an uncertain state; open a new one")
+            return op.with_(type=FAIL, error="broken: an earlier op of this client was indeterminate; open a new one")
         self._reader.mark()
         self._committed = []
         deadline = time.monotonic() + self._patience_s
@@ -81,14 +81,14 @@ class QueueClient:
         return self._with_extra(done, deadline)
 
     def crash(self) -> None:
-        """Vanish as a killed process would: no commit, no abort, no goodbye to the group."""
+        """Disappear like a killed process: without committing, aborting or leaving the group."""
         self.broken = True
         self._drop_producer()
         self._reader.close(leave=False)
         self._ended_with()
 
     def close(self) -> None:
-        """Close both halves, leaving the group. Safe to repeat."""
+        """Close producer and consumer, and leave the group. Safe to repeat."""
         self.broken = True
         self._drop_producer()
         self._reader.close(leave=True)
@@ -137,7 +137,7 @@ class QueueClient:
         return self._admin
 
     def _debug(self, op: Op, deadline: float) -> Op:
-        """Leader, in-sync replicas, log start and high watermark of each key."""
+        """Complete the op with leader, ISR, log start offset and high watermark of each key."""
         try:
             value = key_facts(op.value, self._settings, self._ask(), lambda: _admin_s(deadline))
         except ClientError as error:
@@ -149,7 +149,7 @@ class QueueClient:
     def _micro_ops(self, op: Op, deadline: float) -> Op:
         value = list(op.value)
         if self._settings.txn:
-            # Polls of assigned partitions alone have nothing that a transaction could hold.
+            # Polls alone, of assigned partitions, need no transaction: there is nothing to commit.
             sends = any(mop[0] == "send" for mop in value)
             if sends or self._reader.subscribed or op.extra.get("abort"):
                 return self._transaction(op, value, deadline)
@@ -158,7 +158,7 @@ class QueueClient:
         return self._one_by_one(op, value, deadline)
 
     def _patiently(self, op: Op, value: list[Any], deadline: float) -> Op:
-        """With a producer of its own, which waits for brokers as long as the op may take."""
+        """Run the op with a temporary producer, which waits for brokers as long as the op may take."""
         own, self._producer = self._producer, self._library.producer(self._settings.patient())
         try:
             return self._one_by_one(op, value, deadline)
@@ -185,15 +185,15 @@ class QueueClient:
                 self._committed = self._reader.committing()
                 self._step("commit-offsets", lambda: self._reader.commit(_left(deadline)))
         except Stopped as stopped:
-            judged = outcome(stopped.situation, stopped.error, self._settings.retries_off)
-            ended = INFO if any(self._may_stand(delivery) for delivery in sent) else judged
+            outcome_of_error = outcome(stopped.situation, stopped.error, self._settings.retries_off)
+            ended = INFO if any(self._may_be_appended(delivery) for delivery in sent) else outcome_of_error
             if stopped.error.kind == "fatal" and stopped.situation in ("send", "report"):
                 self._drop_producer()
             return self._ended(op, value, ended, describe(stopped.situation, stopped.error), deadline)
         return op.with_(type=OK, value=value)
 
-    def _may_stand(self, delivery: Delivery) -> bool:
-        """Whether a send may be in the log: acknowledged, on its way, or failed without proof."""
+    def _may_be_appended(self, delivery: Delivery) -> bool:
+        """Whether the record may be in the log: acknowledged, in flight, or failed with an indefinite error."""
         if delivery.error is None:
             return True
         return outcome("report", delivery.error, self._settings.retries_off) != FAIL
@@ -210,17 +210,17 @@ class QueueClient:
             raise Stopped(situation, error) from None
 
     def _send(self, op: Op, mop: list[Any]) -> Delivery:
-        made, (_, key, value) = self._settings, mop
+        settings, (_, key, value) = self._settings, mop
         if self._producer is None:
-            self._producer = self._library.producer(made)
-        body = payload.encode(made.run, key, value, op.index, made.record_size)
+            self._producer = self._library.producer(settings)
+        body = payload.encode(settings.run, key, value, op.index, settings.record_size)
         try:
-            return self._producer.send(made.partition(key), body)
+            return self._producer.send(settings.partition(key), body)
         except ClientError as error:
             raise Stopped("send", error) from None
 
     def _settle(self, sent: list[tuple[int, Delivery]], value: list[Any], deadline: float) -> None:
-        """Wait for the reports and put the offsets in; raises Stopped with the first error."""
+        """Wait for the delivery reports, and put the offsets into `value`. Raises Stopped with the first error."""
         if not sent or self._producer is None:
             return
         late: ClientError | None = None
@@ -248,7 +248,7 @@ class QueueClient:
         try:
             self._begin(soft)
         except Stopped as stopped:
-            # Fenced, or the coordinator cannot be reached. The next transaction begins with a new producer.
+            # Fenced, or the coordinator cannot be reached. The next transaction uses a new producer.
             self._drop_producer()
             return self._ended(op, value, FAIL, describe(stopped.situation, stopped.error), deadline)
         try:
@@ -276,7 +276,7 @@ class QueueClient:
         self._step("begin", self._producer.begin)
 
     def _body(self, op: Op, value: list[Any], deadline: float) -> None:
-        """The micro-ops and the offsets, all but the commit."""
+        """Run the micro-ops, and add the consumer's offsets to the transaction."""
         sent: list[tuple[int, Delivery]] = []
         for at, mop in enumerate(op.value):
             if mop[0] == "send":
@@ -298,7 +298,7 @@ class QueueClient:
             )
 
     def _abort(self, op: Op, value: list[Any], why: str, deadline: float) -> Op:
-        """Abort, and the outcome that its acknowledgement, or the lack of one, makes."""
+        """Abort the transaction. Returns the op as `fail` if the abort is acknowledged, else as `info`."""
         producer = self._producer
         assert producer is not None
         try:
@@ -313,23 +313,23 @@ def _left(deadline: float) -> float:
 
 
 def _admin_s(deadline: float) -> float:
-    """The timeout of a question to the brokers; not 0, which would not be asked."""
+    """Return the timeout of an admin request; never 0, with which the request would not be sent."""
     return min(ADMIN_TIMEOUT_S, max(0.1, _left(deadline)))
 
 
 def _retried(call: Callable[[float], None], deadline: float) -> None:
-    """`call(seconds left)`, again after each retriable error until the deadline."""
+    """Call `call(seconds left)`, and repeat it after retriable errors until the deadline."""
     while True:
         try:
             call(_left(deadline))
             return
         except ClientError as error:
-            # A retriable call that fails at once would spin: librdkafka's own pause between tries.
+            # Prevents a busy loop if the call fails at once. 10 ms is librdkafka's own pause between tries.
             if error.kind != "retriable" or _left(deadline) <= 0.1:
                 raise
             time.sleep(0.01)
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """The client of `config["library"]` (confluent by default) for one process; see `settings.Settings`."""
+    """Open one process's client of `config["library"]` (confluent by default); see `settings.Settings`."""
     return opener(str(config.get("library", "confluent")))(config)

@@ -1,6 +1,6 @@
-"""A client's settings: plain JSON data from the plan, checked once, with a default for everything.
+"""The settings of a client: plain JSON data from the plan, validated, with defaults.
 
-None stands for "the library's own default" wherever it is allowed.
+Where None is allowed, it means the library's own default.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ ISOLATION: Final = ("read_committed", "read_uncommitted")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How one client of one process behaves.
+    """The settings of one process's client.
 
-    run, process          who it is; topics are named after the run
+    run, process          run id and process number; topics are named after the run
     partitions_per_topic  P: key k is partition k mod P of the topic <run>-<k div P>
     retries               None: the library's default; 0: off
-    op_timeout_s          no op takes longer; the client gives up a little earlier, to say so itself
-    logical_offsets       begin at librdkafka's logical offsets instead of known ones: see `reader`
-    poll_ms, records_max  how long a poll waits for its first record, and how many it takes
+    op_timeout_s          deadline of an op; the client times out a little earlier, so that it completes the op itself
+    logical_offsets       start at librdkafka's logical offsets instead of absolute ones: see `reader`
+    poll_ms, records_max  how long a poll waits for its first record, and how many records it returns at most
     record_size           payloads are padded to this many bytes
-    pipelined             sends of an op that follow each other go out together, transaction or not
-    rewind                after a failed op, read again what it had read
+    pipelined             consecutive sends of an op are sent without waiting in between, even outside transactions
+    rewind                after a failed op, seek back to before the records that it had read
     group                 consumer group; None: <run>-group
-    connection            how to connect: librdkafka's properties, secrets among them
-    transactional_id      None: <run>-<process>, so that a replaced process is not fenced by its successor
-                          but by the transaction's timeout
+    connection            librdkafka's connection properties, including secrets
+    transactional_id      None: <run>-<process>, so that a replaced process's transaction is not fenced by its
+                          successor but ends by the transaction timeout
     """
 
     bootstrap: str
@@ -64,11 +64,11 @@ class Settings:
 
     @property
     def patience_s(self) -> float:
-        """How long an op may take here: less than `op_timeout_s`, after which the answer would be ignored."""
+        """Time limit of an op in the client; less than `op_timeout_s`, after which its completion is ignored."""
         return max(self.op_timeout_s - 0.5, 0.8 * self.op_timeout_s)
 
     def patient(self) -> Settings:
-        """The same with the library's own retries, and time-outs as long as an op may take."""
+        """Return settings with the library's default retries, and timeouts as long as an op may take."""
         return replace(
             self,
             retries=None,
@@ -87,12 +87,12 @@ class Settings:
         return given is not None and int(given) == 0
 
     def partition(self, key: int) -> tuple[str, int]:
-        """(topic, partition) of a key."""
+        """Return (topic, partition) of a key."""
         return f"{self.run}-{key // self.partitions_per_topic}", key % self.partitions_per_topic
 
     def key(self, topic: str, partition: int) -> int | None:
-        """The key of a topic's partition; None when the topic is not one of the run's, or the partition was
-        added to it later and so holds no key."""
+        """Return the key of a partition; None if the topic is not one of the run's, or the partition was added
+        later, so that no key maps to it."""
         run, dash, number = topic.rpartition("-")
         if not dash or run != self.run or not number.isdecimal() or partition >= self.partitions_per_topic:
             return None
@@ -102,28 +102,28 @@ class Settings:
 _NAMES: Final = frozenset(each.name for each in fields(Settings))
 
 
-def settings(config: Mapping[str, Any]) -> Settings:
-    """Settings from plain data; fields it does not know (other roles' settings) are left out.
+def parse_settings(config: Mapping[str, Any]) -> Settings:
+    """Return settings from plain data. Unknown fields (settings of other roles) are ignored.
 
-    Raises BadInput when a field is missing or makes no sense.
+    Raises BadInput if a field is missing or invalid.
     """
     for name in ("bootstrap", "run"):
         if not config.get(name):
             raise BadInput(f"client settings: `{name}` is missing; every client needs it")
-    given = {name: config[name] for name in _NAMES & config.keys()}
+    fields_given = {name: config[name] for name in _NAMES & config.keys()}
     for name in ("producer_config", "consumer_config"):
-        given[name] = dict(config.get(name) or {})
-    given["connection"] = dict(config.get("connection") or {})
-    given["acks"] = str(config.get("acks", "all"))
-    made = Settings(**given)
+        fields_given[name] = dict(config.get(name) or {})
+    fields_given["connection"] = dict(config.get("connection") or {})
+    fields_given["acks"] = str(config.get("acks", "all"))
+    parsed = Settings(**fields_given)
     problems = {
-        "partitions_per_topic": made.partitions_per_topic < 1,
-        "op_timeout_s": made.op_timeout_s <= 0,
-        "poll_ms": made.poll_ms < 0,
-        "records_max": made.records_max < 1,
-        "isolation_level": made.isolation_level not in ISOLATION,
+        "partitions_per_topic": parsed.partitions_per_topic < 1,
+        "op_timeout_s": parsed.op_timeout_s <= 0,
+        "poll_ms": parsed.poll_ms < 0,
+        "records_max": parsed.records_max < 1,
+        "isolation_level": parsed.isolation_level not in ISOLATION,
     }
     for name, wrong in problems.items():
         if wrong:
-            raise BadInput(f"client settings: {name}={getattr(made, name)!r} makes no sense")
-    return made
+            raise BadInput(f"client settings: {name}={getattr(parsed, name)!r} is not a valid value")
+    return parsed

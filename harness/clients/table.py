@@ -1,7 +1,7 @@
-"""The client libraries by name. A new one is one file and one row here.
+"""The table of client libraries, by name. To add one, write its adapter and add a row here.
 
-What a row names is an import path, so that a library is loaded only where it is used. Each function takes the
-client's settings as plain JSON data.
+Rows contain import paths, so that a library is imported only where it is used. Each function takes the client's
+settings as plain JSON data.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from harness.model.errors_and_exit_codes import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """queue     opens a client of one process: an object with invoke(op) -> op, crash() and close()
-    admin     opens the admin role: see `admin.AdminRole` for what it answers
-    problem   says what the library has against a client's settings, empty for nothing; asks no broker
-    pipeline  as `queue`, for the pipeline's clients, which are of `pipeline.library`; empty: it has none
-    package   on PyPI, for `--client-version`; empty: it does not come from there
-    internal  not for `--client`
+    """One row: the import paths of a library's functions.
+
+    queue     opens a client of one process: an object with invoke(op) -> op, crash() and close()
+    admin     opens the admin role, an object with the methods of `admin.AdminRole`
+    problem   returns why the library rejects a client's settings, empty if it does not; contacts no broker
+    pipeline  like `queue`, for the pipeline workload, built on `pipeline.library`; empty: not supported
+    package   name on PyPI, for `--client-version`; empty: not from PyPI
+    internal  not selectable by `--client`
+    written   how `--client` names it, if not by the row's name
     """
 
     queue: str
@@ -30,6 +33,7 @@ class Library:
     pipeline: str = ""
     package: str = ""
     internal: bool = False
+    written: str = ""
 
 
 CLIENTS: Final[dict[str, Library]] = {
@@ -52,6 +56,13 @@ CLIENTS: Final[dict[str, Library]] = {
         problem="harness.clients.aiokafka.adapter:problem",
         package="aiokafka",
     ),
+    # A program of the user's own, as "exec:COMMAND": see docs/use/your-own-client.md.
+    "exec": Library(
+        queue="harness.clients.exec.adapter:open_client",
+        admin="harness.clients.confluent.adapter:open_admin",
+        problem="harness.clients.exec.adapter:problem",
+        written="exec:COMMAND",
+    ),
     "noop": Library(queue="harness.clients.noop:open_client", admin="harness.clients.noop:open_admin"),
     "sim": Library(
         queue="harness.sim.queue.client:open_client",
@@ -61,37 +72,43 @@ CLIENTS: Final[dict[str, Library]] = {
 }
 
 
-def opener(name: str, logic: str = "queue") -> Callable[[Mapping[str, Any]], Any]:
-    """What opens a client of the library `name`. Raises BadInput when there is none of that name.
+def row(name: str) -> Library:
+    """The row of a client as a plan names it: a name of the table, or "exec:COMMAND". Raises KeyError."""
+    return CLIENTS[name.partition(":")[0]]
 
-    logic  what a workload calls the logic of its clients: queue or pipeline
+
+def opener(name: str, logic: str = "queue") -> Callable[[Mapping[str, Any]], Any]:
+    """Return the function that opens a client of a library. Raises BadInput if no library has that name.
+
+    logic  the workload's client logic: queue or pipeline
     """
     return _load(_paths(logic), name)
 
 
 def admin_opener(name: str) -> Callable[[Mapping[str, Any]], Any]:
-    """What opens the admin role of the library `name`. Raises BadInput when there is none."""
+    """Return the function that opens a library's admin role. Raises BadInput if no library has that name."""
     return _load(_paths("admin"), name)
 
 
 def problem_of(name: str) -> Callable[[Mapping[str, Any]], str]:
-    """What asks the library `name` about settings. Raises BadInput when there is none."""
+    """Return the function that checks settings for a library. Raises BadInput if no library has that name."""
     return _load(_paths("problem"), name)
 
 
 def library_of(process: int, slots: int, libraries: Sequence[str]) -> str:
-    """Whose client a process is: slots take turns with the libraries, and a slot's processes are of one."""
+    """Return the library of a process. Libraries are dealt to slots in turn; all processes of a slot use the same."""
     return libraries[process % slots % len(libraries)]
 
 
 def _paths(role: str) -> dict[str, str]:
-    """The import paths of a role, by library, of those that have it."""
+    """Return library name -> import path of a role, for the libraries that have it."""
     return {name: path for name, library in CLIENTS.items() if (path := getattr(library, role))}
 
 
 def _load(paths: Mapping[str, str], name: str) -> Callable[[Mapping[str, Any]], Any]:
-    if name not in paths:
-        raise BadInput(f"no client library {name!r}; there are {', '.join(sorted(paths))}")
-    module, _, attribute = paths[name].partition(":")
+    path = paths.get(name.partition(":")[0])
+    if path is None:
+        raise BadInput(f"unknown client library {name!r}; choose from {', '.join(sorted(paths))}")
+    module, _, attribute = path.partition(":")
     function: Callable[[Mapping[str, Any]], Any] = getattr(import_module(module), attribute)
     return function

@@ -1,1 +1,1 @@
-"""Where the system under test runs: one module per kind of cluster."""
+"""Clusters under test: one module per kind of cluster."""

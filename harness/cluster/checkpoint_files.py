@@ -1,4 +1,4 @@
-"""Reading the checkpoint files of a node where they are, by a shell command."""
+"""Reads a node's checkpoint files where they are, with a shell command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.model.capabilities import CommandResult
 from harness.model.errors_and_exit_codes import ClusterTrouble
 
 TIMEOUT_S: Final = 20.0
-# Folders for logs are DATA, DATA2, ...: a server has a checkpoint in each.
+# Log directories are DATA, DATA2, ...: a server has a checkpoint in each.
 _SCRIPT: Final = (
     'name=$1; shift; for data in "$@"; do test -d "$data" || exit 3; '
     'for file in "$data"*/"$name"; do test ! -f "$file" || cat "$file" || exit 4; done; done'
@@ -17,12 +17,12 @@ _SCRIPT: Final = (
 
 
 def argv(name: str, folders: Sequence[str]) -> list[str]:
-    """A command that prints a checkpoint of every folder, one after another; nothing where there is none."""
+    """Returns a command that prints a checkpoint of every folder, one after another; skips those without one."""
     return ["sh", "-c", _SCRIPT, "sh", name, *folders]
 
 
 def read(run: Callable[[Sequence[str]], CommandResult], name: str, folders: Sequence[str]) -> str:
-    """What it prints. `run`: runs a command where the folders are. Raises ClusterTrouble."""
+    """Returns the output of that command. `run` executes it where the folders are. Raises ClusterTrouble."""
     done = run(argv(name, folders))
     if done.code:
         raise ClusterTrouble(f"{name} in {', '.join(folders)} cannot be read: {done.err.strip() or done.code}")

@@ -1,7 +1,7 @@
-"""A cluster that others run, reached at its bootstrap addresses: clients can be broken, nothing else.
+"""A cluster that others operate, reached at its bootstrap addresses. Only faults of clients are possible.
 
-Clients run on this machine, under a supervisor without namespaces. What is made there is the run's own
-topics, group and transactional ids; topics and group are deleted at the end.
+Clients run on this machine, under a supervisor without namespaces. The run uses its own topics, group and transactional
+ids; topics and group are deleted at the end.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from harness.model.capabilities import CommandResult
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.protocol.error_codes import ClientError
 
-LOOK_S: Final = 15.0
-# Settings of the brokers that decide what may be promised.
-TELLING: Final = (
+QUERY_TIMEOUT_S: Final = 15.0
+# Broker settings that affect which guarantees Kafka gives.
+GUARANTEE_SETTINGS: Final = (
     "unclean.leader.election.enable",
     "log.cleanup.policy",
     "log.flush.interval.messages",
 )
-# The library's default of a setting that is as good as never.
+# Default values that mean "never".
 _NEVER: Final = {"log.flush.interval.messages": str((1 << 63) - 1)}
 _CREDENTIALS: Final = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM")
 _NOT_ALLOWED: Final = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
@@ -38,7 +38,7 @@ class Found:
     """A cluster that answered.
 
     brokers   node names by broker id: n<id>
-    settings  of its brokers, those of `TELLING` that it told
+    settings  of its brokers: those of `GUARANTEE_SETTINGS` that it reported
     """
 
     brokers: Mapping[int, str]
@@ -46,11 +46,11 @@ class Found:
 
 
 def find(bootstrap: str, connection: Mapping[str, str]) -> Found:
-    """Ask who is there. Raises Missing when nobody answers, BadInput when we are not let in."""
+    """Query the cluster's brokers and settings. Raises Missing if none answers, BadInput if access is refused."""
     from harness.clients.confluent import probe
 
     try:
-        seen = probe.look(bootstrap, connection, TELLING, LOOK_S)
+        seen = probe.look(bootstrap, connection, GUARANTEE_SETTINGS, QUERY_TIMEOUT_S)
     except ClientError as error:
         raise _refusal(bootstrap, error, connection) from None
     settings = {name: value for name, value in seen.settings.items() if value != _NEVER.get(name)}
@@ -67,12 +67,12 @@ def _refusal(bootstrap: str, error: ClientError, connection: Mapping[str, str]) 
         )
     if error.code == "_INVALID_ARG":
         return BadInput(f"--client-config: {reason}")
-    hint = "" if connection else "; if it takes TLS or SASL, give --client-config"
+    hint = "" if connection else "; if it requires TLS or SASL, give --client-config"
     return Missing(f"--bootstrap {bootstrap}: no Kafka broker answers ({reason}): check the address{hint}")
 
 
 def make(spec: ClusterSpec) -> ExternalCluster:
-    """The cluster that is there, asked who it is and whether it would take the run's topics.
+    """Returns the external cluster, after checking that it answers and would accept the run's topics.
 
     Raises BadInput, Missing.
     """
@@ -94,48 +94,48 @@ class ExternalCluster:
         self._control: Control | None = None
 
     def may_make(self, topic: str, partitions: int, replication: int, config: Mapping[str, str]) -> None:
-        """Nothing when such a topic would be made. Raises BadInput with the cluster's reason, or Missing."""
+        """Check that the cluster would create such a topic. Raises BadInput with its reason, or Missing."""
         from harness.clients.confluent import probe
 
         try:
-            probe.try_topic(self.bootstrap, self._connection, topic, partitions, replication, config, LOOK_S)
+            probe.try_topic(self.bootstrap, self._connection, topic, partitions, replication, config, QUERY_TIMEOUT_S)
         except ClientError as error:
             reason = hidden(error.text, self._connection)
             if error.code in _NOT_ALLOWED:
                 raise BadInput(
-                    f"--bootstrap {self.bootstrap}: no permission to make topics ({reason}): allow Create, "
+                    f"--bootstrap {self.bootstrap}: no permission to create topics ({reason}): allow Create, "
                     "Delete, Describe, Read and Write on topics, Read on groups"
                 ) from None
             if error.code.startswith("_"):
                 raise Missing(
-                    f"--bootstrap {self.bootstrap} answers, but the brokers that it names do not ({reason}): "
-                    f"see its advertised.listeners; the brokers are {', '.join(self.nodes)}"
+                    f"--bootstrap {self.bootstrap} answers, but the brokers that it advertises do not ({reason}): "
+                    f"check its advertised.listeners; the brokers are {', '.join(self.nodes)}"
                 ) from None
             raise BadInput(
-                f"--bootstrap {self.bootstrap} refuses topics of {partitions} partitions, replication "
+                f"--bootstrap {self.bootstrap} refuses topics with {partitions} partitions, replication factor "
                 f"{replication} and {dict(config)} ({reason}): see --replication and --min-insync-replicas"
             ) from None
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Start what the clients run under."""
+        """Start the supervisor under which the clients run."""
         self._work_dir.mkdir(parents=True, exist_ok=True)
         self._control = Control(isolated=False, log=self._work_dir / "supervisor.log")
         progress(f"{len(self.nodes)} brokers at {self.bootstrap}: {', '.join(self.nodes)}")
 
     def down(self) -> None:
-        """End the clients. Safe to repeat."""
+        """End the clients. Can be called repeatedly."""
         control, self._control = self._control, None
         if control is not None:
             control.close()
             (self._work_dir / "supervisor.log").unlink(missing_ok=True)
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        raise ClusterTrouble(f"{node} is not ours: no command can be run there")
+        raise ClusterTrouble(f"{node} belongs to an external cluster: commands cannot be run there")
 
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Start a process; `env` is added to this process's environment. All hosts are this machine."""
+        """Start a process on this machine, whatever the host; `env` is added to this process's environment."""
         if self._control is None:
             raise ClusterTrouble("the cluster is not up")
         return remote_process.spawn(self._control, host, argv, env, fds, log)

@@ -1,7 +1,7 @@
-"""Messages between processes of one machine: JSON values on a stream socket, with file descriptors.
+"""Messages between processes on one machine: JSON values and file descriptors on a stream socket.
 
-A message is its length (8 bytes, big-endian) and one JSON value. Descriptors travel with the length, so they arrive
-with their message. (Ops and completions of workers are JSON lines without descriptors: see `harness.run.worker`.)
+A message is its length (8 bytes, big-endian) and one JSON value. Descriptors are sent with the length, so they arrive
+with their message. (Workers exchange ops and completions as JSON lines without descriptors: see `harness.run.worker`.)
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class Closed(ConnectionError):
-    """The other side is gone."""
+    """The other side has closed the connection."""
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected ends."""
+    """Returns two connected sockets."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
 
 
 def send(end: socket.socket, message: Any, fds: Sequence[int] = ()) -> None:
-    """Send one message. Raises Closed, ValueError when it is too large, or OSError."""
+    """Send one message. Raises Closed, ValueError if it is too large, or OSError."""
     data = orjson.dumps(message)
     if len(data) > MAX_BYTES or len(fds) > MAX_FDS:
         raise ValueError(f"a message of {len(data)} bytes with {len(fds)} descriptors is too large")
@@ -40,35 +40,35 @@ def send(end: socket.socket, message: Any, fds: Sequence[int] = ()) -> None:
         socket.send_fds(end, [_LENGTH.pack(len(data))], list(fds))
         end.sendall(data)
     except (BrokenPipeError, ConnectionResetError) as error:
-        raise Closed("the other side is gone") from error
+        raise Closed("the other side has closed the connection") from error
 
 
 def receive(end: socket.socket) -> tuple[Any, list[int]]:
-    """One message and its descriptors, which are closed on exec. Raises Closed at the end, TimeoutError.
+    """Returns one message and its descriptors, which have close-on-exec set. Raises Closed, TimeoutError.
 
-    When anything is raised, no descriptor is left open.
+    If an error is raised, all received descriptors are closed.
     """
     fds = array.array("i")
     try:
-        # `socket.recv_fds` ignores its flags, so the descriptors would be inherited.
+        # `socket.recv_fds` ignores its flags, so child processes would inherit the descriptors.
         length, ancillary, flags, _ = end.recvmsg(_LENGTH.size, _FDS_BYTES, socket.MSG_CMSG_CLOEXEC)
         for level, kind, content in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
         if flags & socket.MSG_CTRUNC:
-            raise Closed("descriptors were lost on the way: too many are open")
+            raise Closed("descriptors were lost: this process has too many open files")
         if not length:
-            raise Closed("the other side is gone")
+            raise Closed("the other side has closed the connection")
         length += _exactly(end, _LENGTH.size - len(length))
         (size,) = _LENGTH.unpack(length)
         if size > MAX_BYTES:
-            raise Closed(f"a message of {size} bytes")
+            raise Closed(f"a message of {size} bytes is too large")
         return orjson.loads(_exactly(end, size)), list(fds)
     except BaseException as error:
         for fd in fds:
             os.close(fd)
         if isinstance(error, ConnectionResetError):
-            raise Closed("the other side is gone") from error
+            raise Closed("the other side has closed the connection") from error
         raise
 
 
@@ -77,7 +77,7 @@ def _exactly(end: socket.socket, size: int) -> bytes:
     while size:
         chunk = end.recv(min(size, _CHUNK_BYTES))
         if not chunk:
-            raise Closed("the other side is gone")
+            raise Closed("the other side has closed the connection")
         chunks.append(chunk)
         size -= len(chunk)
     return b"".join(chunks)

@@ -1,4 +1,4 @@
-"""What the local cluster needs of this machine, and what to do where something is missing."""
+"""Checks of what the local cluster requires of this machine, with instructions for what is missing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ENGINE_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at.
+    """The result of one check.
 
-    name      what
-    ok        whether it will do
+    name      what was checked
+    ok        whether it is sufficient
     why       what was found
-    fix       what to do about it; empty when nothing need be done
-    required  whether runs are impossible without it; otherwise they do less
+    fix       what to do about it; empty if nothing needs to be done
+    required  whether runs are impossible without it; otherwise they can only do less
     """
 
     name: str
@@ -38,7 +38,7 @@ class Check:
 
 
 def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[Check]:
-    """Look at everything; nothing is changed, except that the cache directory is made."""
+    """Run all checks. Nothing is changed, except that the cache directory is created."""
     folder = cache_directory()
     return [
         python(sys.version_info[:3]),
@@ -46,13 +46,13 @@ def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[
         folder,
         broker_jars(version)
         if folder.ok
-        else Check("broker jars", False, "there is no cache to look in", "mend the cache directory first"),
+        else Check("broker jars", False, "there is no usable cache directory", "fix the cache directory first"),
         networks(*namespaces.available()),
         fault("link faults", link_faults.why_not(), "packet queues work: slow, loss, flaky, rate"),
         fault(
             "clock faults",
             clock_library.why_not(),
-            "processes take clocks of their own: clock-bump, clock-strobe",
+            "processes can have their own clocks: clock-bump, clock-strobe",
         ),
         fault("disk faults", disks.why_not(), "loop mounts work: power-loss, disk-full, disk-slow"),
         docker_cluster(version),
@@ -62,7 +62,7 @@ def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[
 
 
 def python(version: tuple[int, int, int]) -> Check:
-    """Python itself."""
+    """Checks the version of Python."""
     text = ".".join(map(str, version))
     wanted = ".".join(map(str, _PYTHON))
     if version < _PYTHON:
@@ -71,17 +71,17 @@ def python(version: tuple[int, int, int]) -> Check:
 
 
 def find_java() -> Check:
-    """A Java that is new enough, wherever it comes from."""
+    """Checks that some Java is new enough."""
     try:
         found = java.find()
     except HarnessError as error:
-        why, _, fix = str(error).partition(" To mend it: ")
+        why, _, fix = str(error).partition(" To fix it: ")
         return Check("Java", False, why, fix)
     return Check("Java", True, f"{found.full} ({found.path})")
 
 
 def cache_directory() -> Check:
-    """Whether downloads can be kept."""
+    """Checks that downloads can be stored."""
     try:
         return Check("cache directory", True, str(download_cache.root()))
     except HarnessError as error:
@@ -90,7 +90,7 @@ def cache_directory() -> Check:
 
 
 def broker_jars(version: str) -> Check:
-    """Whether a run would have to download first."""
+    """Checks whether a run would have to download the broker jars first."""
     present = jars.cached(version)
     if present:
         return Check("broker jars", True, f"Kafka {version} in {present.folder}")
@@ -98,7 +98,7 @@ def broker_jars(version: str) -> Check:
 
 
 def networks(allowed: bool, reason: str) -> Check:
-    """Namespaces, bridge, links and packet filters, as tried for real."""
+    """Result of trying namespaces, a bridge, links and packet filters."""
     user = "root" if os.geteuid() == 0 else "an ordinary user"
     if allowed:
         return Check("network faults", True, f"namespaces and packet filters work, as {user}", required=False)
@@ -113,7 +113,7 @@ def networks(allowed: bool, reason: str) -> Check:
 
 
 def fault(name: str, refused: str, found: str) -> Check:
-    """A kind of faults of the local cluster. `found`: "what works: the faults" where nothing is refused."""
+    """Result for one kind of fault of the local cluster. `found`: "what works: the faults" if nothing is refused."""
     if not refused:
         return Check(name, True, found, required=False)
     why, _, fix = refused.rpartition(": ")
@@ -121,7 +121,7 @@ def fault(name: str, refused: str, found: str) -> Check:
 
 
 def docker_cluster(version: str) -> Check:
-    """An engine for --cluster docker that answers and has an image of the version."""
+    """Checks that a container engine for --cluster docker answers and has an image of the version."""
     try:
         client = engine_and_images.connect(_ENGINE_TIMEOUT_S)
         image = engine_and_images.image(client, "", version)
@@ -132,7 +132,7 @@ def docker_cluster(version: str) -> Check:
 
 
 def disk(folder: Path, free_bytes: int) -> Check:
-    """Room for a run's data."""
+    """Checks the disk space for a run's data."""
     text = f"{free_bytes / (1 << 30):.1f} GiB free in {folder.absolute()}"
     if free_bytes < _DISK_BYTES:
         return Check("disk", False, text, f"free {_DISK_BYTES >> 30} GiB, or use a folder on another disk")
@@ -140,9 +140,9 @@ def disk(folder: Path, free_bytes: int) -> Check:
 
 
 def memory(available_bytes: int | None) -> Check:
-    """Room for three brokers, Spark and the workers."""
+    """Checks the memory for three brokers, Spark and the workers."""
     if available_bytes is None:
-        return Check("memory", True, "unknown: /proc/meminfo does not say")
+        return Check("memory", True, "unknown: /proc/meminfo does not report it")
     text = f"{available_bytes / (1 << 30):.1f} GiB available"
     if available_bytes < _MEMORY_BYTES:
         fix = f"free {_MEMORY_BYTES >> 30} GiB, or run fewer brokers (--nodes 1)"

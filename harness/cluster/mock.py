@@ -1,8 +1,8 @@
-"""librdkafka's mock cluster as a target: brokers without a JVM, up in a fraction of a second.
+"""librdkafka's mock cluster as a target: brokers without a JVM, ready in a fraction of a second.
 
-It lives in a process of its own under a supervisor without namespaces, as the workers do. Its transactions
-succeed and are wrong (aborted records are visible to read_committed, nothing is fenced): a known-bad target.
-It has no server processes and no network to break, so it satisfies Cluster, Hosts and Logs only.
+It runs in its own process under a supervisor without namespaces, as do the workers. Its transactions succeed and are
+wrong (aborted records are visible to read_committed, nothing is fenced), so it is a target with known bugs. It has no
+server processes and no network to break, so it satisfies Cluster, Hosts and Logs only.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _MAX_NODES = 30
 
 
 def make(spec: ClusterSpec) -> MockCluster:
-    """A mock cluster; nothing is started. Raises BadInput."""
+    """Returns a mock cluster; starts nothing. Raises BadInput."""
     return MockCluster(spec.nodes, spec.work_dir)
 
 
 class MockCluster:
     """librdkafka's mock brokers on ports of 127.0.0.1. `bootstrap` is empty until `up`.
 
-    work_dir  takes the log, mock.log, until `down`; None: a temporary one
+    work_dir  folder of the log file mock.log, which `down` removes; None: a temporary folder
     """
 
     def __init__(self, nodes: int = 3, work_dir: Path | None = None) -> None:
@@ -64,7 +64,7 @@ class MockCluster:
             if write_end >= 0:
                 os.close(write_end)
         if not self.bootstrap:
-            raise ClusterTrouble(f"the mock cluster did not start; {self._log} says why")
+            raise ClusterTrouble(f"the mock cluster did not start; see {self._log} for the reason")
         progress(f"{len(self.nodes)} mock brokers at {self.bootstrap}")
 
     def down(self) -> None:
@@ -81,11 +81,11 @@ class MockCluster:
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Start a process; `env` is added to this process's environment. All hosts are this machine."""
+        """Start a process on this machine, whatever the host; `env` is added to this process's environment."""
         return remote_process.spawn(self._up(), host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
-        """Copy the mock's log; there is one for all nodes."""
+        """Copy the mock's log, the only one for all nodes."""
         if self._log.exists():
             Path(folder).mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self._log, Path(folder) / "mock.log")
@@ -97,10 +97,10 @@ class MockCluster:
 
 
 def main(argv: Sequence[str]) -> int:
-    """`python -m harness.cluster.mock COUNT`: serve until killed; the bootstrap goes to descriptor 3."""
+    """`python -m harness.cluster.mock COUNT`: serve until killed; writes the bootstrap servers to descriptor 3."""
     from confluent_kafka import Producer
 
-    # The mock lives inside a client; another client finds its brokers through their metadata.
+    # The mock is part of a client; other clients find its brokers through the metadata.
     producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": int(argv[0])})
     brokers = producer.list_topics(timeout=_METADATA_TIMEOUT_S).brokers
     os.write(3, ",".join(f"{b.host}:{b.port}" for _, b in sorted(brokers.items())).encode())

@@ -1,7 +1,7 @@
-"""The simulated log as a target: no broker, no JVM, up at once, with bugs that can be switched on.
+"""The simulated log as a target: no broker, no JVM, ready at once, with bugs that can be switched on.
 
-The log lives in the one worker process that all clients share (`harness.sim.queue.client`), so this cluster only
-gives that worker a place. It has nothing to kill, pause or cut off.
+The log is in the single worker process that all clients share (`harness.sim.queue.client`), so this cluster only
+runs that worker. It has nothing to kill, pause or partition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.model.errors_and_exit_codes import ClusterTrouble
 
 
 def make(spec: ClusterSpec) -> SimCluster:
-    """A place for a simulated log; nothing is started."""
+    """Returns a cluster for a simulated log; starts nothing."""
     return SimCluster(spec.work_dir)
 
 
@@ -35,7 +35,7 @@ class SimCluster:
     def up(self, progress: Callable[[str], None]) -> None:
         self._work_dir.mkdir(parents=True, exist_ok=True)
         self._control = Control(isolated=False, log=self._work_dir / "supervisor.log")
-        progress("a simulated log: no broker")
+        progress("simulated log, no broker")
 
     def down(self) -> None:
         control, self._control = self._control, None

@@ -1,4 +1,4 @@
-"""Everything that a cluster is made from, whatever its kind: see `harness.cluster.table`."""
+"""The parameters from which a cluster of any kind is created: see `harness.cluster.table`."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ EVERYBODY: Final = "everybody"
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """What a cluster is made from; a kind of cluster takes what means something to it.
+    """Parameters of a cluster; each kind of cluster uses those that apply to it.
 
-    run            the run that it is for, in names of what is made
-    work_dir       must not hold a cluster yet; takes data, logs and configuration until `down`
-    say            hears what is worth knowing while the cluster is made
-    needed         capabilities that faults need; Disks, SlowDisks, Clocks and Network take preparation
-    broker_config  settings of the brokers; of Redpanda, cluster properties
+    run            the run that the cluster is for; used in names of topics and containers
+    work_dir       must not contain a cluster yet; holds data, logs and configuration until `down`
+    say            receives messages for the user while the cluster is created
+    needed         capabilities that faults need; Disks, SlowDisks, Clocks and Network require preparation
+    broker_config  settings of the brokers; for Redpanda, cluster properties
     min_insync_replicas, replication, partitions_per_topic  of the run's topics; None: the brokers' default
-    metadata       None: what suits the version
-    controllers    nodes that only control; 0: the first brokers do
-    log_dirs       folders of each broker for its logs: data, data2, ... (files are damaged in the first)
+    metadata       None: the version's default
+    controllers    number of dedicated controllers; 0: the first brokers are controllers
+    log_dirs       log directories of each broker: data, data2, ... (file faults damage the first)
     network        whether hosts get network namespaces
-    outside        brokers get a second listener each, forwarded from a port of 127.0.0.1
+    outside        whether brokers get a second listener each, forwarded from a port of 127.0.0.1
     proxy          whose requests pass through a wire proxy: NOBODY's, those of clients, or EVERYBODY's
-    tiered         the brokers have a remote tier
-    image          of containers; empty: that of the version
-    hosts          path of the file that describes them
-    bootstrap, connection  of brokers that are there: their addresses, and how clients connect (secrets among it)
+    tiered         whether the brokers have tiered storage
+    image          of containers; empty: the version's image
+    hosts          path of the file that describes the hosts
+    bootstrap, connection  of an external cluster: its addresses, and how clients connect (including secrets)
     """
 
     run: str = ""
@@ -63,15 +63,15 @@ class ClusterSpec:
 
     @property
     def metadata_kept(self) -> Metadata:
-        """Where the metadata is."""
+        """Where the metadata is stored."""
         return self.metadata or versions.default_metadata(self.kafka_version)
 
     @property
     def topic_config(self) -> dict[str, str]:
-        """What the run's topics are to have."""
+        """Configuration of the run's topics."""
         return {} if self.min_insync_replicas is None else {"min.insync.replicas": str(self.min_insync_replicas)}
 
     @property
     def kafka_config(self) -> dict[str, str]:
-        """Settings of Kafka's brokers, those for topics among them."""
+        """Settings of the brokers, including the defaults for topics."""
         return {**self.topic_config, **self.broker_config}

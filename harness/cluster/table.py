@@ -1,8 +1,8 @@
-"""The kinds of clusters: the values of --cluster. A new one is a file and a row.
+"""The kinds of clusters: the values of --cluster. To add one, add a file and a row.
 
-The file has `make(spec: ClusterSpec) -> Cluster`, which starts nothing; what the cluster can do follows from the
-capabilities (`harness.model.capabilities`) that its class satisfies. Modules are named as text and imported when
-they are used, so that nobody needs Docker's or SSH's libraries for a cluster of another kind.
+The file has `make(spec: ClusterSpec) -> Cluster`, which starts nothing. What a cluster can do follows from the
+capabilities (`harness.model.capabilities`) that its class satisfies. Modules are referenced by name and imported on
+use, so that Docker's or SSH's libraries are needed only for clusters of these kinds.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from harness.model.capabilities import Cluster
 
 @dataclass(frozen=True, slots=True)
 class ClusterKind:
-    """A row. References are "module:name".
+    """A row. References have the form "module:name".
 
-    summary       a clause for `harness doctor`
-    make          gives the cluster of a ClusterSpec
-    classes       what `make` gives, by how a reader asks for it
-    refusal       ends the sentence of what it cannot do, with what to do instead
-    server_names  gives the servers of a ClusterSpec that faults may name; empty: n1, n2, ...
-    reasons       gives what this machine does not let it do, with the reason, of some capabilities; empty: nothing
-    attached      whether the cluster is there before the run, and stays
+    summary       a phrase for `harness doctor`
+    make          creates the cluster of a ClusterSpec
+    classes       the classes that `make` returns, by the options that select them
+    refusal       completes "FAULT needs CAPABILITY, which ...", including what to do instead
+    server_names  returns the servers of a ClusterSpec that faults may name; empty: n1, n2, ...
+    reasons       returns, for given capabilities, why this machine does not permit them; empty: it permits all
+    attached      whether the cluster exists before and after the run
     can_stay      whether `harness cluster up` can start one
-    takes_faults  whether anything can be broken, clients at least
+    takes_faults  whether there are any faults for it, at least of clients
     """
 
     summary: str
@@ -51,8 +51,8 @@ CLUSTERS: Final[dict[str, ClusterKind]] = {
             "local --network loopback": "harness.cluster.local.loopback_cluster:LoopbackCluster",
         },
         refusal=(
-            "this machine's namespaces would give, and they are refused or switched off; "
-            "`harness doctor` says why and what to do"
+            "requires network namespaces, and these are refused or switched off here; "
+            "`harness doctor` shows the reason and what to do"
         ),
         server_names="harness.cluster.local.layout:server_names",
         reasons="harness.cluster.local.missing_capabilities:reasons",
@@ -67,7 +67,7 @@ CLUSTERS: Final[dict[str, ClusterKind]] = {
         can_stay=True,
     ),
     "ssh": ClusterKind(
-        summary="brokers on other hosts, which are those of --hosts",
+        summary="brokers on the hosts that --hosts describes",
         make="harness.cluster.ssh.cluster:make",
         classes={"ssh": "harness.cluster.ssh.cluster:SshCluster"},
         refusal="brokers on other hosts do not offer; use --cluster local",
@@ -75,17 +75,17 @@ CLUSTERS: Final[dict[str, ClusterKind]] = {
         can_stay=True,
     ),
     "external": ClusterKind(
-        summary="clients run here: give --bootstrap, and --client-config for TLS",
+        summary="an existing cluster, with clients on this machine: give --bootstrap, and --client-config for TLS",
         make="harness.cluster.external:make",
         classes={"external": "harness.cluster.external:ExternalCluster"},
         refusal=(
-            "a cluster that others run does not offer: only clients can be broken there "
+            "a cluster that others operate does not offer: only clients can be broken there "
             "(kill:client, pause:client); use --cluster local"
         ),
         attached=True,
     ),
     "mock": ClusterKind(
-        summary="librdkafka's mock cluster, wrong about transactions",
+        summary="librdkafka's mock cluster, whose transactions are wrong",
         make="harness.cluster.mock:make",
         classes={"mock": "harness.cluster.mock:MockCluster"},
         refusal="librdkafka's mock cluster does not offer; use --cluster local",
@@ -101,30 +101,30 @@ CLUSTERS: Final[dict[str, ClusterKind]] = {
 
 
 def make(kind: str, spec: ClusterSpec) -> Cluster:
-    """A cluster; nothing is started. Raises BadInput, Missing."""
+    """Create a cluster; starts nothing. Raises BadInput, Missing."""
     cluster: Cluster = imported(CLUSTERS[kind].make)(spec)
     return cluster
 
 
 def server_names(kind: str, spec: ClusterSpec) -> list[str]:
-    """The servers that faults may name. Raises BadInput."""
+    """Returns the servers that faults may name. Raises BadInput."""
     names: Callable[[ClusterSpec], list[str]] | None = imported(CLUSTERS[kind].server_names)
     return names(spec) if names else [f"n{number}" for number in range(1, spec.nodes + 1)]
 
 
 def reasons(kind: str, needed: frozenset[type]) -> dict[type, str]:
-    """What this machine does not let a cluster do, of some capabilities; empty texts for what it does."""
+    """Returns, for each given capability, why this machine does not permit it; an empty text if it does."""
     why: Callable[[frozenset[type]], dict[type, str]] | None = imported(CLUSTERS[kind].reasons)
     return why(needed) if why else {}
 
 
 def classes() -> dict[str, type]:
-    """The class of each kind, by how a reader asks for it."""
+    """Returns the classes of all kinds, by the options that select them."""
     return {name: imported(path) for row in CLUSTERS.values() for name, path in row.classes.items()}
 
 
 def imported(reference: str) -> Any:
-    """What a "module:name" stands for; None for an empty one."""
+    """Imports what a "module:name" refers to; None for an empty reference."""
     if not reference:
         return None
     module, _, name = reference.partition(":")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,11 +99,12 @@ def experiment(
         yield tried
 
 
-def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str) -> Attempt:
+def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection[str] = ()) -> Attempt:
+    """One run of a case. `commands`: see `harness.run.test.run`."""
     began = time.monotonic()
     lines: list[str] = []
     try:
-        outcome = test.run(plan, runs_dir, lines.append, spark_master, quiet=True)
+        outcome = test.run(plan, runs_dir, lines.append, spark_master, quiet=True, commands=commands)
     except ClusterTrouble as error:
         seconds = time.monotonic() - began
         if not case.expect.refused:

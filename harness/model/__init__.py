@@ -1,1 +1,1 @@
-"""The leaf: operations, histories, results, options, protocols and errors. Imports no other package."""
+"""Operations, results, options, protocols and errors, shared by all packages. Imports no other package."""

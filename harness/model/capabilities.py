@@ -1,7 +1,8 @@
-"""What a cluster is, and what it can do: the capabilities that faults ask for.
+"""The protocol of a cluster, and its capabilities: what faults can require of it.
 
-Each is a narrow Protocol; nothing is inherited. A cluster can do what it has the methods for, or, of those, what it
-declares as its `capabilities`; `offers` says so. A fault that needs another one is refused before anything starts.
+Each capability is a narrow Protocol; no class inherits from it. A cluster offers a capability if it has all of its
+methods and, where the cluster declares `capabilities`, names it there (`offers`). A fault that requires a capability
+that the cluster does not offer is refused before anything starts.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 T = TypeVar("T")
-STOP_S: Final = 60.0  # for a server to end in order
+STOP_S: Final = 60.0  # timeout of an orderly shutdown of a server
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """A command that ended: exit code, standard output and standard error (at most 1 MiB each)."""
+    """The result of a finished command: exit code, standard output and standard error (at most 1 MiB each)."""
 
     code: int
     out: str
@@ -30,18 +31,18 @@ class CommandResult:
 
 @runtime_checkable
 class Child(Protocol):
-    """A process that a cluster started for us."""
+    """A process that the cluster started on behalf of the harness."""
 
     pid: int
 
     def signal(self, number: int) -> None:
-        """Send a signal; nothing happens when it has ended."""
+        """Send a signal. Does nothing if the process has exited."""
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
+        """Return the exit code (negative for a signal), or None while the process runs."""
 
     def wait(self, timeout_s: float) -> int | None:
-        """Wait for the end; None when it did not come in time."""
+        """Wait for the process to exit. Returns the exit code, or None on timeout."""
 
 
 @runtime_checkable
@@ -52,23 +53,23 @@ class Cluster(Protocol):
     bootstrap: str
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Start, and return when every node is registered. Raises ClusterTrouble or Missing."""
+        """Start the cluster, and return when every node is registered. Raises ClusterTrouble or Missing."""
 
     def down(self) -> None:
-        """Stop, and remove everything that `up` made. Safe to repeat."""
+        """Stop the cluster, and remove everything that `up` created. Safe to repeat."""
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command where the node runs."""
+        """Run a command on the node's host."""
 
 
 @runtime_checkable
 class Hosts(Protocol):
-    """A place to run worker processes, from which the brokers are reachable at `bootstrap`."""
+    """Hosts for worker processes. The brokers are reachable from them at `bootstrap`."""
 
     def spawn(self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str) -> Child:
-        """Start a process on a host of its own (address and network namespace where there are any).
+        """Start a process on the named host, which has its own address and network namespace where supported.
 
-        `fds` become descriptors 3, 4, ... of the child; `log` is the file for its output, appended to.
+        `fds` become file descriptors 3, 4, ... of the child. Its output is appended to the file `log`.
         """
 
 
@@ -77,69 +78,69 @@ class Processes(Protocol):
     """The nodes' server processes."""
 
     def kill(self, node: str) -> None:
-        """SIGKILL; returns when it is gone."""
+        """Send SIGKILL, and return when the server has exited."""
 
     def stop(self, node: str, within_s: float = STOP_S) -> None:
-        """SIGTERM; returns when it has ended. Raises ClusterTrouble when it takes too long."""
+        """Send SIGTERM, and return when the server has exited. Raises ClusterTrouble after `within_s`."""
 
     def pause(self, node: str) -> None: ...
     def resume(self, node: str) -> None: ...
     def start(self, node: str) -> None:
-        """Start a node that does not run, without waiting for it to register."""
+        """Start the server of a stopped node, without waiting for it to register."""
 
     def running(self, node: str) -> bool: ...
 
 
 @runtime_checkable
 class MetadataServers(Protocol):
-    """Servers that hold the cluster's metadata and are no brokers: controllers of their own, or ZooKeepers.
+    """Dedicated metadata servers: KRaft controllers that are not brokers, or ZooKeeper servers.
 
-    `metadata_servers` are their names; there are none where brokers do that too. Where the cluster satisfies
-    Processes or Network, what these do to nodes they do to them as well.
+    `metadata_servers` are their names; it is empty where the brokers are the controllers. The methods of Processes
+    and Network, where the cluster offers them, accept these names like those of nodes.
     """
 
     metadata_servers: tuple[str, ...]
 
     def silent(self) -> Sequence[str]:
-        """Those that do not answer."""
+        """Return the names of the servers that do not answer."""
 
 
 def servers(cluster: Cluster) -> tuple[str, ...]:
-    """Every server: the nodes, then those of the metadata."""
+    """Return the names of all servers: the nodes, then the metadata servers."""
     return (*cluster.nodes, *(cluster.metadata_servers if offers(cluster, MetadataServers) else ()))
 
 
 @runtime_checkable
 class Brokers(Protocol):
-    """Brokers of the run's own, which take every request of an administrator."""
+    """Brokers that only this run uses, so that it may send them any admin request."""
 
     def controller(self) -> int | None:
-        """The id of the one that controls the cluster; None when nobody says."""
+        """Return the id of the active controller, or None if no server reports one."""
 
 
 @runtime_checkable
 class Network(Protocol):
-    """Silent, one-way packet filters at the receiving end. Hosts are nodes and worker hosts."""
+    """One-way packet filters at the receiving host, which drop silently. Hosts are nodes and worker hosts."""
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, `at` does not hear `sources`."""
+        """From now on, host `at` drops all packets from `sources`."""
 
     def heal(self) -> None:
-        """Remove every rule."""
+        """Remove every filter rule."""
 
     def dropped(self, at: str) -> int:
-        """Packets that the rules at `at` have dropped since they were put there."""
+        """Return how many packets the rules of host `at` have dropped since they were added."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkQuality:
-    """How bad a link is, the same in both directions.
+    """The impairments of a network link, the same in both directions.
 
-    delay_ms, jitter_ms  packets wait `delay_ms`, give or take up to `jitter_ms` (drawn every 100 ms)
-    loss       the share of packets that is dropped
-    reorder    the share of packets that does not wait, and so may overtake others
-    rate_kbit  1,000 bits per second that fit through; 0: no limit
-    bad_s, good_s  mean lengths of the turns in which it is so and in which all is well; good_s 0: always so
+    delay_ms, jitter_ms  packets are delayed by `delay_ms`, plus or minus up to `jitter_ms` (drawn every 100 ms)
+    loss       the fraction of packets that is dropped
+    reorder    the fraction of packets that is not delayed, and so may overtake others
+    rate_kbit  the bandwidth in units of 1,000 bits per second; 0: no limit
+    bad_s, good_s  mean lengths of the alternating periods with and without the impairments; good_s 0: always impaired
     """
 
     delay_ms: float = 0.0
@@ -153,14 +154,14 @@ class LinkQuality:
 
 @dataclass(frozen=True, slots=True)
 class LinkCounts:
-    """What a bad link has done to packets, both directions together.
+    """Packet counts of an impaired link, both directions together.
 
-    packets   that it saw
-    delayed   of those, held for a while: `held_ms` on average
-    dropped   by `loss`
-    overrun   dropped because too many waited
-    overtook  went ahead of packets that came before them
-    waited    found a narrow line busy
+    packets   packets seen
+    delayed   delayed packets; `held_ms` is their mean delay
+    dropped   packets dropped by `loss`
+    overrun   packets dropped because the queue was full
+    overtook  packets that overtook earlier ones
+    waited    packets that had to wait because of the limited bandwidth
     """
 
     packets: int = 0
@@ -174,129 +175,140 @@ class LinkCounts:
 
 @runtime_checkable
 class Links(Protocol):
-    """Links of a chosen quality, between some hosts and all others. Hosts are nodes and worker hosts."""
+    """Network links that can be impaired, from chosen hosts to all others. Hosts are nodes and worker hosts."""
 
     def degrade(self, hosts: Sequence[str], quality: LinkQuality, seed: int) -> None:
-        """From now on, the links of `hosts` are that bad, among each other too. Raises ClusterTrouble."""
+        """Apply `quality` to all links of `hosts`, including those among them. Raises ClusterTrouble."""
 
     def restore(self) -> None:
-        """Every link is well again. Safe to repeat."""
+        """Remove the impairments of all links. Safe to repeat."""
 
     def link_counts(self, at: str) -> LinkCounts:
-        """What the link of `at` has done since it was degraded; nothing while it is well.
+        """Return the packet counts of the link of host `at` since it was degraded; zeros if it is not degraded.
 
-        A packet between two degraded links counts for its sender's. Raises ClusterTrouble.
+        A packet between two degraded hosts is counted at its sender's link. Raises ClusterTrouble.
         """
 
     def round_trip_ms(self, at: str) -> float | None:
-        """How long a TCP connection from `at` to a node takes, median of some; None where none came about."""
+        """Return the median time to open a TCP connection from `at` to a node; None if no attempt succeeded."""
 
 
 @runtime_checkable
 class Clocks(Protocol):
-    """A wall clock of its own for each node's server. Clocks that measure spans are left alone."""
+    """A wall clock per node that can be set. Monotonic clocks are not affected."""
 
     def set_clock(self, node: str, ahead_s: float) -> None:
-        """From now on the node's wall clock is `ahead_s` ahead of the machine's; 0 is the right time."""
+        """Set the node's wall clock `ahead_s` ahead of the machine's; 0 is the right time."""
 
     def strobe_clock(self, node: str, ahead_s: float, every_s: float) -> None:
-        """From now on it changes between right and `ahead_s` ahead, every `every_s`."""
+        """From now on, switch the node's wall clock between the right time and `ahead_s` ahead, every `every_s`."""
 
     def clock_ahead_s(self, node: str) -> tuple[float, float] | None:
-        """How far ahead the node's clock is by what its server itself says, at least and at most.
+        """Return bounds (lowest, highest) on how far the clock that the server reports is ahead, in seconds.
 
-        The time that asking takes is in between. None where it does not say.
+        The bounds differ by the duration of the request. None if the server reports no time.
         """
 
 
 @runtime_checkable
 class SlowDisks(Protocol):
-    """Disks of the nodes that can be made slow."""
+    """Disks of the nodes that can be slowed down."""
 
     def stall(self, node: str, stall_s: float, gap_s: float) -> None:
-        """From now on, the node's disk takes no writes for `stall_s`, then does for `gap_s`, and so on."""
+        """From now on, block writes to the node's disk for `stall_s`, allow them for `gap_s`, and repeat."""
 
     def unstall(self) -> None:
-        """No disk is slow any more. Safe to repeat."""
+        """Return all disks to full speed. Safe to repeat."""
 
     def write_ms(self, node: str) -> Sequence[float]:
-        """How long some small synced writes to the node's disk took, one after another."""
+        """Return the durations of several small synchronous writes to the node's disk, in order."""
 
 
 @runtime_checkable
 class OwnAddresses(Protocol):
-    """An address for each host of workers that no other has, so that one client can be cut off alone."""
+    """A distinct address for each worker host, so that a single client can be cut off."""
 
     def host(self, name: str) -> str:
-        """The address of a host."""
+        """Return the address of a host."""
 
 
 @runtime_checkable
 class Wire(Protocol):
-    """A proxy between clients and brokers that understands their requests. Gone, it raises ClusterTrouble."""
+    """A proxy between clients and brokers that understands Kafka's protocol.
+
+    All methods raise ClusterTrouble if the proxy is no longer running.
+    """
 
     def apply_rules(self, name: str, rules: Sequence[Rule], seed: int) -> None:
-        """From now on these rules too; those of the same name before them are forgotten."""
+        """Install rules under a name. They replace earlier rules of that name; rules of other names stay."""
 
     def rule_counts(self, name: str) -> Sequence[RuleCounts]:
-        """What each of the rules of a name has done."""
+        """Return the counts of each rule installed under a name."""
 
     def clear_rules(self, name: str) -> Sequence[RuleCounts]:
-        """No such rules any more, and what they had done; what they held goes on. Safe to repeat."""
+        """Remove the rules of a name, and return their counts. Frames that they held are released. Safe to repeat."""
 
     def wire_traffic(self) -> Traffic:
-        """What has passed since the proxy was started."""
+        """Return the counts of all traffic since the proxy was started."""
 
 
 @runtime_checkable
 class Disks(Protocol):
-    """A disk of its own for each node's data, with the file system's real rules for what is on it."""
+    """A separate disk for each node's data, with the real semantics of a file system for unsynced writes."""
 
     def power_off(self, nodes: Sequence[str]) -> Mapping[str, int]:
-        """Cut the power of some nodes in one moment: their servers are gone, and every write that was not yet
-        on disk. Bytes of their logs that were lost, by node."""
+        """Simulate a power failure of all `nodes` at once: kill their servers, and discard every write that was
+        not yet on disk. Returns how many bytes of its logs each node lost."""
 
     def fill(self, nodes: Sequence[str]) -> Mapping[str, int]:
-        """Leave no room on the disks of some nodes. Bytes that were free, by node."""
+        """Fill the disks of `nodes`. Returns how many bytes were free on each."""
 
     def free(self, nodes: Sequence[str]) -> None:
-        """Make room again."""
+        """Free the space that `fill` took."""
 
 
 @runtime_checkable
 class Files(Protocol):
-    """The nodes' data, as files that can be damaged while a server is down."""
+    """The nodes' data files, which can be damaged while the server is down."""
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
-        """Damage files in a way that `harness.cluster.local.file_damage` names; what was done, empty for nothing."""
+        """Damage files of a node. `kind` is one of those in `harness.cluster.local.file_damage`.
+
+        Returns what was damaged; empty if nothing was.
+        """
 
 
 @runtime_checkable
 class LogFolders(Protocol):
-    """The nodes' data, to be looked at while a server runs or is down."""
+    """The nodes' log folders, which can be inspected while the server runs or is down."""
 
     def log_folders(self, node: str, topic_prefix: str) -> Mapping[str, Any]:
-        """What is on disk of some topics: see `harness.cluster.local.log_folders`. Raises ClusterTrouble."""
+        """Describe the files of the topics with a prefix: see `harness.cluster.local.log_folders`.
+
+        Raises ClusterTrouble.
+        """
 
 
 @runtime_checkable
 class Checkpoints(Protocol):
-    """The nodes' checkpoint files, to be read while a server runs."""
+    """The nodes' checkpoint files, which can be read while the server runs."""
 
     def checkpoint(self, node: str, name: str) -> str:
-        """The text of one of a node's checkpoints, such as cleaner-offset-checkpoint; of several folders for
-        logs one after another; empty where there is none. Raises ClusterTrouble."""
+        """Return the text of a node's checkpoint file, such as cleaner-offset-checkpoint.
+
+        With several log folders, their files are concatenated. Empty if there is no such file. Raises ClusterTrouble.
+        """
 
 
 @runtime_checkable
 class Data(Protocol):
-    """The nodes' data, to be copied."""
+    """The nodes' data, which can be copied into the run folder."""
 
     def keep_data(self, folder: str, topic_prefix: str, most_bytes: int) -> Mapping[str, Any]:
-        """Copy into `folder`/<node>/, which is an absolute path, what nodes hold of some topics.
+        """Copy each node's data of the topics with a prefix into `folder`/<node>/; `folder` is absolute.
 
-        No server writes meanwhile. "bytes" that were copied, and "left_out": partitions that would have made
-        it more than `most_bytes`. Raises ClusterTrouble.
+        No server writes during the copy. Returns the "bytes" copied, and the partitions "left_out" because they
+        would have exceeded `most_bytes`. Raises ClusterTrouble.
         """
 
 
@@ -305,17 +317,17 @@ class Logs(Protocol):
     """The nodes' server logs and configuration."""
 
     def collect(self, folder: str) -> None:
-        """Copy them into `folder`/<node>/."""
+        """Copy the server logs and configuration into `folder`/<node>/."""
 
 
 @runtime_checkable
 class ServerLogs(Protocol):
-    """The nodes' server logs while they grow."""
+    """The nodes' server logs, which can be followed while the server runs."""
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        """A piece of a node's server log from a byte offset (None: from its end), and the offset after it.
+        """Read a node's server log from a byte offset (None: its end). Returns the bytes and the offset after them.
 
-        At most 1 MiB; nothing where there is no log yet. Raises ClusterTrouble.
+        Reads at most 1 MiB; returns no bytes if there is no log yet. Raises ClusterTrouble.
         """
 
 
@@ -326,6 +338,6 @@ ALL: Final[tuple[type, ...]] = (
 
 
 def offers(cluster: object, capability: type[T]) -> TypeIs[T]:
-    """Whether a cluster can do that: it has the methods, and names the capability if it declares `capabilities`."""
+    """Whether a cluster has the capability's methods and, if it declares `capabilities`, names it there."""
     declared: frozenset[str] | None = getattr(cluster, "capabilities", None)
     return isinstance(cluster, capability) and (declared is None or capability.__name__ in declared)

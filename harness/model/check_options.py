@@ -1,4 +1,4 @@
-"""What the checker is told. It never sees the plan: these options are all that reaches it."""
+"""The options of the checker. It never sees the plan; besides the history, these options are its only input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """Settings of a topic in which brokers keep what groups or transactions have done. None: not known."""
+    """Settings of an internal topic, which stores the state of groups or transactions. None: not known."""
 
     replication: int | None = None
     min_insync_replicas: int | None = None
@@ -22,13 +22,13 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Client and broker settings from which the guarantees follow (`promised`). None: not known.
+    """Client and broker settings that determine which anomalies Kafka rules out (`promised`). None: not known.
 
-    eligible_leader_replicas  the feature is in force (KIP-966)
-    producer_id_expiration_ms  how long brokers remember the sequence numbers of a producer that is idle
-    check_crcs                 consumers verify the checksums of what they read
-    offsets_topic              of __consumer_offsets; its commits wait for `commit_acks`
-    transactions_topic         of __transaction_state
+    eligible_leader_replicas   whether the feature is enabled (KIP-966)
+    producer_id_expiration_ms  how long brokers keep the sequence numbers of an idle producer
+    check_crcs                 consumers verify the checksums of the batches they fetch
+    offsets_topic              settings of __consumer_offsets; offset commits to it wait for `commit_acks`
+    transactions_topic         settings of __transaction_state
     """
 
     acks: str | None = None  # as `Acks`
@@ -51,14 +51,14 @@ class Settings:
     offsets_topic: InternalTopic = InternalTopic()
     commit_acks: str | None = None  # as `Acks`
     transactions_topic: InternalTopic = InternalTopic()
-    damaged_copies: int = 0  # nodes whose data faults destroyed at once
-    unsynced_copies: int = 0  # nodes that lost at once what they had not flushed
-    record_bytes: int | None = None  # at most so many of a record in the log, its share of the batch included
-    deletes: bool = False  # faults delete records
+    damaged_copies: int = 0  # how many nodes' data faults destroyed at once
+    unsynced_copies: int = 0  # how many nodes lost their unflushed data at once
+    record_bytes: int | None = None  # upper bound for a record's size in the log, its share of the batch included
+    deletes: bool = False  # whether faults delete records
     broker: Mapping[str, str] = field(default_factory=dict)
 
 
-# Settings of which the larger one is the weaker.
+# Settings whose larger value gives the weaker guarantee.
 LARGER_IS_WEAKER: Final = frozenset({"damaged_copies", "unsynced_copies"})
 
 EDGES: Final = ("ww", "wr", "rw", "process", "realtime")
@@ -69,14 +69,13 @@ DEFAULT_EDGES: Final = frozenset({"ww", "wr", "realtime"})
 class CheckOptions:
     """How to judge a history.
 
-    ww_deps             offsets imply write-write order between transactions
-    edges               kinds of edges that cycles may be made of: any of ww, wr, rw, process, realtime
-    sub_via             how consumers subscribed: any of assign, subscribe
-    jepsen_compatible   exactly Jepsen's rules and verdict, instead of the native ones
-    expected_faults     names ("kill:leader") of which at least one each must have taken effect
-    require_final_polls the run promises final polls; without a complete one the verdict is unknown
-    run                 the run id that payloads must carry, when known
-    buckets             how many tables' buckets keys are spread over; None: from the size
+    ww_deps             derive write-write edges between transactions from the order of offsets
+    edges               kinds of edges that cycles may contain: any of ww, wr, rw, process, realtime
+    sub_via             how consumers got their partitions: any of assign, subscribe
+    jepsen_compatible   apply exactly Jepsen's rules and verdict instead of the native ones
+    expected_faults     names ("kill:leader") of faults; each must have taken effect at least once
+    require_final_polls the run includes final polls; unless they are complete, the verdict is unknown
+    buckets             number of buckets that keys are spread over; None: chosen by the history's size
     """
 
     ww_deps: bool = True

@@ -1,4 +1,4 @@
-"""What a check answers."""
+"""The result of checking a history: the verdict, the anomalies found, and `results.json`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SCHEMA: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class AnomalyFound:
-    """One type of anomaly in a history.
+    """One type of anomaly that was found in a history.
 
-    count      how many witnesses there are; all of them are in results/witnesses/<name>.parquet
-    bad        whether it counts against the verdict under the options
-    promised   whether the settings forbade it; None when the settings are not known
-    witnesses  the most severe few, plain data, with op indices
+    count      number of witnesses; all of them are in results/witnesses/<name>.parquet
+    bad        whether it makes the verdict invalid under the options
+    promised   whether Kafka rules it out under the settings; None if the settings are not known
+    witnesses  the few most severe witnesses, as plain data with op indices
     """
 
     name: str
@@ -40,10 +40,10 @@ class Result:
     """The verdict on one history.
 
     valid       valid | unknown | invalid
-    promised    of an invalid run: whether the settings forbade any of what was found
-    reasons     why the verdict is unknown, each a sentence
-    anomalies   what was found, the worst first
-    statistics  counts and rates beside the verdict
+    promised    for an invalid run: whether Kafka rules out any of the anomalies found under its settings
+    reasons     why the verdict is unknown, a sentence each
+    anomalies   the anomalies found, the most severe first
+    statistics  additional counts and rates
     """
 
     valid: Verdict
@@ -55,12 +55,12 @@ class Result:
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """invalid wins over unknown, unknown over valid; nothing checked at all is unknown."""
+    """Return the most severe verdict: invalid, then unknown, then valid; unknown if there are no verdicts."""
     return max(verdicts, key=lambda verdict: SEVERITY[verdict], default="unknown")
 
 
 def to_data(result: Result) -> dict[str, Any]:
-    """`results.json`: plain data, with `valid` as true, "unknown" or false."""
+    """Return the result as the data of `results.json`, with `valid` as true, "unknown" or false."""
     return {
         "schema": SCHEMA,
         "valid": AS_JSON[result.valid],
@@ -83,7 +83,7 @@ def to_data(result: Result) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> Result:
-    """The result of a `results.json`."""
+    """Return the result from the data of a `results.json`."""
     verdicts: dict[Any, Verdict] = {True: "valid", "unknown": "unknown", False: "invalid"}
     return Result(
         valid=verdicts[data["valid"]],

@@ -1,12 +1,12 @@
-"""Every error that a user can meet, and the exit codes.
+"""The errors that are reported to users, and the exit codes.
 
     HarnessError                  255
-    |-- BadInput                  254   arguments, plan, names, a run folder that is not one
-    |-- Missing                   254   something the run needs is not there: Java, jars, namespaces, a port
-    |-- BadHistory                  2   a history whose content cannot be used
-    `-- ClusterTrouble              2   the system under test could not be brought up or healed
+    |-- BadInput                  254   invalid arguments, plan or names; a folder that is not a run folder
+    |-- Missing                   254   a prerequisite of the run is missing: Java, jars, namespaces, a port
+    |-- BadHistory                  2   a history whose content is invalid
+    `-- ClusterTrouble              2   the system under test could not be started or healed
 
-A message says what was wrong, where, and what to do.
+A message says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ EXIT_BAD_INPUT: Final = 254
 EXIT_CRASH: Final = 255
 EXIT_INTERRUPTED: Final = 130
 
-# Of OSError. A full or read-only disk, a permission: the machine's, not a bug.
+# Error numbers of an OSError that the machine causes (a full or read-only disk, a permission), not a bug.
 NOT_OURS: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
 class HarnessError(Exception):
-    """Root of the tree. `exit_code` is what the command line returns."""
+    """The base class. `exit_code` is the exit code of the command."""
 
     exit_code = EXIT_CRASH
 
 
 class BadInput(HarnessError):
-    """The user asked for something that makes no sense."""
+    """The user's input is invalid."""
 
     exit_code = EXIT_BAD_INPUT
 
 
 class Missing(HarnessError):
-    """Something that the run needs is not on this machine."""
+    """A prerequisite of the run is missing on this machine."""
 
     exit_code = EXIT_BAD_INPUT
 
 
 class BadHistory(HarnessError):
-    """The content of a history cannot be used."""
+    """The content of a history is invalid."""
 
     exit_code = EXIT_UNKNOWN
 
 
 class ClusterTrouble(HarnessError):
-    """The system under test could not be started, reached or healed: no verdict can be given."""
+    """The system under test could not be started, reached or healed, so there is no verdict."""
 
     exit_code = EXIT_UNKNOWN

@@ -1,6 +1,6 @@
-"""The interfaces between packages: generators, clients, faults and workloads.
+"""The interfaces between packages: generators, roles, workers, faults and workloads.
 
-Everything is a narrow Protocol; nothing is inherited. Clusters are in harness.model.capabilities.
+Interfaces are narrow Protocols; no class inherits from them. Those of clusters are in harness.model.capabilities.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.model.randomness import Draw
 
 
 class Pending:
-    """What a generator answers when it has nothing to do now, but may have later."""
+    """Type of PENDING, which a generator returns when it has no op now but may have one later."""
 
     def __repr__(self) -> str:
         return "PENDING"
@@ -27,14 +27,14 @@ PENDING: Final = Pending()
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a generator may know.
+    """The state of the run that a generator may depend on.
 
-    time_ns       now, since the run began
-    free          client processes that wait for an op, the one that has waited longest first
-    all           every client process, busy ones too; the position is the slot
-    nemesis_free  whether no op of the nemesis is open
-    seed          the run's seed: all randomness comes from `draw`
-    busy_faults   the faults that have an op open; "" for an op that is no fault's
+    time_ns       time since the start of the run
+    free          idle client processes, the longest idle first
+    all           all client processes, busy ones too; the position is the slot
+    nemesis_free  whether no nemesis op is in progress
+    seed          the run's seed; all randomness comes from `draw`
+    busy_faults   the faults with an op in progress; "" for a nemesis op that belongs to no fault
     """
 
     time_ns: int
@@ -45,18 +45,18 @@ class Context:
     busy_faults: frozenset[str] = frozenset()
 
     def draw(self, stream: str, n: int) -> Draw:
-        """The n-th independent source of randomness of a named stream: the same one at every call."""
+        """Return the n-th independent source of randomness of a named stream; the same at every call."""
         return Draw.of(self.seed, stream, n)
 
 
 class Generator(Protocol):
-    """Pure source of ops. Asking twice gives the same answer; the state is in the generator returned."""
+    """A pure source of ops. Equal calls return equal results; the new state is the returned generator."""
 
     def op(self, ctx: Context) -> tuple[Op | Pending, Generator] | None:
-        """The next op (process -1: any free one), PENDING, or None when exhausted."""
+        """Return the next op (process -1: any free one) or PENDING, and the next generator; None when exhausted."""
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        """The generator after it has seen an invocation or a completion."""
+        """Return the generator updated by an invocation or a completion."""
 
 
 # --- clusters -----------------------------------------------------------------------------------------
@@ -64,20 +64,20 @@ class Generator(Protocol):
 
 @runtime_checkable
 class Roles(Protocol):
-    """Who does what now, as the cluster itself says."""
+    """The current roles of the nodes (leader, controller, coordinator), as the cluster reports them."""
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
-        """(topic, partition) -> node, of this run's topics; None where there is no leader."""
+        """Return (topic, partition) -> leader's node, for this run's topics; None for no leader."""
 
     def topic_prefix(self) -> str:
-        """What the names of this run's topics begin with."""
+        """Return the common prefix of the names of this run's topics."""
 
     def holders(self, role: str) -> Sequence[str]:
-        """The node of each holder of a role: "controller" (one), "txn-coordinator" (one for each of the
-        run's transactional ids), "group-coordinator". Empty where nobody can tell."""
+        """Return the nodes that have a role: "controller" (one), "txn-coordinator" (one for each of the run's
+        transactional ids), "group-coordinator". Empty if the cluster does not report it."""
 
     def unhealthy(self) -> str:
-        """Empty when every node is registered and every replica in sync; otherwise what is wrong."""
+        """Return what is wrong; empty if every node is registered and every replica is in sync."""
 
 
 @runtime_checkable
@@ -85,10 +85,10 @@ class Workers(Protocol):
     """The run's client processes."""
 
     def names(self) -> tuple[str, ...]:
-        """Hosts of the workers, in slot order."""
+        """Return the hosts of the workers, in slot order."""
 
     def signal(self, name: str, number: int) -> bool:
-        """Signal a worker process; False when there is none. A killed one is replaced by the run."""
+        """Signal a worker process. Returns False if it does not run. The run replaces a killed worker."""
 
 
 # --- faults -------------------------------------------------------------------------------------------
@@ -96,14 +96,14 @@ class Workers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """What a nemesis may touch.
+    """What a nemesis may use.
 
-    draw   this invocation's randomness
-    admin  (name, within_s, **arguments) -> value: a request to the brokers as harness.clients.admin has them;
+    draw   source of randomness for this invocation
+    admin  (name, within_s, **arguments) -> value: sends a request of harness.clients.admin to the brokers;
            raises ClusterTrouble
-    sends  (topic, partition) -> how many of the last sends went there
-    effect_s, healthy_s  the most that may be spent on waiting for an effect, and for a healthy cluster
-    until_s  when that is over in any case, as time.monotonic() has it
+    sends  (topic, partition) -> number of recent sends to it
+    effect_s, healthy_s  time limits of the waits for the fault's effect and for a healthy cluster
+    until_s  when both waits end at the latest, by time.monotonic()
     """
 
     cluster: Cluster
@@ -118,22 +118,22 @@ class Env:
 
 
 class Nemesis(Protocol):
-    """Applies faults of one verb. `fs`: the op names it answers to."""
+    """Applies the faults of one verb. `fs`: the names of the ops that it handles."""
 
     fs: frozenset[str]
 
     def invoke(self, env: Env, op: Op) -> Op:
-        """Apply the fault and say in the value what was hit: see `nemesis` for the fields."""
+        """Apply the fault. The returned op's value describes what was hit: see `nemesis` for its fields."""
 
     def teardown(self, env: Env) -> None:
-        """Heal whatever is still broken. Safe to repeat."""
+        """Heal all faults that are still active. Safe to repeat."""
 
 
 class Rounds(Protocol):
-    """The ops of a fault, and its plain rhythm.
+    """The ops of a fault, and their default schedule.
 
-    start  the op that begins it
-    stop   the op that ends it; None for a fault that is over at once
+    start  the op that starts the fault
+    stop   the op that ends it; None for a fault without duration
     """
 
     @property
@@ -141,7 +141,7 @@ class Rounds(Protocol):
     @property
     def stop(self) -> Op | None: ...
     def __call__(self, n: int) -> Generator:
-        """The n-th round: when it starts and stops."""
+        """Return the generator of the n-th round, which emits `start` and `stop` at their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +149,13 @@ class Fault:
     """A fault as a composable package.
 
     name         "kill:leader"
-    nemesis      what carries it out
-    rounds       its ops, and when they come
-    final        heals it at the end
-    needs        capability protocols that the cluster must satisfy
-    takes_turns  not on together with others that take turns
-    settings     what it makes of fields of harness.model.check_options.Settings, so that less is promised
-    subscribed   of use only where consumers subscribe
+    nemesis      applies it
+    rounds       its ops and their schedule
+    final        ops that heal it at the end of the run
+    needs        capability protocols that the cluster must offer
+    takes_turns  never active at the same time as another fault that takes turns
+    settings     new values of fields of harness.model.check_options.Settings, which weaken the guarantees
+    subscribed   useful only if consumers subscribe
     """
 
     name: str
@@ -170,15 +170,15 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the clients do.
+    """A workload: the ops of the clients, and the checks of their history.
 
-    generator  ops under load
+    generator  ops during the load phase
     final      ops after healing, or None
     client     name of the client logic in a worker ("queue")
-    checks     names of the checks that judge it
+    checks     names of the checks for its history
     client_options  plain data for the client
-    consumer_config properties that its consumers need, in the library's words; the user's own win
-    drives_faults   its generator has ops for the nemesis too, and so says itself which are for clients
+    consumer_config properties that its consumers need, by the library's names; the user's properties win
+    drives_faults   its generator also emits ops for the nemesis, and routes ops to clients and nemesis itself
     """
 
     name: str

@@ -1,10 +1,10 @@
-"""The operation: one row of a history.
+"""The operation (op): one event of a history.
 
-An op is invoked by a process and completes as `ok` (it happened), `fail` (it certainly did not), or
-`info` (nobody knows). Micro-ops are plain lists:
+An op is invoked by a process and completes as `ok` (it happened), `fail` (it certainly did not happen), or
+`info` (indeterminate). Micro-ops are plain lists:
 
     ["send", key, value]                completes as  ["send", key, [offset, value]]
-                                        or, acknowledged without an offset, ["send", key, [None, value]]
+                                        or ["send", key, [None, value]] if acknowledged without an offset
     ["poll"]                            completes as  ["poll", [[key, [[offset, value], ...]], ...]]
 
 Values of `send`, `poll` and `txn` ops are lists of micro-ops; those of `assign` and `subscribe` are lists
@@ -35,14 +35,14 @@ TYPES: Final = (INVOKE, OK, FAIL, INFO)
 class Op:
     """One event of a history.
 
-    index    position in the history, from 0, dense; -1 until the interpreter stamps it
-    time_ns  nanoseconds since the run began, monotonic; -1 until stamped
+    index    position in the history, from 0, without gaps; -1 until the interpreter sets it
+    time_ns  nanoseconds since the start of the run, monotonic; -1 until the interpreter sets it
     process  the logical process, or "nemesis"
     type     invoke | ok | fail | info
-    f        what was asked: send, poll, txn, assign, subscribe, crash, ..., or a fault's verb
-    value    see the module's text
+    f        the function: send, poll, txn, assign, subscribe, crash, ..., or a fault's verb
+    value    see the module's docstring
     error    why it is not ok: a short string, or [code, text]
-    extra    what is not the value: `rebalance_log`, `seek_to_beginning`, `final`, `positions`, ...
+    extra    further fields: `rebalance_log`, `seek_to_beginning`, `final`, `positions`, ...
     """
 
     index: int
@@ -65,7 +65,7 @@ class Op:
         error: Any = KEEP,
         extra: Mapping[str, Any] | None = None,
     ) -> Op:
-        """A copy with some fields replaced (a fifth of the time of `dataclasses.replace`)."""
+        """Return a copy with some fields replaced (five times as fast as `dataclasses.replace`)."""
         return Op(
             self.index if index is None else index,
             self.time_ns if time_ns is None else time_ns,
@@ -79,12 +79,12 @@ class Op:
 
 
 def invoke(f: str, value: Any, process: Process = -1, extra: Mapping[str, Any] = EMPTY) -> Op:
-    """An invocation as a generator makes it: the interpreter fills in index, time and process."""
+    """Return an invocation as generators emit it; the interpreter sets index, time and process."""
     return Op(-1, -1, process, INVOKE, f, value, None, extra)
 
 
 def sends(op: Op) -> list[tuple[Any, int | None, Any]]:
-    """(key, offset or None, value) of each send of a completed or invoked op."""
+    """Return (key, offset or None, value) of each send of an invocation or completion."""
     found: list[tuple[Any, int | None, Any]] = []
     if not isinstance(op.value, list):
         return found
@@ -98,7 +98,7 @@ def sends(op: Op) -> list[tuple[Any, int | None, Any]]:
 
 
 def polls(op: Op) -> list[tuple[Any, int, Any]]:
-    """(key, offset, value) of each record that a completed op polled, in the order it saw them."""
+    """Return (key, offset, value) of each record that a completed op polled, in the order of polling."""
     found: list[tuple[Any, int, Any]] = []
     if not isinstance(op.value, list):
         return found

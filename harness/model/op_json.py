@@ -1,9 +1,9 @@
-"""Op <-> one JSON line, and the header line of a log segment.
+"""Conversion between an op and a JSON line, and the header line of a segment of the history.
 
     {"schema":1,"run":"...","segment":0,"wall_ns":...,"mono_ns":...}                      header
     {"index":0,"time_ns":0,"process":0,"type":"invoke","f":"send","value":[["send",3,17]]}
 
-`error` and `extra` stand in the line only when there is something to say. Schema 1 is the only one so far.
+`error` and `extra` are omitted when empty. Schema 1 is the only one so far.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCHEMA: Final = 1
 
 
 def to_data(op: Op) -> dict[str, Any]:
-    """The op as plain data, in the field order of the line."""
+    """Return the op as plain data, in the field order of the line."""
     data: dict[str, Any] = {
         "index": op.index,
         "time_ns": op.time_ns,
@@ -37,7 +37,7 @@ def to_data(op: Op) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> Op:
-    """The op of a decoded line. Raises KeyError when a field is missing."""
+    """Return the op of a decoded line. Raises KeyError if a field is missing."""
     return Op(
         data["index"],
         data["time_ns"],
@@ -51,26 +51,26 @@ def from_data(data: Mapping[str, Any]) -> Op:
 
 
 def encode(op: Op) -> bytes:
-    """One line, newline included."""
+    """Return the op as a line, including the newline."""
     return orjson.dumps(to_data(op), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def decode(line: bytes, where: str = "history") -> Op:
-    """The op of one line. Raises BadHistory, naming `where`, when the line is not one."""
+    """Return the op of a line. Raises BadHistory, which names `where`, if the line is not an op."""
     try:
         data = orjson.loads(line)
         op = from_data(data)
     except orjson.JSONDecodeError as error:
         raise BadHistory(f"{where}: not a JSON line ({error})") from None
     except (KeyError, TypeError) as error:
-        raise BadHistory(f"{where}: not an op (missing or wrong: {error})") from None
+        raise BadHistory(f"{where}: not an op (missing or invalid field: {error})") from None
     if op.type not in TYPES:
         raise BadHistory(f"{where}: unknown op type {op.type!r}; one of {', '.join(TYPES)}")
     return op
 
 
 def header(run: str, segment: int, wall_ns: int, mono_ns: int, **more: Any) -> bytes:
-    """First line of a segment: wall and monotonic clocks read at one moment, the run's time zero."""
+    """Return the first line of a segment. Both clocks were read at the same moment, the run's time zero."""
     return orjson.dumps(
         {"schema": SCHEMA, "run": run, "segment": segment, "wall_ns": wall_ns, "mono_ns": mono_ns, **more},
         option=orjson.OPT_APPEND_NEWLINE,

@@ -1,9 +1,9 @@
-"""Randomness as a value: SplitMix64, addressed by (seed, stream, n).
+"""Random numbers addressed by (seed, stream, n), with SplitMix64.
 
-A generator that is asked twice must answer the same, so it cannot share a stateful random number generator.
-Each op draws from a source of its own, found from the run's seed, a stream's name and a counter; nothing
-drawn for one op moves another. Source of the mixing function: Steele, Lea and Flood, "Fast Splittable
-Pseudorandom Number Generators", OOPSLA 2014.
+Generators of ops are pure, so they cannot share a stateful random number generator. Each op draws from its own
+source, derived from the run's seed, the name of a stream and a counter, so the draws of one op do not affect
+those of another. Source of the mixing function: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+Generators", OOPSLA 2014.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _root(seed: int, stream: str) -> int:
 
 
 class Draw:
-    """A short sequence of random values. Made afresh for each use, so it may keep its own position."""
+    """A short sequence of random values. It is stateful: create a new one for each use."""
 
     __slots__ = ("_state",)
 
@@ -43,28 +43,28 @@ class Draw:
         return cls(_mix((_root(seed, stream) + n * 0xA0761D6478BD642F) & _MASK))
 
     def bits(self) -> int:
-        """64 random bits."""
+        """Return 64 random bits."""
         self._state = (self._state + _GAMMA) & _MASK
         return _mix(self._state)
 
     def random(self) -> float:
-        """Uniform in [0, 1)."""
+        """Return a uniform float in [0, 1)."""
         return (self.bits() >> 11) * 2.0**-53
 
     def below(self, n: int) -> int:
-        """Uniform in 0..n-1; n is far below 2**64, so the bias of the product does not matter."""
+        """Return a uniform integer in 0..n-1. As n is far below 2**64, the bias of the product is negligible."""
         return (self.bits() * n) >> 64
 
     def between(self, low: int, high: int) -> int:
-        """Uniform in low..high, both included."""
+        """Return a uniform integer in low..high, both inclusive."""
         return low + self.below(high - low + 1)
 
     def choice(self, items: Sequence[T]) -> T:
-        """One of them. Raises IndexError when there is none."""
+        """Return a random item. Raises IndexError if there are none."""
         return items[self.below(len(items))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """A random permutation."""
+        """Return a random permutation of the items."""
         listed = list(items)
         for i in range(len(listed) - 1, 0, -1):
             j = self.below(i + 1)

@@ -1,9 +1,11 @@
-"""What the pipeline makes of an input record: a pure function, which the instances and the checks share.
+"""The transformations of the pipeline, from an input record to its output records.
+
+They are pure functions, which the pipeline's instances and the checks share.
 
 identity   one output
-fan-out    one to three, by a hash of the record's id
-filter     one, or none for a third of the ids, by the same hash
-aggregate  one, numbered with how many records of its key there have been
+fan-out    one to three outputs, by a hash of the record's id
+filter     one output, or none for a third of the ids, by the same hash
+aggregate  one output: the number of records with this key so far
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def third(id: int) -> int:
-    """0, 1 or 2: which third of all ids this one is in."""
+    """Return 0, 1 or 2: the third of all ids that this one falls into, by a hash."""
     return (((id & _MASK) * _GOLDEN & _MASK) >> 16) % 3
 
 
 def expected_count(transform: str, id: int, key: int) -> int:
-    """How many outputs a record has."""
+    """Return how many outputs a record has."""
     if transform == "fan-out":
         return 1 + third(id)
     if transform == "filter":
@@ -33,10 +35,10 @@ def expected_count(transform: str, id: int, key: int) -> int:
 
 
 def outputs(transform: str, id: int, key: int, value: int = 0) -> list[tuple[int, int, int]]:
-    """(n, key, value) of each output of a record, in order.
+    """Return (n, key, value) of each output of a record, in order.
 
-    value  for `aggregate`: how many records of the key came before; the output's n and value are one more.
-           Elsewhere it is passed on.
+    value  for `aggregate`: the number of earlier records of the key; the output's n and value are one more.
+           For the other transforms, the value of the outputs.
     """
     if transform == "aggregate":
         return [(value + 1, key, value + 1)]

@@ -1,7 +1,7 @@
-"""What may be done to Kafka's requests on their way: rules as data, and what a rule has done.
+"""Rules of the wire proxy as data: parsing, validation, and the counts of what they did.
 
-A rule names requests (by API, node, sender) and says what happens to them, or to their answers. The names of
-the APIs are those of the Kafka protocol guide.
+A rule selects requests by API, node and sender, and names the action on them or on their responses. The API
+names are those of the Kafka protocol guide.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from harness.model.errors_and_exit_codes import BadInput
 
-# The position is the key (Kafka protocol guide, "Api Keys").
+# The position of a name is its API key (Kafka protocol guide, "Api Keys").
 _IN_ORDER: Final = """
 Produce Fetch ListOffsets Metadata LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown OffsetCommit
 OffsetFetch FindCoordinator JoinGroup Heartbeat LeaveGroup SyncGroup DescribeGroups ListGroups
@@ -53,28 +53,28 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What happens to which frames.
+    """A rule of the wire proxy: the frames it matches, and the action on them.
 
-    action     hold: kept back, with all that follows it on its connection, for `for_s`, or until a request
-               named in `until` has been answered if that is sooner; nothing is lost
-               delay: kept back for `for_s`; those that follow it wait no longer than it does
-               reorder: held until a request of the same API has been answered on another connection
-               drop: never arrives, and nothing that follows it on its connection in the same direction does,
-               since a stream cannot lose its middle; the other side finds out by a time limit of its own
-               cut: a request arrives, and its sender's connection is closed; an answer does not arrive
-               duplicate: a request arrives twice; its sender gets the first answer
-    api        names in APIS; none: every one
-    direction  request, or response: the answers to such requests
-    node       the broker that it goes to or comes from; empty: any
-    sender     clients, or brokers where their requests pass through the proxy too
-    commit     of EndTxn: only those that commit (True) or abort (False)
+    action     hold: keep the frame and all later ones of its connection back for `for_s`, or until a request
+               named in `until` has been answered, if that is sooner; no frame is lost
+               delay: keep the frame back for `for_s`; the frames behind it wait no longer than it does
+               reorder: hold the frame until a request of the same API has been answered on another connection
+               drop: discard the frame and all later ones of its connection in the same direction, because a
+               byte stream cannot lose its middle; the peer notices by its own timeout
+               cut: forward a request and close its sender's connection; discard a response
+               duplicate: forward a request twice; its sender gets the first response
+    api        names in APIS; empty: all
+    direction  request; or response: the responses to such requests
+    node       the broker that the frame goes to or comes from; empty: any
+    sender     clients; or brokers, where requests between brokers pass through the proxy too
+    commit     for EndTxn: only those that commit (True) or abort (False)
     count      how often the rule is applied at most; None: no limit
-    probability  of being applied, drawn from the run's seed
-    for_s      seconds that a frame is kept back at most
-    until      hold ends when such a request has been answered
-    until_by   producer: one of the same transactional id; others: one on another connection; anybody
-    cut        of a held request: its sender's connection is closed at once, as if the answer had been lost
-    in_turn    while a frame of a transactional id is held, others of that id pass: a retry does
+    probability  of applying the rule to a matching frame, drawn from the run's seed
+    for_s      longest time that a frame is kept back, in seconds
+    until      hold ends when a request of one of these APIs has been answered
+    until_by   whose request ends it. producer: same transactional id; others: another connection; anybody: any
+    cut        for a held request: close its sender's connection at once, as if the response had been lost
+    in_turn    while a frame of a transactional id is held, let other frames of that id (such as a retry) pass
     """
 
     action: str
@@ -94,8 +94,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleCounts:
-    """What one rule has done: frames that fitted it, those that it was applied to, those let go again, and
-    those of which nothing could arrive any more because their broker had closed the connection."""
+    """Counts of one rule.
+
+    matched   frames that matched it
+    applied   frames that it was applied to
+    released  frames that were held and then forwarded
+    lost      frames that could not be delivered because the broker had closed the connection
+    """
 
     matched: int = 0
     applied: int = 0
@@ -105,13 +110,13 @@ class RuleCounts:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What has passed through a proxy.
+    """Counts of the traffic through a proxy.
 
-    unanswered  requests that are not answered by design (acks=0)
-    unmatched   answers to no request
-    unknown     requests of an API without a name here; passed on untouched
-    unparsed    connections that do not speak Kafka's protocol; passed on untouched from there on
-    open        connections now
+    unanswered  requests without a response by design (acks=0)
+    unmatched   responses that belong to no request
+    unknown     requests of an API that is not in APIS; forwarded unchanged
+    unparsed    connections that turned out not to use Kafka's protocol; from then on forwarded unchanged
+    open        connections that are open now
     bytes_in, bytes_out  received and sent, both directions together
     """
 
@@ -128,64 +133,68 @@ class Traffic:
 
 
 def rule_of(data: Mapping[str, Any]) -> Rule:
-    """A rule from plain data, as a schedule has it: the fields of `Rule`; a single API may stand alone.
+    """Return the rule of plain data, as written in a schedule: the fields of `Rule`.
 
-    Raises BadInput naming the field, with the nearest known name.
+    A single API may be given as a string instead of a list. Raises BadInput, which names the field and suggests
+    the closest known name.
     """
     known = {each.name: each for each in fields(Rule)}
     for name in data:
         if name not in known:
-            raise BadInput(f"a wire rule has no {name!r}{_near(str(name), list(known))}")
+            raise BadInput(f"a wire rule has no field {name!r}{_near(str(name), list(known))}")
     if "action" not in data:
         raise BadInput(f"a wire rule needs an action: {', '.join(ACTIONS)}")
-    given = dict(data)
+    values = dict(data)
     for name in _API_FIELDS:
-        if name in given:
-            given[name] = _apis(name, given[name])
+        if name in values:
+            values[name] = _apis(name, values[name])
     for name, choices in _CHOICES.items():
-        if name in given and given[name] not in choices:
-            raise BadInput(f"a wire rule's {name} is one of {', '.join(choices)}, not {given[name]!r}")
+        if name in values and values[name] not in choices:
+            raise BadInput(f"a wire rule's {name} must be one of {', '.join(choices)}, not {values[name]!r}")
     for name in ("cut", "in_turn"):
-        if name in given and not isinstance(given[name], bool):
-            raise BadInput(f"a wire rule's {name} is true or false, not {given[name]!r}")
-    if not isinstance(given.get("commit"), bool | None):
-        raise BadInput(f"a wire rule's commit is true or false, not {given['commit']!r}")
-    if not isinstance(given.get("node", ""), str):
-        raise BadInput(f"a wire rule's node is a name such as n1, not {given['node']!r}")
-    _number(given, "count", 1, None)
-    _number(given, "probability", 0.0, 1.0)
-    _number(given, "for_s", 0.0, HOLD_MAX_S)
-    made = Rule(**given)
-    _consistent(made)
-    return made
+        if name in values and not isinstance(values[name], bool):
+            raise BadInput(f"a wire rule's {name} must be true or false, not {values[name]!r}")
+    if not isinstance(values.get("commit"), bool | None):
+        raise BadInput(f"a wire rule's commit must be true or false, not {values['commit']!r}")
+    if not isinstance(values.get("node", ""), str):
+        raise BadInput(f"a wire rule's node must be a name such as n1, not {values['node']!r}")
+    _number(values, "count", 1, None)
+    _number(values, "probability", 0.0, 1.0)
+    _number(values, "for_s", 0.0, HOLD_MAX_S)
+    rule = Rule(**values)
+    _consistent(rule)
+    return rule
 
 
 def rule_text(data: Mapping[str, Any]) -> str:
-    """A rule from plain data as one word, `action=hold;api=EndTxn|Produce;for_s=3`. Raises BadInput."""
-    made = rule_of(data)
-    given = {**data, **{name: getattr(made, name) for name in _API_FIELDS if name in data}}
+    """Return a rule, given as plain data, as text without spaces: `action=hold;api=EndTxn|Produce;for_s=3`.
+
+    Raises BadInput.
+    """
+    rule = rule_of(data)
+    values = {**data, **{name: getattr(rule, name) for name in _API_FIELDS if name in data}}
     order = [each.name for each in fields(Rule)]
-    return ";".join(f"{name}={_worded(given[name])}" for name in sorted(given, key=order.index))
+    return ";".join(f"{name}={_field_text(values[name])}" for name in sorted(values, key=order.index))
 
 
-def _worded(value: Any) -> str:
+def _field_text(value: Any) -> str:
     if isinstance(value, tuple):
         return "|".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def rule_in(text: str) -> Rule:
-    """The rule of such a word. Raises BadInput."""
+    """Return the rule of a text that `rule_text` returned. Raises BadInput."""
     data: dict[str, Any] = {}
     for part in text.split(";"):
         name, equals, value = (each.strip() for each in part.partition("="))
         if not equals or name in data:
             raise BadInput(f"a wire rule is written as action=hold;api=EndTxn;for_s=3, not {part.strip()!r}")
-        data[name] = tuple(value.split("|")) if name in _API_FIELDS else _meant(value)
+        data[name] = tuple(value.split("|")) if name in _API_FIELDS else _value_of(value)
     return rule_of(data)
 
 
-def _meant(value: str) -> Any:
+def _value_of(value: str) -> Any:
     if value in ("true", "false"):
         return value == "true"
     for kind in (int, float):
@@ -194,40 +203,40 @@ def _meant(value: str) -> Any:
     return value
 
 
-def _consistent(made: Rule) -> None:
-    if made.direction == RESPONSE and made.action == DUPLICATE:
-        raise BadInput("a wire rule duplicates requests only: an answer that comes twice breaks the stream")
-    if made.cut and (made.action != HOLD or made.direction != REQUEST):
-        raise BadInput("a wire rule's `cut` goes with holding a request; to cut alone, use action: cut")
-    if made.until and made.action != HOLD:
-        raise BadInput(f"a wire rule's `until` goes with action: hold, not {made.action}")
-    if made.commit is not None and made.api != ("EndTxn",):
-        raise BadInput("a wire rule's `commit` goes with api: EndTxn")
-    if made.action == REORDER and not made.api:
-        raise BadInput("a wire rule that reorders needs an api")
+def _consistent(rule: Rule) -> None:
+    if rule.direction == RESPONSE and rule.action == DUPLICATE:
+        raise BadInput("a wire rule can duplicate requests only: a duplicate response would break the connection")
+    if rule.cut and (rule.action != HOLD or rule.direction != REQUEST):
+        raise BadInput("a wire rule's `cut` needs action: hold and direction: request; to cut only, use action: cut")
+    if rule.until and rule.action != HOLD:
+        raise BadInput(f"a wire rule's `until` needs action: hold, not {rule.action}")
+    if rule.commit is not None and rule.api != ("EndTxn",):
+        raise BadInput("a wire rule's `commit` needs api: EndTxn")
+    if rule.action == REORDER and not rule.api:
+        raise BadInput("a wire rule with action: reorder needs an api")
 
 
 def _apis(field: str, value: Any) -> tuple[str, ...]:
     names: Sequence[Any] = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple):
-        raise BadInput(f"a wire rule's {field} is a name or a list of names, not {value!r}")
+        raise BadInput(f"a wire rule's {field} must be an API's name or a list of names, not {value!r}")
     for name in names:
         if name not in APIS:
             raise BadInput(f"a wire rule's {field}: Kafka has no API {name!r}{_near(str(name), list(APIS))}")
     return tuple(names)
 
 
-def _number(given: Mapping[str, Any], name: str, low: float, high: float | None) -> None:
-    value = given.get(name)
+def _number(values: Mapping[str, Any], name: str, low: float, high: float | None) -> None:
+    value = values.get(name)
     if value is None:
-        if name in given and name != "count":
-            raise BadInput(f"a wire rule's {name} is a number")
+        if name in values and name != "count":
+            raise BadInput(f"a wire rule's {name} must be a number")
         return
     whole = name == "count"
     right = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not right or not value >= low or (high is not None and not value <= high):
         upto = f" to {high:g}" if high is not None else " or more"
-        raise BadInput(f"a wire rule's {name} is a number of {low:g}{upto}, not {value!r}")
+        raise BadInput(f"a wire rule's {name} must be a number: {low:g}{upto}, not {value!r}")
 
 
 def _near(name: str, known: list[str]) -> str:

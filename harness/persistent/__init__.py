@@ -1,1 +1,1 @@
-"""Clusters that outlive a run: the process that holds one, its lifecycle, commands, cleanup."""
+"""Persistent clusters, server side: the keeper process that owns a cluster, its lifecycle, commands, cleanup."""

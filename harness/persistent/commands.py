@@ -1,4 +1,4 @@
-"""What can be seen and done in clusters that are up: status, logs, a shell."""
+"""Commands for clusters that are up: status, logs, a shell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.cluster.distribution import command_line_tools, jars, java
 from harness.cluster.local import namespaces, shell_on_a_node
 from harness.cluster.persistent import client
-from harness.cluster.persistent.client import KeptChild, State
+from harness.cluster.persistent.client import KeeperChild, State
 from harness.model.capabilities import CommandResult, ServerLogs
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.run import attached_cluster
@@ -25,9 +25,9 @@ SHELL: Final = ("bash", "--norc", "-i")
 
 
 def status(name: str, kind: str) -> list[dict[str, Any]]:
-    """What each keeper says, of one cluster or of all that are up; {"error"} of one that does not answer.
+    """Returns the status that each keeper reports, of one cluster or of all; {"error"} for one that does not answer.
 
-    Raises BadInput for a name that is not up.
+    Raises BadInput for a cluster that is not up.
     """
     states = [client.find(name, kind)] if name else [s for s in client.alive() if kind in ("", s.kind)]
     return [_status(state) for state in states]
@@ -42,35 +42,35 @@ def _status(state: State) -> dict[str, Any]:
 
 
 def text(clusters: Sequence[dict[str, Any]]) -> str:
-    """For a reader."""
+    """Returns the status of clusters as text for users."""
     if not clusters:
-        return "no cluster is up; harness cluster up starts one"
+        return "no cluster is up; start one with harness cluster up"
     return "\n\n".join("\n".join(_lines(each)) for each in clusters)
 
 
 def _lines(status: dict[str, Any]) -> Iterator[str]:
     yield f"{status['kind']}:{status['name']}   up since {status['since']}"
     if "error" in status:
-        yield f"    {status['error']}; harness cluster down {status['name']} ends it"
+        yield f"    {status['error']}; to end it: harness cluster down {status['name']}"
         return
-    yield f"    {status['trouble'] or 'healthy'}; {'held by ' + status['held'] if status['held'] else 'free'}"
+    yield f"    {status['trouble'] or 'healthy'}; {'in use by ' + status['held'] if status['held'] else 'not in use'}"
     if status["outside_bootstrap"]:
-        yield f"    your own tools reach it at {status['outside_bootstrap']}"
+        yield f"    address for other programs on this machine: {status['outside_bootstrap']}"
     for node in status["nodes"]:
-        runs = "runs" if node["running"] else "does not run"
+        runs = "running" if node["running"] else "not running"
         registered = "registered" if node["registered"] else "not registered"
         yield f"    {node['name']:4} {runs}, {registered}, leads {node['leads']} partitions"
     if status["beside"]:
-        yield f"    beside them: {', '.join(status['beside'])}"
+        yield f"    other metadata servers: {', '.join(status['beside'])}"
     if status["left_topics_of"]:
-        yield f"    topics of {', '.join(status['left_topics_of'])} are still there"
+        yield f"    topics of {', '.join(status['left_topics_of'])} still exist"
 
 
 # --- logs ---------------------------------------------------------------------------------------------
 
 
 class Logs:
-    """The server logs of some nodes, as lines; those of several with the node's name before them."""
+    """The server logs of some nodes, as lines; if there are several nodes, each line is prefixed with its node."""
 
     def __init__(self, name: str, kind: str, node: str) -> None:
         self._name = client.find(name, kind).name
@@ -84,12 +84,12 @@ class Logs:
         self._rest = dict.fromkeys(self._nodes, b"")
 
     def last(self, count: int) -> Iterator[str]:
-        """The last lines of each node that there are now."""
+        """Yields the current last lines of each node's log."""
         for node in self._nodes:
             yield from deque(self._lines(node), count)
 
     def more(self) -> Iterator[str]:
-        """What has come since."""
+        """Yields the lines that have been added since the last call."""
         for node in self._nodes:
             yield from self._lines(node)
 
@@ -123,7 +123,7 @@ class Logs:
 
 
 def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable[[str], None]) -> int:
-    """A shell, or a command, where a node runs; its exit code. Raises BadInput."""
+    """Run a shell or a command on a node's host; returns its exit code. Raises BadInput."""
     state = client.find(name, kind)
     cluster = client.call(state.name, "describe")
     every = (*cluster["nodes"], *cluster["metadata_servers"])
@@ -143,12 +143,12 @@ def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable
         "PS1": f"{state.name}/{node}$ ",
     }
     if not command:
-        say(f"on {node}, with {', '.join(made)}; the brokers are at $BOOTSTRAP")
+        say(f"shell on {node}; tools: {', '.join(made)}; bootstrap servers: $BOOTSTRAP")
 
-    def spawn(argv: Sequence[str], fds: Sequence[int]) -> KeptChild:
+    def spawn(argv: Sequence[str], fds: Sequence[int]) -> KeeperChild:
         log = str(client.folder(state.name) / "shell.log")
         pid = client.call(state.name, "spawn", fds, host=node, argv=list(argv), env=environment, log=log, guest=True)
-        return KeptChild(int(pid), state.name)
+        return KeeperChild(int(pid), state.name)
 
     return shell_on_a_node.run(spawn, command or SHELL)
 
@@ -156,7 +156,7 @@ def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable
 def _elsewhere(state: State, node: str, command: Sequence[str], say: Callable[[str], None]) -> int:
     if not command:
         how = "docker exec -it" if state.kind == "docker" else "ssh"
-        raise BadInput(f"a shell on {node}: use {how}; a command goes like this: harness cluster shell {node} -- CMD")
+        raise BadInput(f"for a shell on {node} use {how}; for a command use harness cluster shell {node} -- COMMAND")
     result: CommandResult = client.call_method(state.name, "run", node, list(command), client.CALL_TIMEOUT_S / 2)
     for stream in (result.out, result.err):
         if stream:

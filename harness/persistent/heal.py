@@ -1,4 +1,4 @@
-"""A cluster made whole again, whatever was done to it: every capability is taken back to where it began."""
+"""Heals a cluster after any faults: undoes the effects of every capability and starts stopped servers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ PERIOD_S: Final = 0.2
 
 
 def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
-    """Undo every fault and start what does not run. What had to be started, by name. Raises ClusterTrouble.
+    """Undo every fault and start stopped servers; returns the names of those started. Raises ClusterTrouble.
 
-    prepared  capabilities that the cluster has only when it was started with them, and was
+    prepared  capabilities with preparation for which the cluster was started
     """
     if offers(cluster, SlowDisks):
         cluster.unstall()
@@ -54,7 +54,7 @@ def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
 
 
 def trouble(cluster: Cluster) -> str:
-    """Empty when every server answers and every partition has its leader and replicas; else what is not."""
+    """Returns what is wrong; "" if all servers answer and all partitions have a leader and all replicas in sync."""
     if offers(cluster, MetadataServers) and (silent := cluster.silent()):
         return f"{', '.join(silent)} do not answer"
     if not offers(cluster, Viewed):
@@ -73,15 +73,15 @@ def trouble(cluster: Cluster) -> str:
 
 
 def make_healthy(cluster: Cluster, prepared: frozenset[type], say: Callable[[str], None]) -> None:
-    """Mend, and wait until all is well. Raises ClusterTrouble when it does not become so."""
+    """Heal the cluster and wait until it is healthy. Raises ClusterTrouble if it does not become so."""
     started = mend(cluster, prepared)
     if started:
-        say(f"it was left broken: {', '.join(started)} did not run, and was started")
+        say(f"the cluster was left broken: {', '.join(started)} did not run and have been started")
     deadline = time.monotonic() + HEALTHY_S
     announced = False
     while wrong := _trouble(cluster):
         if time.monotonic() > deadline:
-            raise ClusterTrouble(f"it does not heal in {HEALTHY_S:.0f} s: {wrong}")
+            raise ClusterTrouble(f"the cluster did not heal within {HEALTHY_S:.0f} s: {wrong}")
         if not announced:
             say(f"healing: {wrong}")
             announced = True

@@ -1,8 +1,8 @@
-"""What runs and clusters that were killed have left, and taking it away: `harness cluster clean`.
+"""Finds and removes what killed runs and clusters have left: `harness cluster clean`.
 
-On this machine little can be left, since a supervisor ends with its harness and the kernel ends the rest: the
-brokers' files, and loop devices and mounts where the kernel was slow to let go of them. What lives is told
-from what does not by the process that owns it (`harness.cluster.local.process_owner`).
+On this machine little can be left, since a supervisor ends with its harness and the kernel cleans up the rest. What may
+remain are the brokers' files, and loop devices and mounts if the kernel was slow to release them. Whether something is
+still in use follows from the process that owns it (`harness.cluster.local.process_owner`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UMOUNT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """kind: cluster, data, mount, loop, container...; about: its run, size or time; remove: takes it away."""
+    """kind: cluster, data, mount, loop, container...; about: its run, size or time; remove: removes it."""
 
     kind: str
     name: str
@@ -40,12 +40,12 @@ class Leftover:
     remove: Callable[[], None]
 
     def as_dict(self) -> dict[str, str]:
-        """As plain data."""
+        """Returns the fields that describe it, as plain data."""
         return {"kind": self.kind, "name": self.name, "about": self.about}
 
 
 def find(kind: str, runs: Path, hosts: str = "") -> list[Leftover]:
-    """In the order of removal. Raises BadInput, and Missing where the place cannot be asked."""
+    """Returns leftovers in the order of removal. Raises BadInput; Missing if the engine or a host does not answer."""
     match kind:
         case "local":
             return [*_mounts(runs), *_loops(runs), *_clusters(), *_data(runs)]
@@ -53,11 +53,11 @@ def find(kind: str, runs: Path, hosts: str = "") -> list[Leftover]:
             return _docker()
         case "ssh":
             return _ssh(hosts)
-    raise BadInput(f"--cluster {kind}: local, docker or ssh")
+    raise BadInput(f"--cluster {kind}: give local, docker or ssh")
 
 
 def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:
-    """Take all away; how many could not be."""
+    """Remove all leftovers, passing errors to `complain`; returns how many could not be removed."""
     failed = 0
     for one in found:
         try:
@@ -72,16 +72,16 @@ def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:
 
 
 def _clusters() -> Iterator[Leftover]:
-    """Folders of named clusters whose keeper is gone."""
+    """Yields folders of persistent clusters whose keeper has ended."""
     for name in client.names():
         state = client.read(name)
         if (state is None and not _being_started(name)) or (state is not None and not state.alive):
-            about = f"since {state.since}, its keeper is gone" if state else "it never came up"
+            about = f"since {state.since}, its keeper has ended" if state else "it never came up"
             yield Leftover("cluster", name, about, partial(lifecycle.remove, name))
 
 
 def _being_started(name: str) -> bool:
-    """Whoever starts a cluster holds its lock."""
+    """Whether the cluster is being started: the process that starts it holds its lock."""
     lock = client.folder(name).with_name(f".{name}.lock")
     if not lock.exists():
         return False
@@ -94,7 +94,7 @@ def _being_started(name: str) -> bool:
 
 
 def _data(runs: Path) -> Iterator[Leftover]:
-    """The brokers' files in the folders of runs whose harness is gone."""
+    """Yields the brokers' files in the folders of runs whose harness has ended."""
     for path in sorted(runs.glob("*/cluster")) if runs.is_dir() else ():
         if not path.parent.is_symlink() and not _lives(path.parent):
             size = sum(file.lstat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
@@ -108,7 +108,7 @@ def _drop(path: Path) -> None:
 
 
 def _lives(run: Path) -> bool:
-    """Whether a run goes on: its owner lives, or, as for any other folder, a process is started on it."""
+    """Whether a run is still active: its owner is running, or, in a folder without one, a process that uses it."""
     with suppress(OSError):
         return process_owner.in_use((run / OWNER).read_text())
     inside = f"{run.absolute()}/cluster".encode()
@@ -121,7 +121,7 @@ def _lives(run: Path) -> bool:
 
 
 def _ours(path: str, runs: Path) -> bool:
-    """Whether a disk's file, or what is mounted of it, is of a run or a named cluster that is gone."""
+    """Whether a disk image or a mount point belongs to a run or a persistent cluster that has ended."""
     clusters = download_cache.root() / "clusters"
     for root in (runs.absolute(), runs.resolve(), clusters):
         inside = path.removeprefix(f"{root}/")
@@ -163,7 +163,7 @@ def _detach(device: str) -> None:
     try:
         fcntl.ioctl(opened, _CLEAR_LOOP, 0)
     except OSError as error:
-        if error.errno != errno.ENXIO:  # nothing is attached any more
+        if error.errno != errno.ENXIO:  # nothing is attached to the device any more
             raise
     finally:
         os.close(opened)
@@ -188,7 +188,7 @@ def _ssh(hosts: str) -> list[Leftover]:
     from harness.cluster.ssh.hosts import load
 
     if not hosts:
-        raise BadInput("harness cluster clean --cluster ssh needs --hosts, the file of the hosts")
+        raise BadInput("harness cluster clean --cluster ssh requires --hosts, the file that describes the hosts")
     return [
         Leftover(
             one.kind,

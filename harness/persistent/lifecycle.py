@@ -1,4 +1,4 @@
-"""Starting and ending the clusters that stay, from the command line's side: see `harness.persistent.server`."""
+"""Starts and stops persistent clusters, on the side of the command line: see `harness.persistent.server`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _LOCK_S: Final = 1.0
 
 
 def start(name: str, plan: TestPlan, say: Say) -> State:
-    """Start a cluster, and return when it is up. Raises BadInput, Missing, ClusterTrouble."""
+    """Start a cluster; returns when it is up. Raises BadInput, Missing, ClusterTrouble."""
     if not NAME.fullmatch(name):
         raise BadInput(f"harness cluster up {name}: {NAME_RULE}")
     if not CLUSTERS[plan.cluster].can_stay:
         can = [name for name, kind in CLUSTERS.items() if kind.can_stay]
-        raise BadInput(f"--cluster {plan.cluster}: only {', '.join(can)} can stay")
+        raise BadInput(f"--cluster {plan.cluster}: only {', '.join(can)} clusters can be persistent")
     plan = attached_cluster.settled(plan).model_copy(update={"run": f"cluster-{name}"})
     folder = client.folder(name)
     with download_cache.locked(folder.with_name(f".{name}.lock"), say, f"starting the cluster {name}", _LOCK_S):
@@ -44,10 +44,10 @@ def start(name: str, plan: TestPlan, say: Say) -> State:
         if state is not None and state.alive:
             raise BadInput(
                 f"the cluster {name} is up already, since {state.since} (pid {state.pid}): use it "
-                f"(harness run --cluster {state.kind}:{name}), or end it (harness cluster down {name})"
+                f"(harness run --cluster {state.kind}:{name}), or stop it (harness cluster down {name})"
             )
         if folder.exists():
-            say(f"removing what an earlier cluster {name} has left")
+            say(f"removing the files of an earlier cluster {name}")
             shutil.rmtree(folder)
         folder.mkdir(parents=True, mode=0o700)
         (folder / client.PLAN).write_text(plan_file.dump(plan))
@@ -55,7 +55,7 @@ def start(name: str, plan: TestPlan, say: Say) -> State:
 
 
 def _keep(name: str, folder: Path, say: Say) -> State:
-    """Start the keeper and listen to it until the cluster is up."""
+    """Start the keeper and pass on its messages until the cluster is up."""
     read_end, write_end = os.pipe()
     environment = {
         **os.environ,
@@ -101,15 +101,15 @@ def _keep(name: str, folder: Path, say: Say) -> State:
 def _last(log: Path) -> str:
     with suppress(OSError):
         lines = log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
-    return "it left no log"
+        return lines[-1] if lines else "its log is empty"
+    return "it has no log"
 
 
 def stop(name: str, force: bool, say: Say) -> None:
-    """End a cluster and remove its files; one whose keeper is gone, too. Raises BadInput while it is held."""
+    """Stop a cluster and remove its files, even if its keeper has ended. Raises BadInput if a run is using it."""
     folder, state = client.folder(name), client.read(name)
     if not folder.exists():
-        raise BadInput(f"no cluster {name}; harness cluster status lists those there are")
+        raise BadInput(f"there is no cluster {name}; harness cluster status lists all clusters that are up")
     if state is not None and state.alive:
         try:
             client.call(name, "down", force=force, timeout_s=10.0)
@@ -117,18 +117,18 @@ def stop(name: str, force: bool, say: Say) -> None:
             say(f"{error}: ending the process {state.pid}")
             os.kill(state.pid, signal.SIGTERM)
         if not _gone(state, END_S):
-            os.kill(state.pid, signal.SIGKILL)  # everything below it ends with it
+            os.kill(state.pid, signal.SIGKILL)  # its descendants end with it
             if not _gone(state, END_S):
-                raise Missing(f"the process {state.pid} does not end; end it, and try again")
+                raise Missing(f"the process {state.pid} did not end; end it, and try again")
     elif state is None and folder.joinpath(client.LOG).exists():
-        # Being started, perhaps: whoever starts it has the lock.
+        # The cluster may be being started; the process that starts it holds the lock.
         with download_cache.locked(folder.with_name(f".{name}.lock"), say, f"starting the cluster {name}", _LOCK_S):
             pass
     remove(name)
 
 
 def remove(name: str) -> None:
-    """The files of a cluster that is not up."""
+    """Remove the files of a cluster that is not up."""
     shutil.rmtree(client.folder(name), ignore_errors=True)
     client.folder(name).with_name(f".{name}.lock").unlink(missing_ok=True)
 

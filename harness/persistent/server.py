@@ -1,23 +1,24 @@
-"""The process that keeps a cluster for many runs: `python -m harness.persistent.server NAME FD`.
+"""The keeper: the process that owns a persistent cluster used by many runs.
 
-It makes the cluster that clusters/NAME/plan.yaml describes, and takes calls on a socket
-(`harness.cluster.persistent.rpc`): one request and its answer a connection, but for `hold`, whose connection lasts as
-long as the run holds the cluster. When that ends, in whatever way, what the run started is ended and what it
-broke is mended.
+Run as `python -m harness.persistent.server NAME FD`. It creates the cluster that clusters/NAME/plan.yaml describes, and
+accepts calls on a socket (`harness.cluster.persistent.rpc`). A connection carries one request and its answer, except
+for `hold`, whose connection lasts as long as the run uses the cluster. When that connection closes, for whatever
+reason, the processes that the run started are ended and its faults are healed.
 
-FD takes what there is to say at the start, in JSON lines: {"say": ...}, {"error": ..., "code": ...}
+FD receives messages during start-up, as JSON lines: {"say": ...}, {"error": ..., "code": ...}
 
 Requests, by `do`:
 
-    describe                       what `NamedCluster` has to know of the cluster: capabilities, nodes, addresses
-    call     method, arguments      what a method of the cluster gives
-    spawn    host, argv, env, log + descriptors   the number of a process; a `guest` outlives the run
+    describe                       capabilities, nodes and addresses, as `NamedCluster` needs them
+    call     method, arguments     the result of a method of the cluster
+    spawn    host, argv, env, log + descriptors   the pid of a new process; a `guest` outlives the run
     signal   pid, number
-    wait     pid, within_s         its exit code, or None
-    hold     run, owner, cwd       "say" while it heals, then {"left": [runs with topics]}; `release` ends it
-    forget   runs                  their topics are gone
+    wait     pid, within_s         the process's exit code, or None
+    hold     run, owner, cwd       reserve the cluster: "say" while it heals, then {"left": [runs with topics]};
+                                   `release` on the same connection ends it
+    forget   runs                  their topics have been deleted
     status                         see `Keeper.status`
-    down     force                 end everything; refused while held, unless forced
+    down     force                 end everything; refused while a run uses the cluster, unless forced
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ from harness.run.roles import Coordinated, Viewed
 CAPABILITIES: Final = (*capabilities.ALL, Viewed, Coordinated)
 _REQUEST_S: Final = 30.0
 _WAIT_MAX_S: Final = 3600.0
-_ENDED_S: Final = 5.0
-_LETTING_GO_S: Final = 150.0
+_KILL_S: Final = 5.0
+_CLEANUP_S: Final = 150.0
 
 
 @dataclass(slots=True)
 class Hold:
-    """A run that has the cluster: its process, where it was started, since when (UTC)."""
+    """A run that has reserved the cluster: its process, its working directory, since when (UTC)."""
 
     run: str
     owner: str
@@ -74,25 +75,25 @@ class Hold:
     since: str
     children: dict[int, Child] = field(default_factory=dict)
     rules: set[str] = field(default_factory=set)
-    let_go: bool = False
+    released: bool = False
 
     def __str__(self) -> str:
         return f"run {self.run} (pid {process_owner.pid_of(self.owner)}, since {self.since}, in {self.cwd})"
 
 
 class Keeper:
-    """Takes requests; a thread for each connection."""
+    """Serves requests, with one thread per connection."""
 
     def __init__(self, cluster: Cluster, state: State, prepared: frozenset[type]) -> None:
         self._cluster, self._state, self._prepared = cluster, state, prepared
         self._hold: Hold | None = None
-        self._free = threading.Condition()
-        self._left: list[str] = []
+        self._hold_changed = threading.Condition()
+        self._left_runs: list[str] = []
         self._guests: dict[int, Child] = {}
         self.ended = threading.Event()
 
     def serve(self, listener: socket.socket) -> None:
-        """Until `down`."""
+        """Accept connections until `down`."""
         while not self.ended.is_set():
             listener.settimeout(0.5)
             with suppress(TimeoutError):
@@ -100,7 +101,7 @@ class Keeper:
                 threading.Thread(target=self._serve, args=(end,), daemon=True).start()
 
     def _serve(self, end: socket.socket) -> None:
-        """One connection; whoever is not our user hears nothing."""
+        """Serve one connection; connections of other users are closed without an answer."""
         with end, suppress(OSError):
             if not rpc.same_user(end):
                 return
@@ -129,15 +130,15 @@ class Keeper:
             case "wait":
                 return self._child(request["pid"]).wait(min(request["within_s"], _WAIT_MAX_S))
             case "forget":
-                self._left = [run for run in self._left if run not in request["runs"]]
+                self._left_runs = [run for run in self._left_runs if run not in request["runs"]]
             case "status":
                 return self.status()
             case "down":
                 if self._hold is not None and not request["force"]:
-                    raise BadInput(f"the cluster {self._state.name} is held by {self._hold}: --force ends it")
+                    raise BadInput(f"the cluster {self._state.name} is in use by {self._hold}: use --force to stop it")
                 self.ended.set()
             case verb:
-                raise BadInput(f"the keeper knows no {verb!r}")
+                raise BadInput(f"unknown request {verb!r} to the keeper")
         return None
 
     # --- the cluster ----------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ class Keeper:
 
     def _call(self, name: str, arguments: Sequence[Any]) -> Any:
         if name.startswith("_"):
-            raise BadInput(f"{name} is not a cluster's to call")
+            raise BadInput(f"{name} is not a public method of the cluster")
         if name == "apply_rules" and self._hold is not None:
             self._hold.rules.add(arguments[0])
         return getattr(self._cluster, name)(*arguments)
@@ -164,20 +165,20 @@ class Keeper:
         assert isinstance(self._cluster, Hosts)
         hold = self._hold
         if hold is None and not request.get("guest"):
-            raise ClusterTrouble("no run holds the cluster")
+            raise ClusterTrouble("no run has reserved the cluster")
         child = self._cluster.spawn(request["host"], request["argv"], request["env"], fds, request["log"])
-        theirs = self._guests if hold is None or request.get("guest") else hold.children
-        theirs[child.pid] = child
+        children = self._guests if hold is None or request.get("guest") else hold.children
+        children[child.pid] = child
         return child.pid
 
     def _child(self, pid: int) -> Child:
-        everyone = {**self._guests, **(self._hold.children if self._hold is not None else {})}
-        if pid not in everyone:
-            raise ClusterTrouble(f"no process {pid} of this run")
-        return everyone[pid]
+        all_children = {**self._guests, **(self._hold.children if self._hold is not None else {})}
+        if pid not in all_children:
+            raise ClusterTrouble(f"this run has no process {pid}")
+        return all_children[pid]
 
     def status(self) -> dict[str, Any]:
-        """State, the nodes, who is registered, how many partitions each leads, who holds it."""
+        """Returns the state, and for each node whether it runs, is registered, and how many partitions it leads."""
         cluster = self._cluster
         views = cluster.views() if offers(cluster, Viewed) else []
         now = newest(views)
@@ -198,57 +199,57 @@ class Keeper:
             "beside": [name for name in servers(cluster) if name not in cluster.nodes],
             "trouble": heal.trouble(cluster),
             "held": str(self._hold) if self._hold is not None else "",
-            "left_topics_of": [run for run in self._left if self._hold is None or run != self._hold.run],
+            "left_topics_of": [run for run in self._left_runs if self._hold is None or run != self._hold.run],
         }
 
     # --- runs -----------------------------------------------------------------------------------------
 
     def _serve_run(self, end: socket.socket, request: Mapping[str, Any]) -> None:
-        """From a run's first word to its last, or to its end."""
+        """Serve a run from its `hold` request until it releases the cluster or ends."""
         hold = Hold(request["run"], request["owner"], request["cwd"], _now())
-        taken = rpc.answered(lambda: self._take(hold))
-        if "raise" in taken:
-            json_messages.send(end, taken)
+        hold_answer = rpc.answered(lambda: self._reserve(hold))
+        if "raise" in hold_answer:
+            json_messages.send(end, hold_answer)
             return
         try:
-            began = rpc.answered(lambda: self._begin(lambda text: json_messages.send(end, {"say": text})))
-            json_messages.send(end, began)
-            self._left.append(hold.run)
+            ready_answer = rpc.answered(lambda: self._begin(lambda text: json_messages.send(end, {"say": text})))
+            json_messages.send(end, ready_answer)
+            self._left_runs.append(hold.run)
             with suppress(Closed):
                 rpc.receive(end)
         finally:
-            hold.let_go = True
-            freed = rpc.answered(lambda: self._end(hold))
-            with self._free:
+            hold.released = True
+            release_answer = rpc.answered(lambda: self._end(hold))
+            with self._hold_changed:
                 self._hold = None
-                self._free.notify_all()
+                self._hold_changed.notify_all()
             with suppress(OSError):
-                json_messages.send(end, freed)
+                json_messages.send(end, release_answer)
 
-    def _take(self, hold: Hold) -> None:
-        """Raises BadInput while another run has it; waits for one that is gone and being cleared up after."""
-        deadline = time.monotonic() + _LETTING_GO_S
-        with self._free:
+    def _reserve(self, hold: Hold) -> None:
+        """Reserve the cluster. Waits if its last run has ended and is being cleaned up; else raises BadInput."""
+        deadline = time.monotonic() + _CLEANUP_S
+        with self._hold_changed:
             while self._hold is not None:
                 holder = self._hold
-                if not (holder.let_go or not process_owner.in_use(holder.owner)) or time.monotonic() > deadline:
+                if not (holder.released or not process_owner.in_use(holder.owner)) or time.monotonic() > deadline:
                     raise BadInput(
-                        f"the cluster {self._state.name} is held by {holder}: wait for it, "
-                        "or start another: harness cluster up NAME"
+                        f"the cluster {self._state.name} is in use by {holder}: wait until it has ended, "
+                        "or start another cluster: harness cluster up NAME"
                     )
-                self._free.wait(1.0)
+                self._hold_changed.wait(1.0)
             self._hold = hold
 
     def _begin(self, say: Callable[[str], None]) -> dict[str, Any]:
         heal.make_healthy(self._cluster, self._prepared, say)
-        return {"left": list(self._left)}
+        return {"left": list(self._left_runs)}
 
     def _end(self, hold: Hold) -> None:
-        """End what the run started, and mend what it broke."""
+        """End the processes that the run started, and heal its faults."""
         for child in hold.children.values():
             child.signal(signal.SIGKILL)
         for child in hold.children.values():
-            child.wait(_ENDED_S)
+            child.wait(_KILL_S)
         if offers(self._cluster, Wire):
             for name in hold.rules:
                 self._cluster.clear_rules(name)
@@ -271,7 +272,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """See the module's text."""
+    """Command line; see the module docstring."""
     from harness.plan import plan_file
     from harness.run import make_cluster
 
@@ -305,7 +306,7 @@ def main(argv: Sequence[str]) -> int:
             starter.write(orjson.dumps(failure, option=orjson.OPT_APPEND_NEWLINE))
         return error.exit_code
     except KeyboardInterrupt:
-        _print("asked to end")
+        _print("received SIGTERM")
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if cluster is not None:

@@ -1,2 +1,4 @@
-"""The pure parts of the pipeline workload: what an instance does, above ports that a library or a simulation
-fills. No thread, file or clock of its own."""
+"""The logic of a pipeline instance, on top of ports that a client library or a simulation implements.
+
+It has no threads, files or clocks of its own.
+"""

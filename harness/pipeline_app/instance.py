@@ -1,15 +1,15 @@
-"""An instance of the pipeline: consume, buffer, transform, produce, commit, above the ports.
+"""An instance of the pipeline: consumes, buffers, transforms, produces and commits, through the ports.
 
-`step` is one turn: a poll, with the rebalances that it brings, and a flush when one is due. `close` leaves.
-Raises `Failed` of kind "fatal" when the instance cannot go on; then only `close(leave=False)` makes sense.
+`step` polls once, handles the rebalances of the poll, and flushes if a flush is due. `close` ends the instance.
+Methods raise `Failed` of kind "fatal" if the instance cannot continue; then only `close(leave=False)` may be called.
 
-What one flush does, by mode:
+What a flush does, by mode:
 
-    exactly-once   a transaction: the outputs and the offsets (KIP-98, KIP-447)
-    at-least-once  the outputs, and, when due and before a partition is given up, the offsets
-    at-most-once   the outputs; their offsets were committed as the records were taken
-    auto-commit    the outputs; the library commits what it has handed over, at its own times
-    files          as exactly-once, where an output is a file's reference: see the sink
+    exactly-once   a transaction with the outputs and the offsets (KIP-98, KIP-447)
+    at-least-once  produces the outputs; offsets are committed periodically and before a partition is revoked
+    at-most-once   produces the outputs; the offsets were committed before, when the records were taken
+    auto-commit    produces the outputs; the library commits the offsets of returned records by itself
+    files          like exactly-once, but the outputs are references to files: see the sink
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from harness.model.randomness import Draw
 from harness.pipeline_app import mistakes
-from harness.pipeline_app.buffers_and_commits import Heart
+from harness.pipeline_app.buffers_and_commits import InstanceState
 from harness.pipeline_app.ports import Failed, Mark, Options, Partition, Record, Sink, Source
 
 ON_PURPOSE: Final = "aborted on purpose"
@@ -28,10 +28,10 @@ ON_PURPOSE: Final = "aborted on purpose"
 class Instance:
     """One incarnation of one instance.
 
-    slot, incarnation  who it is: of all processes in a slot, one at a time is meant to live
-    clock              nanoseconds since the run began
+    slot, incarnation  its slot and process number; at most one process of a slot is meant to be running
+    clock              returns nanoseconds since the start of the run
     emit               takes an event: a line of events/instance-<incarnation>.jsonl
-    counts             how many records were read, worked off and dropped, flushes, aborts, rebalances
+    counts             numbers of polled records, flushes, aborts and rebalances
     """
 
     def __init__(
@@ -46,44 +46,44 @@ class Instance:
     ) -> None:
         self._options, self._slot, self._incarnation = options, slot, incarnation
         self._source, self._sink, self._clock, self._emit = source, sink, clock, emit
-        self._heart = Heart(options, self._tell)
+        self._state = InstanceState(options, self._emit_event)
         self._generation: int | None = None
-        self._work_since = 0  # when the oldest work was taken
-        self._uncommitted: dict[Partition, Mark] = {}  # at least once: produced, and to be committed
+        self._work_since = 0  # when the oldest record of the work was polled
+        self._uncommitted: dict[Partition, Mark] = {}  # at-least-once: offsets of produced records, to be committed
         self._committed_at = clock()
         self._flushes, self._seek = 0, dict[Partition, int]()
-        self._moved = False  # a rebalance came with this poll
+        self._moved = False  # a rebalance happened during this poll
         self._within_poll = False
         self.counts = {"polled": 0, "flushes": 0, "aborts": 0, "rebalances": 0}
         self.errors: list[str] = []
-        self._tell("started")
+        self._emit_event("started")
 
     def lost(self) -> list[dict[str, Any]]:
-        """What the self-check has found since it was last asked: {"stage": "stream" | "flush", "topic",
+        """Return the losses that the self-check has found since the last call: {"stage": "stream" | "flush", "topic",
         "partition", "first", "last"}."""
-        losses, self._heart.lost = self._heart.lost, []
+        losses, self._state.lost = self._state.lost, []
         return losses
 
-    # --- one turn ---
+    # --- one step ---
 
     def step(self) -> None:
-        """Poll once, take what came, and flush if it is due."""
-        heart, options = self._heart, self._options
-        stop, go = heart.turn()
-        if stop:
-            self._source.pause(stop)
-            self._tell_of("paused", stop)
-        if go:
-            self._source.resume(go)
-            self._tell_of("resumed", go)
-        heart.ask()
-        polled = self._gone_back(self._polled())
+        """Poll once, process the records, and flush if it is due."""
+        state, options = self._state, self._options
+        to_pause, to_resume = state.flow_control()
+        if to_pause:
+            self._source.pause(to_pause)
+            self._emit_each("paused", to_pause)
+        if to_resume:
+            self._source.resume(to_resume)
+            self._emit_each("resumed", to_resume)
+        state.request()
+        polled = self._seek_pending(self._polled())
         if self._moved and options.mistake == mistakes.PRODUCE_AFTER:
             self._flush()
-        before = heart.working()
-        heart.polled(polled)
+        before = state.working()
+        state.polled(polled)
         self.counts["polled"] += sum(map(len, polled.values()))
-        working, now = heart.working(), self._clock()
+        working, now = state.working(), self._clock()
         if working and not before:
             self._work_since = now
         if working > before and options.mode == "at-most-once":
@@ -102,12 +102,12 @@ class Instance:
             self._generation = self._source.generation()
         return polled
 
-    def _gone_back(self, polled: Mapping[Partition, list[Record]]) -> Mapping[Partition, list[Record]]:
-        """Seek where a flush within the poll gave up: what was polled of those partitions is void."""
+    def _seek_pending(self, polled: Mapping[Partition, list[Record]]) -> Mapping[Partition, list[Record]]:
+        """Seek partitions whose flush within the poll was abandoned, and discard the records polled from them."""
         if not self._seek:
             return polled
         seek, self._seek = self._seek, {}
-        rewound = {at: offset for at, offset in seek.items() if at in self._heart.streams}
+        rewound = {at: offset for at, offset in seek.items() if at in self._state.streams}
         if rewound:
             self._source.seek(rewound)
         return {at: records for at, records in polled.items() if at not in rewound}
@@ -115,7 +115,7 @@ class Instance:
     # --- rebalances, called from within a poll ---
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
-        """Everything at hand is worked off before partitions go, if there is still time."""
+        """Flush and commit before the partitions are revoked, unless they are lost already."""
         self.counts["rebalances"] += 1
         self._moved = True
         late = self._options.mistake in (mistakes.PRODUCE_AFTER, mistakes.WRONG_GENERATION)
@@ -124,50 +124,50 @@ class Instance:
             self._commit_when_due(None)
         for at in partitions:
             self._uncommitted.pop(at, None)
-        self._tell("lost" if lost else "revoked", partitions=[list(at) for at in partitions])
-        if paused := [at for at in partitions if at in self._heart.paused]:
-            self._source.resume(paused)  # a library may remember it beyond the assignment
-        self._heart.revoked(partitions, lost)
+        self._emit_event("lost" if lost else "revoked", partitions=[list(at) for at in partitions])
+        if paused := [at for at in partitions if at in self._state.paused]:
+            self._source.resume(paused)  # a library may keep them paused after the next assignment
+        self._state.revoked(partitions, lost)
         for at in partitions:
             self._seek.pop(at, None)
 
     def assigned(self, marks: Mapping[Partition, Mark | None]) -> Mapping[Partition, int]:
         self._moved = True
         self._generation = self._source.generation()
-        self._tell("assigned", partitions=[list(at) for at in marks])
-        return self._heart.assigned(marks)
+        self._emit_event("assigned", partitions=[list(at) for at in marks])
+        return self._state.assigned(marks)
 
     # --- flushes ---
 
     def _flush(self) -> None:
-        """Produce the work at hand, and what goes with it in this mode."""
-        heart = self._heart
-        if not heart.work:
+        """Produce the outputs of the current work, with the commits of the mode."""
+        state = self._state
+        if not state.work:
             return
         self._flushes += 1
         self.counts["flushes"] += 1
         if self._options.transactional:
             self._transaction()
             return
-        outputs = heart.outputs()
-        marks = heart.marks()
+        outputs = state.outputs()
+        marks = state.marks()
         try:
             self._sink.send(outputs, self._generation)
         except Failed as failed:
-            self._given_up(failed)
+            self._flush_failed(failed)
             return
-        heart.tell_produced()
-        heart.produced()
+        state.emit_produced()
+        state.produced()
         if self._options.mode == "at-least-once":
             self._uncommitted.update(marks)
 
     def _transaction(self) -> None:
-        heart, sink = self._heart, self._sink
-        outputs, marks = heart.outputs(), heart.marks()
+        state, sink = self._state, self._sink
+        outputs, marks = state.outputs(), state.marks()
         try:
             sink.begin()
             sink.send(outputs, self._generation)
-            heart.tell_produced()
+            state.emit_produced()
             draw = Draw.of(self._options.seed, f"pipeline-abort-{self._incarnation}", self._flushes)
             if draw.random() < self._options.abort_p:
                 raise Failed("abort", ON_PURPOSE)
@@ -175,58 +175,59 @@ class Instance:
             sink.commit()
         except Failed as failed:
             if failed.kind == "fatal" and self._options.mistake == mistakes.SHARED_ID:
-                sink.reopen()  # and takes the transaction for done
-                heart.produced()
+                sink.reopen()  # the mistake: it treats the transaction as committed
+                state.produced()
                 return
             if failed.kind == "fatal":
                 raise
             sink.abort()
-            self._given_up(failed)
+            self._flush_failed(failed)
             return
-        heart.committed(marks)
-        heart.produced()
+        state.committed(marks)
+        state.produced()
 
-    def _given_up(self, failed: Failed) -> None:
-        """Go back to what is committed; at most once and with auto-commit that is behind the work."""
+    def _flush_failed(self, failed: Failed) -> None:
+        """Seek back to the committed offsets; with at-most-once and auto-commit, these are behind the work, which is
+        lost."""
         if failed.kind == "fatal":
             raise failed
         self.counts["aborts"] += 1
         if failed.why != ON_PURPOSE:
             self.errors = [*self.errors[-9:], failed.why]
-        self._tell("aborted", reason=failed.why)
+        self._emit_event("aborted", reason=failed.why)
         if self._options.mode in ("at-most-once", "auto-commit"):
-            self._heart.produced()  # lost, by the promise of the mode
+            self._state.produced()  # lost, which the mode permits
             return
         self._go_back()
 
     def _commit_first(self) -> None:
-        """At most once: commit what was taken before it is worked on."""
-        marks = self._heart.marks()
+        """At-most-once: commit the offsets of taken records before processing them."""
+        marks = self._state.marks()
         try:
             self._source.commit(marks)
         except Failed as failed:
             if failed.kind == "fatal":
                 raise
-            self._give_back(failed)
+            self._commit_failed(failed)
             return
-        self._heart.committed(marks)
+        self._state.committed(marks)
 
-    def _give_back(self, failed: Failed) -> None:
-        """What is not committed is not worked on: it is read again."""
+    def _commit_failed(self, failed: Failed) -> None:
+        """Do not process records whose offsets could not be committed: they are read again."""
         self.errors = [*self.errors[-9:], failed.why]
         self._go_back()
 
     def _go_back(self) -> None:
-        """Give up the work at hand; a poll that is under way seeks at its end."""
-        back = self._heart.back()
-        for at in back:
+        """Abandon the current work, and seek back; during a poll, the seek happens at its end."""
+        seeks = self._state.rewind()
+        for at in seeks:
             self._uncommitted.pop(at, None)
-        self._seek |= back
+        self._seek |= seeks
         if not self._within_poll:
-            self._gone_back({})
+            self._seek_pending({})
 
     def _commit_when_due(self, now: int | None) -> None:
-        """At least once: commit what has been produced, when it is time; at any time if `now` is None."""
+        """At-least-once: commit offsets of produced records if the interval has passed, or if `now` is None."""
         if not self._uncommitted:
             return
         if now is not None and now - self._committed_at < self._options.commit_s * 1e9:
@@ -238,16 +239,16 @@ class Instance:
         except Failed as failed:
             if failed.kind == "fatal":
                 raise
-            # Produced and not committed: it is tried again, or whoever gets the partition next does it again.
+            # Produced but not committed: retry later, or the partition's next owner processes the records again.
             self._uncommitted = marks
             self.errors = [*self.errors[-9:], failed.why]
             return
-        self._heart.committed(marks)
+        self._state.committed(marks)
 
     # --- the end ---
 
     def close(self, leave: bool) -> None:
-        """With `leave`, work off what is at hand, commit, and tell the group; else vanish."""
+        """Close; with `leave`, flush, commit and leave the group first, otherwise disappear like a crashed process."""
         try:
             if leave:
                 self._flush()
@@ -255,15 +256,15 @@ class Instance:
             self._source.close(leave, self)
         finally:
             self._sink.close()
-            self._tell("closed")
+            self._emit_event("closed")
 
-    # --- telling ---
+    # --- events ---
 
-    def _tell_of(self, event: str, partitions: Sequence[Partition]) -> None:
+    def _emit_each(self, event: str, partitions: Sequence[Partition]) -> None:
         for at in partitions:
-            self._tell(event, at)
+            self._emit_event(event, at)
 
-    def _tell(self, event: str, at: Partition | None = None, **fields: Any) -> None:
+    def _emit_event(self, event: str, at: Partition | None = None, **fields: Any) -> None:
         event_line: dict[str, Any] = {
             "time_ns": self._clock(),
             "instance": self._slot,

@@ -1,7 +1,7 @@
-"""Deliberate mistakes of a pipeline instance: each is one small place, found by its name's constant.
+"""The deliberate mistakes that a pipeline instance can make. Each is a small piece of code, found by its constant.
 
-The first four are those of "ZIO Kafka with transactions - a debugging story" (Ziverge, 2022), which lost
-records around rebalances although every offset in the logs was right.
+The first four are from "ZIO Kafka with transactions - a debugging story" (Ziverge, 2022). They lost records around
+rebalances although every offset in the logs was correct.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ Shows = Literal["missing-output", "duplicate-output"]
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """does: what is done wrong; shows: the anomaly that must be found; provoke: what brings it out."""
+    """A mistake.
+
+    does     what the instance does wrong
+    shows    the anomaly that the checker must find
+    provoke  which conditions make it show
+    """
 
     does: str
     shows: Shows
@@ -33,62 +38,62 @@ NO_REWIND: Final = "abort-without-rewind"
 SHARED_ID: Final = "shared-transactional-id"
 NOT_FENCED: Final = "zombie-not-fenced"
 
-_EAGER: Final = "rebalances under an eager assignor, where a partition comes back to its instance"
+_EAGER: Final = "rebalances with an eager assignor, in which an instance gets a partition back"
 _MOVES: Final = "rebalances that move partitions"
 
 MISTAKES: Final[Mapping[str, Mistake]] = {
     BUFFER_DROPPED: Mistake(
-        "what was read ahead is dropped when its partition is revoked; when that comes back, reading goes on behind it",
+        "the buffer of a partition is dropped when it is revoked; when it is assigned again, reading continues behind "
+        "the dropped records",
         "missing-output",
         _EAGER,
     ),
     BUFFER_CLEARED: Mistake(
-        "what was read ahead is cleared when the poll with the rebalance returns",
+        "buffered records are cleared when the poll with the rebalance returns",
         "missing-output",
         _EAGER,
     ),
     STALE_REQUESTS: Mistake(
-        "requests that streams made before the restart are fulfilled after it, so streams that have ended "
-        "get the records",
+        "requests of streams from before the restart are served after it, so the records go to streams that have ended",
         "missing-output",
         _EAGER,
     ),
     REQUESTS_BETWEEN: Mistake(
         "requests of ended streams are accepted between a revocation and an assignment in a later poll",
         "missing-output",
-        _EAGER + ", in polls of their own",
+        _EAGER + ", with revocation and assignment in separate polls",
     ),
     PRODUCE_AFTER: Mistake(
-        "the work at hand is produced after its partitions are revoked, in place of before; their new owner "
-        "does it again",
+        "pending work is produced after its partitions are revoked instead of before, and their new owner processes "
+        "it again",
         "duplicate-output",
         _MOVES,
     ),
     COMMIT_BUFFERED: Mistake(
-        "the consumer's position is committed, beyond records that were read ahead and not yet worked on",
+        "the consumer's position is committed, which is behind buffered records that are not processed yet",
         "missing-output",
         _MOVES + ", kills",
     ),
     WRONG_GENERATION: Mistake(
-        "work outlives the rebalance, and its offsets are committed in a generation that it is not of",
+        "work survives a rebalance, and its offsets are committed in a later generation",
         "duplicate-output",
         _MOVES,
     ),
     NO_REWIND: Mistake(
-        "after an abort the consumer is not set back (KAFKA-17582)",
+        "after an abort the consumer does not seek back (KAFKA-17582)",
         "missing-output",
         "aborted transactions",
     ),
     SHARED_ID: Mistake(
-        "two instances share a transactional id, and one that was fenced makes itself a new producer and "
-        "goes on as if its transaction had been committed",
+        "two instances share a transactional id, and a fenced one opens a new producer and continues as if its "
+        "transaction had been committed",
         "missing-output",
-        "two instances or more, of which one is silent at times",
+        "at least two instances, one of which pauses at times",
     ),
     NOT_FENCED: Mistake(
-        "each process has a transactional id of its own and its commits name no generation, so nobody stops "
-        "a process that was paused and wakes",
+        "each process has its own transactional id and commits without a generation, so a process that resumes after "
+        "a pause is not fenced",
         "duplicate-output",
-        "clients paused beyond their session",
+        "clients paused for longer than their session timeout",
     ),
 }

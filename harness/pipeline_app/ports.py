@@ -1,7 +1,7 @@
-"""What a pipeline instance asks of the world: a source to consume, a sink to produce, as plain data.
+"""The ports of a pipeline instance: a source to consume from and a sink to produce to, and its options.
 
-A library's adapter fills them for brokers, a simulation in memory. Calls wait at most as long as the port
-itself allows and raise `Failed`, nothing else, for trouble with the cluster.
+A library's adapter implements them for brokers, and a simulation in memory. Calls block no longer than the port's
+own timeouts. For any problem with the cluster they raise `Failed`, and nothing else.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Kind = Literal["abort", "fatal"]
 
 
 class Failed(Exception):
-    """A step did not succeed.
+    """A step failed.
 
-    abort  this flush is given up: abort what has been begun, go back and go on
-    fatal  the instance's consumer or producer is of no more use (fenced, for one)
+    abort  abandon this flush: abort its transaction, seek back and continue
+    fatal  the instance's consumer or producer is no longer usable (for example, it was fenced)
     """
 
     def __init__(self, kind: Kind, why: str) -> None:
@@ -30,49 +30,53 @@ class Failed(Exception):
 
 
 class Mark(NamedTuple):
-    """A committed offset (the next to read), and the state that is kept with it."""
+    """A committed offset (the next one to read), and the state stored as its metadata."""
 
     offset: int
     state: str = ""
 
 
 class Rebalances(Protocol):
-    """The instance, as a source calls it from within `poll` and `close`."""
+    """The callbacks of an instance, which a source calls within `poll` and `close`."""
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
-        """Called while the partitions are still held, or, `lost`, when others may hold them already."""
+        """Called while the partitions are still owned; or with `lost`, when other members may already own them."""
 
     def assigned(self, marks: Mapping[Partition, Mark | None]) -> Mapping[Partition, int]:
-        """Partitions that are new here, each with what the group has committed. Where each is to be read
-        from."""
+        """Called with newly assigned partitions and the group's committed offsets. Returns the offsets at which to
+        start reading."""
 
 
 class Source(Protocol):
-    """A member of the consumer group. It is subscribed from the beginning."""
+    """A member of the consumer group. It is subscribed from its creation on."""
 
     def poll(self, timeout_s: float, records_max: int, on: Rebalances) -> Mapping[Partition, list[Record]]:
-        """Records by partition, ascending, after the calls to `on` that the poll led to. Of partitions that
-        were revoked during the poll there are none, of others none that a rebalance has made void."""
+        """Call `on` for the poll's rebalances, then return the records by partition, in ascending order.
+
+        There are no records of partitions that were revoked during the poll, and none that a rebalance has
+        invalidated.
+        """
 
     def seek(self, positions: Mapping[Partition, int]) -> None: ...
     def pause(self, partitions: Sequence[Partition]) -> None: ...
     def resume(self, partitions: Sequence[Partition]) -> None: ...
     def commit(self, marks: Mapping[Partition, Mark]) -> None:
-        """Commit to the group, outside transactions, and wait for the answer."""
+        """Commit offsets for the group, outside transactions, and wait for the response."""
 
     def generation(self) -> int | None:
-        """Of the group, as this member knows it; None when it is in none or the library does not tell."""
+        """Return this member's generation; None if it is not in the group or the library does not report it."""
 
     def close(self, leave: bool, on: Rebalances) -> None:
-        """With `leave`, partitions are revoked first and the group is told; else vanish."""
+        """Close; with `leave`, revoke the partitions and leave the group first, otherwise disappear like a crashed
+        process."""
 
 
 class Sink(Protocol):
-    """A producer. Without transactions only `send` and `close` are called."""
+    """A producer. In modes without transactions, only `send` and `close` are called."""
 
     def begin(self) -> None: ...
     def send(self, outputs: Sequence[Output], generation: int | None) -> None:
-        """Send them and wait until all are acknowledged."""
+        """Send the outputs. Without a transaction, wait until all are acknowledged; with one, its commit waits."""
 
     def offsets(self, marks: Mapping[Partition, Mark], source: Source) -> None:
         """Add the consumer's offsets to the transaction."""
@@ -80,22 +84,22 @@ class Sink(Protocol):
     def commit(self) -> None: ...
     def abort(self) -> None: ...
     def reopen(self) -> None:
-        """A new producer in place of one that was fenced."""
+        """Replace a fenced producer by a new one."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How an instance works.
+    """The options of an instance.
 
     mode         exactly-once | at-least-once | at-most-once | auto-commit | files (exactly once, see `files`)
     mistake      a name of `mistakes.MISTAKES`, or None
-    flush_s      how long work may wait before it is produced
-    commit_s     at least once: how long offsets may wait before they are committed
-    batch_max    records of work that are produced without waiting for `flush_s`
-    ahead_max    records read ahead, per partition, beyond which it is paused
-    abort_p      share of the transactions that are aborted on purpose
+    flush_s      longest time before pending work is produced
+    commit_s     at-least-once: interval between two commits of offsets
+    batch_max    number of pending records at which they are produced without waiting for `flush_s`
+    ahead_max    number of buffered records at which a partition is paused
+    abort_p      fraction of transactions that are aborted on purpose
     """
 
     mode: str = "exactly-once"

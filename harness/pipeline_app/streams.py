@@ -1,4 +1,4 @@
-"""The parts of an instance's state: portions of records, partitions that it holds, and the work at hand."""
+"""The parts of an instance's state: chunks of records, assigned partitions, and pending work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.pipeline_app.ports import Record
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records of one partition that follow each other; `next` is the offset behind them."""
+    """Consecutive records of one partition; `next` is the offset behind the last one."""
 
     records: list[Record]
 
@@ -26,16 +26,16 @@ class Chunk:
 
 @dataclass(slots=True)
 class Stream:
-    """A partition that is held.
+    """An assigned partition.
 
-    stored    what the group has committed
-    taken     behind the last record that was handed on: what may be committed when it is worked off
-    position  what the consumer reads next
-    done      behind the last record that has been produced
-    given_up  behind the last record of work that was given up
-    ahead     read, and not yet asked for
-    state     what the group keeps with `stored`
-    counts    for `aggregate`: how many records of each key have been produced
+    stored    the group's committed offset
+    taken     offset behind the last record handed to the stream; may be committed once the work is produced
+    position  the next offset that the consumer reads
+    done      offset behind the last record produced
+    given_up  offset behind the last record of abandoned work
+    ahead     buffered records: polled but not requested yet
+    state     the state committed with `stored`
+    counts    for `aggregate`: number of records produced, by key
     """
 
     stored: int
@@ -53,7 +53,10 @@ class Stream:
 
 @dataclass(slots=True)
 class Work:
-    """What one stream has been handed since the last flush. `counts`: as the stream's, and with it."""
+    """The records handed to a stream since the last flush.
+
+    counts  the stream's counts, including this work
+    """
 
     stream: Stream
     chunks: list[Chunk] = field(default_factory=list)
@@ -61,10 +64,10 @@ class Work:
 
 
 def state_of(counts: Mapping[int, int]) -> str:
-    """Counts as text, to be kept with an offset."""
+    """Return counts as text, which is committed with an offset."""
     return json.dumps({str(key): n for key, n in counts.items()}, separators=(",", ":")) if counts else ""
 
 
 def counts_of(state: str) -> dict[int, int]:
-    """The same back again."""
+    """Return the counts of a text that `state_of` returned."""
     return {int(key): int(n) for key, n in json.loads(state).items()} if state else {}

@@ -23,7 +23,7 @@ def names() -> Mapping[str, Sequence[str]]:
     return {
         "cluster": tuple(CLUSTERS),
         "workload": tuple(WORKLOADS),
-        "client": tuple(name for name, library in CLIENTS.items() if not library.internal),
+        "client": tuple(library.written or name for name, library in CLIENTS.items() if not library.internal),
     }
 
 

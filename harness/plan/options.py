@@ -20,6 +20,7 @@ from harness.model.transforms import Transform
 from harness.plan.schedule import ENTRIES_MAX, Line
 
 SCHEMA: Final = 1
+EXEC: Final = "exec:"  # and the command of a client program
 
 
 def _known(value: Any, info: ValidationInfo) -> Any:
@@ -48,7 +49,15 @@ def _kafka_version(value: str) -> str:
         raise ValueError(str(error).partition(": ")[2]) from None
 
 
+def _known_client(value: Any, info: ValidationInfo) -> Any:
+    """A name of the table of clients, or "exec:" and a command. Raises PydanticKnownError."""
+    if isinstance(value, str) and value.removeprefix(EXEC) not in (value, ""):
+        return value
+    return _known(value, info)
+
+
 Known = Annotated[str, BeforeValidator(_known)]  # a name of a table: see `harness.plan.make_plan.names`
+KnownClient = Annotated[str, BeforeValidator(_known_client)]
 
 
 class RunFields(BaseModel):
@@ -260,15 +269,23 @@ class ClientFields(BaseModel):
     """The client libraries and their settings."""
 
     # in turns
-    client: Annotated[tuple[Known, ...], BeforeValidator(_listed)] = Field(
+    client: Annotated[tuple[KnownClient, ...], BeforeValidator(_listed)] = Field(
         ("confluent",),
-        description="Client library: confluent (librdkafka), java (Kafka's own; a JVM for each) or aiokafka; of "
-        "several, separated by commas, clients take turns.",
+        description="Client library: confluent (librdkafka), java (Kafka's own; a JVM for each), aiokafka, or "
+        "exec:COMMAND, a program of your own (docs/use/your-own-client.md); of several, separated by commas, clients "
+        "take turns.",
     )
     client_version: str = Field(
         "",
         description="Version of the client library; of several, java=3.9.1,confluent=2.1.0. "
         "[default: the newest known]",
+    )
+    client_env: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
+        (), description="Names of environment variables that programs of --client exec: are given, comma-separated."
+    )
+    client_user: str = Field(
+        "nobody",
+        description="User that programs of --client exec: run as, if the harness runs as root.",
     )
     pipelined: bool = Field(False, description="Sends of an op that follow each other go out together.")
     rewind: bool = Field(True, description="After an abort, read again what the transaction had read.")

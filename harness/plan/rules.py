@@ -11,6 +11,7 @@ from harness.cluster.distribution import tiered_storage, versions
 from harness.cluster.table import CLUSTERS
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived, pipeline
+from harness.plan.options import EXEC
 from harness.plan.setting_values import JAVA_ACKS, boolean, client_acks
 from harness.plan.test_plan import TestPlan, option_name
 from harness.sim.queue.bugs import BUGS
@@ -32,7 +33,7 @@ def libraries(plan: TestPlan) -> None:
         raise ValueError("--client noop goes alone: it sends nothing, so others would miss its records")
     if "aiokafka" in plan.client and plan.retries is not None:
         raise ValueError(f"--retries {plan.retries} does not go with --client aiokafka: it counts none")
-    others = [name for name in plan.client if name not in ("confluent", "noop")]
+    others = [name for name in plan.client if name not in ("confluent", "noop") and not name.startswith(EXEC)]
     if others and plan.client_config:
         raise ValueError(f"--client-config does not go with --client {others[0]}: its properties are librdkafka's")
     for name in derived.client_versions(plan):

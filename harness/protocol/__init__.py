@@ -1,1 +1,1 @@
-"""Kafka's wire format and files: requests, record batches, compression, errors. A leaf."""
+"""Kafka's wire format and files: requests, record batches, compression, errors. Imports nothing of the project."""

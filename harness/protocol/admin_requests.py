@@ -1,8 +1,8 @@
-"""Requests that the client library does not offer, made by hand and sent to one broker.
+"""Admin requests that the client library does not offer, encoded here and sent to one broker.
 
-Flexible versions (KIP-482): arrays and compact strings carry their length plus one as an unsigned varint, and
-every structure ends with tagged fields, here none (one zero byte). They go to the broker that metadata names
-as controller; in KRaft mode any broker passes them on (KIP-590). Without TLS or SASL.
+They use flexible versions (KIP-482): arrays and compact strings start with their length plus one as an unsigned varint,
+and every structure ends with tagged fields; here there are none (one zero byte). They are sent to the controller that
+metadata names; in KRaft mode any broker forwards them (KIP-590). TLS and SASL are not supported.
 
 AlterPartitionReassignments, version 0 (KIP-455)
   Request   int32 timeout | [string topic, [int32 partition, nullable [int32 replica], tags], tags] | tags
@@ -31,7 +31,7 @@ UNREGISTER: Final = 64
 
 
 def reassign_request(replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> bytes:
-    """Have each partition on these brokers, the first of which is its preferred leader."""
+    """Encodes a request that moves each partition to these brokers, the first of which is its preferred leader."""
     topics = []
     for topic, group in groupby(sorted(replicas), key=lambda at: at[0]):
         rows = [
@@ -45,12 +45,12 @@ def reassign_request(replicas: Mapping[TopicPartition, Sequence[int]], timeout_s
 
 
 def unregister_request(broker: int) -> bytes:
-    """Forget a broker that does not run."""
+    """Encodes a request that unregisters a stopped broker."""
     return head(UNREGISTER, 0) + TAGS + struct.pack(">i", broker) + TAGS
 
 
 Failure = tuple[int, str]
-"""A protocol error's number, and what the broker says of it."""
+"""A protocol error's number, and the broker's message."""
 
 
 def _opening(answer: bytes) -> tuple[Reader, Failure]:
@@ -62,7 +62,7 @@ def _opening(answer: bytes) -> tuple[Reader, Failure]:
 
 
 def reassign_answer(answer: bytes) -> Failure:
-    """The first error of an answer, 0 for none. Raises ValueError when it is cut short."""
+    """Returns the first error of an answer, 0 for none. Raises ValueError if it is truncated."""
     try:
         reader, first = _opening(answer)
         failures = [first]
@@ -74,20 +74,21 @@ def reassign_answer(answer: bytes) -> Failure:
                 reader.tags()
             reader.tags()
     except struct.error as error:
-        raise ValueError("an AlterPartitionReassignments answer was cut short") from error
+        raise ValueError("an AlterPartitionReassignments answer is truncated") from error
     return next((each for each in failures if each[0]), (0, ""))
 
 
 def unregister_answer(answer: bytes) -> Failure:
-    """Its error, 0 for none. Raises ValueError when it is cut short."""
+    """Returns the error of an answer, 0 for none. Raises ValueError if it is truncated."""
     try:
         return _opening(answer)[1]
     except struct.error as error:
-        raise ValueError("an UnregisterBroker answer was cut short") from error
+        raise ValueError("an UnregisterBroker answer is truncated") from error
 
 
 def ask(address: str, request: bytes, timeout_s: float) -> bytes:
-    """A broker's answer ("host:port"). Raises OSError when there is none in time, ValueError for nonsense."""
+    """Send a request to a broker ("host:port"); returns the answer. Raises OSError without one in time, ValueError for
+    anything but Kafka's protocol."""
     host, _, port = address.rpartition(":")
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     return exchange(connection, host, int(port), request, timeout_s)

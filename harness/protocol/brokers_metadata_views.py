@@ -1,7 +1,7 @@
-"""What each broker believes about leaders and replicas, and which belief is the newest. Metadata, version 7.
+"""Each broker's view of leaders and replicas, and which view is the newest. Uses Metadata, version 7.
 
-A broker that is cut off from the others goes on naming itself leader. So the question goes to every broker,
-and for each partition the answer with the highest leader epoch counts (KIP-320).
+A broker that is partitioned from the others continues to name itself as leader. So every broker is queried, and for
+each partition the answer with the highest leader epoch is used (KIP-320).
 
 Request   int32 size | int16 3 | int16 7 | int32 correlation | string client |
           int32 -1 (all topics) | bool create
@@ -27,7 +27,7 @@ REQUEST: Final = head(3, 7) + struct.pack(">ib", -1, 0)
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """leader: broker id or None; isr: broker ids in sync; replicas: how many there should be."""
+    """leader: broker id or None; isr: ids of in-sync brokers; replicas: number of assigned replicas."""
 
     leader: int | None
     epoch: int
@@ -37,9 +37,9 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one broker says: who is registered, who leads what, and who controls.
+    """The view of one broker: registered brokers, partitions, controller.
 
-    controller  broker id or None; with KRaft any live broker (KIP-590), see `quorum`
+    controller  broker id or None; with KRaft this is any live broker (KIP-590), see `quorum`
     """
 
     brokers: frozenset[int]
@@ -48,7 +48,7 @@ class View:
 
 
 class Answer(NamedTuple):
-    """What one answer holds.
+    """The contents of one answer.
 
     brokers     id -> (host, port)
     partitions  (topic, partition) -> (leader, leader epoch, replicas, in-sync replicas)
@@ -60,7 +60,7 @@ class Answer(NamedTuple):
 
 
 def read(answer: Reader) -> Answer:
-    """The fields after the correlation id. Raises struct.error when it is cut short."""
+    """Decode the fields after the correlation id. Raises struct.error if the answer is truncated."""
     answer.take("i")  # throttle time
     brokers = {}
     for _ in range(answer.take("i")):
@@ -82,13 +82,13 @@ def read(answer: Reader) -> Answer:
 
 
 def parse(answer: bytes) -> View:
-    """The view in an answer (without its size). Raises ValueError when it is cut short."""
+    """Returns the view in an answer (without its size). Raises ValueError if it is truncated."""
     reader = Reader(answer)
     try:
         reader.take("i")  # correlation
         metadata = read(reader)
     except struct.error as error:
-        raise ValueError("a Metadata answer was cut short") from error
+        raise ValueError("a Metadata answer is truncated") from error
     partitions = {
         at: PartitionView(leader if leader >= 0 else None, epoch, frozenset(isr), len(replicas))
         for at, (leader, epoch, replicas, isr) in metadata.partitions.items()
@@ -97,14 +97,14 @@ def parse(answer: bytes) -> View:
 
 
 def ask(connection: socket.socket, address: str, port: int, timeout_s: float) -> View:
-    """One broker's view: see `harness.protocol.one_exchange`."""
+    """Query one broker's view: see `harness.protocol.one_exchange`."""
     return parse(exchange(connection, address, port, REQUEST, timeout_s))
 
 
 def newest(views: Iterable[View]) -> View:
-    """For each partition what the broker with the highest leader epoch says; registered: by most views' word.
+    """Returns, for each partition, the view with the highest leader epoch; and the brokers that most views list.
 
-    Among equal epochs the smaller in-sync set counts: a leader that was cut off has not heard of a shrink.
+    Of views with equal epochs, the smaller ISR is used: a partitioned leader may not know that the ISR has shrunk.
     """
     listed = list(views)
     partitions: dict[tuple[str, int], PartitionView] = {}

@@ -1,8 +1,8 @@
-"""Compressed bodies of record batches; what is decompressed has a bound.
+"""Compresses and decompresses the bodies of record batches; the decompressed size is limited.
 
-gzip, snappy (raw, or in the blocks of snappy-java), lz4 (frames) and zstd. Source: Kafka documentation, 5.3
-(message format); KIP-110 (zstd); snappy-java's SnappyOutputStream for the blocks. The frames of message
-format 0 carry a wrong header checksum (KIP-57), which no library takes: they are said to be unreadable.
+Codecs are gzip, snappy (raw, or in the blocks of snappy-java), lz4 (frames) and zstd. Sources: Kafka documentation, 5.3
+(message format); KIP-110 (zstd); snappy-java's SnappyOutputStream for the blocks. lz4 frames of message format 0 have
+a wrong header checksum (KIP-57), which no library accepts: they are reported as unreadable.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")  # by the lowest three 
 PLAIN_MAX: Final = 64 << 20
 _PIECE: Final = 1 << 20
 _JAVA: Final = b"\x82SNAPPY\x00"
-_JAVA_HEAD: Final = len(_JAVA) + 8  # and two versions
+_JAVA_HEAD: Final = len(_JAVA) + 8  # the magic bytes and two version numbers
 
 
 def plain(codec: int, body: bytes) -> bytes:
-    """The body without its compression. Raises Unreadable, also for more than PLAIN_MAX bytes."""
+    """Returns the decompressed body. Raises Unreadable, also if it has more than PLAIN_MAX bytes."""
     if codec >= len(NAMES):
-        raise Unreadable(f"compression {codec}, which does not exist")
+        raise Unreadable(f"unknown compression codec {codec}")
     if codec == 0:
         return body
     name = NAMES[codec]
@@ -40,7 +40,7 @@ def plain(codec: int, body: bytes) -> bytes:
 
 
 def compressed(codec: str, body: bytes) -> bytes:
-    """The body, compressed with one of NAMES."""
+    """Returns the body, compressed with one of NAMES."""
     if codec == "none":
         return body
     if codec == "gzip":
@@ -53,7 +53,7 @@ def _gzip(body: bytes) -> bytes:
     opened = zlib.decompressobj(zlib.MAX_WBITS | 16)
     plain_body = opened.decompress(body, PLAIN_MAX + 1)
     if len(plain_body) <= PLAIN_MAX and not opened.eof:
-        raise Unreadable("the gzip body ends too early")
+        raise Unreadable("the gzip body is truncated")
     return _bounded(plain_body)
 
 
@@ -78,7 +78,7 @@ def _snappy(body: bytes) -> bytes:
     while at < len(body):
         size = int.from_bytes(body[at : at + 4], "big")
         if at + 4 + size > len(body):
-            raise Unreadable("a block of the snappy body ends too early")
+            raise Unreadable("a block of the snappy body is truncated")
         blocks.append(_block(body[at + 4 : at + 4 + size], room))
         room -= len(blocks[-1])
         at += 4 + size
@@ -86,18 +86,18 @@ def _snappy(body: bytes) -> bytes:
 
 
 def _block(block: bytes, room: int) -> bytes:
-    """One block of snappy, which begins with its plain length as a varint."""
+    """Decompress one snappy block, which starts with its plain length as a varint."""
     length, shift, at = 0, 0, 0
     while True:
         if at >= len(block) or shift > 28:
-            raise Unreadable("a block of the snappy body has no length")
+            raise Unreadable("a block of the snappy body has no valid length")
         length |= (block[at] & 0x7F) << shift
         at += 1
         if not block[at - 1] & 0x80:
             break
         shift += 7
     if length > room:
-        raise Unreadable(f"more than {PLAIN_MAX >> 20} MiB without compression")
+        raise Unreadable(f"the decompressed body has more than {PLAIN_MAX >> 20} MiB")
     if length == 0:
         return b""
     plain_block: bytes = pa.Codec("snappy").decompress(block, decompressed_size=length, asbytes=True)
@@ -106,7 +106,7 @@ def _block(block: bytes, room: int) -> bytes:
 
 def _bounded(plain_body: bytes) -> bytes:
     if len(plain_body) > PLAIN_MAX:
-        raise Unreadable(f"more than {PLAIN_MAX >> 20} MiB without compression")
+        raise Unreadable(f"the decompressed body has more than {PLAIN_MAX >> 20} MiB")
     return plain_body
 
 

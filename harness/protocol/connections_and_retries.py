@@ -1,7 +1,7 @@
-"""Connections to the brokers of one topic: who leads, who coordinates, and requests that are tried again.
+"""Connections to the brokers of a topic: finds leaders and coordinators, and retries requests.
 
-A request is tried again where its error says that it had no effect, or where the connection breaks and it may
-be repeated: every one but an append without sequence numbers. All of it is over at a deadline.
+A request is retried if its error shows that it had no effect, or if the connection breaks and the request may be
+repeated; only appends without sequence numbers may not. Retries end at a deadline.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from harness.protocol.one_exchange import receive
 from harness.protocol.primitives import head
 
 T = TypeVar("T")
-PATIENCE_S: Final = 60.0  # longer than a broker that was killed is away
+PATIENCE_S: Final = 60.0  # longer than a killed broker stays down
 REQUEST_S: Final = 20.0
 _AGAIN_S: Final = 0.02
 
 
 class Uncertain(Exception):
-    """Whether a request had an effect is not known."""
+    """It is unknown whether a request had an effect."""
 
 
 class Link:
-    """Requests about one topic. `bootstrap`: host:port,..."""
+    """Sends requests about topics to the right brokers. `bootstrap`: host:port,..."""
 
     def __init__(self, bootstrap: str) -> None:
         pairs = (address.rpartition(":") for address in bootstrap.split(","))
@@ -40,7 +40,7 @@ class Link:
         self._number = 0
 
     def ask(self, address: tuple[str, int], api: tuple[int, int], body: bytes) -> bytes:
-        """One request and its answer. Raises OSError."""
+        """Send one request and return its answer. Raises OSError."""
         self._number += 1
         request = head(*api, self._number) + body
         try:
@@ -59,9 +59,9 @@ class Link:
         return answer[4:]
 
     def placed(self, topic: str) -> requests.Placed:
-        """Where the topic is, as any broker says. Raises ClientError when none answers."""
+        """Returns the topic's metadata, according to any broker. Raises ClientError if none answers."""
         reason = ""
-        for address in (each for each in self._bootstrap for _ in range(2)):  # the first may be a broken link
+        for address in (each for each in self._bootstrap for _ in range(2)):  # the first connection may be broken
             try:
                 self._placed[topic] = requests.placed(
                     self.ask(address, requests.METADATA, requests.topic_metadata(topic))
@@ -72,7 +72,7 @@ class Link:
         raise ClientError("_TRANSPORT", f"no broker answers: {reason}")
 
     def leader(self, topic: str, partition: int) -> tuple[str, int] | None:
-        """The leader's address, None for no leader; asked for when it is not known."""
+        """Returns the leader's address, None if there is no leader; queries the metadata if it is unknown."""
         metadata = self._placed.get(topic) or self.placed(topic)
         place = metadata.partitions.get(partition)
         return None if place is None else metadata.brokers.get(place[0])
@@ -90,7 +90,7 @@ class Link:
         code: Callable[[T], int],
         once: bool = False,
     ) -> T:
-        """Ask the partition's leader until there is an answer. Raises ClientError; Uncertain for `once`."""
+        """Send a request to the partition's leader until it is answered. Raises ClientError; Uncertain with `once`."""
 
         def forget() -> None:
             self._placed.pop(topic, None)
@@ -106,7 +106,7 @@ class Link:
         read: Callable[[bytes], T],
         code: Callable[[T], int],
     ) -> T:
-        """Ask the id's coordinator until there is an answer. Raises ClientError."""
+        """Send a request to the transactional id's coordinator until it is answered. Raises ClientError."""
 
         def where() -> tuple[str, int] | None:
             if transactional_id not in self._coordinators:
@@ -150,11 +150,11 @@ class Link:
                 else:
                     if code(answer) in error_codes.UNCERTAIN and once:
                         raise Uncertain(error_codes.name(code(answer)))
-                    if code(answer) not in error_codes.AGAIN | error_codes.UNCERTAIN:
+                    if code(answer) not in error_codes.RETRIABLE | error_codes.UNCERTAIN:
                         return answer
                     reason = error_codes.name(code(answer))
             if time.monotonic() > deadline:
-                raise ClientError("_TIMED_OUT", f"request {api[0]}: nothing came of it ({reason})")
+                raise ClientError("_TIMED_OUT", f"request {api[0]} failed for {PATIENCE_S:.0f} s ({reason})")
             forget()
             time.sleep(_AGAIN_S)
 

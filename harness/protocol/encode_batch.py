@@ -1,6 +1,7 @@
-"""Record batches as a producer makes them: of format 2; `encode_old` makes messages of formats 0 and 1.
+"""Encodes record batches as a producer does: format 2; `encode_old` encodes messages of formats 0 and 1.
 
-The layout is that of `harness.protocol.record_batch` and `records`, which read them. Source: Kafka documentation, 5.3.
+The layout is described in `harness.protocol.record_batch` and `records`, which decode it. Source: Kafka documentation,
+5.3.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def encode(
     sequence: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """A batch, its offsets from 0 on: a broker writes the real ones into its head, and changes no size."""
+    """Encodes a batch with offsets from 0 on; the broker sets the real base offset without changing the size."""
     first = triples[0][0]
     body = b"".join(_record(at, stamp - first, key, value) for at, (stamp, key, value) in enumerate(triples))
     number = compression.NAMES.index(codec)
@@ -43,13 +44,13 @@ def encode(
         sequence,
         len(triples),
     ) + compression.compressed(codec, body)
-    # Leader epoch -1 and magic 2 stand between the length and the checksum.
+    # Leader epoch -1 and magic 2 are between the length and the checksum.
     head = struct.pack(">qiibI", 0, COVERED_AT - FROM_LENGTH + len(covered), -1, 2, google_crc32c.value(covered))
     return head + covered
 
 
 def encode_old(triples: Sequence[Triple], magic: int) -> bytes:
-    """Messages of format 0, which knows no time, or 1, uncompressed. Source: Kafka documentation, 5.3.3."""
+    """Encodes messages of format 0, which has no timestamps, or 1, uncompressed. Source: Kafka documentation, 5.3.3."""
 
     def message(at: int, stamp: int, key: str | None, value: str | None) -> bytes:
         time = struct.pack(">q", stamp) if magic else b""

@@ -1,5 +1,7 @@
-"""Protocol errors that the log client meets: their names, and which mean that the same request may be tried
-again. Source: https://kafka.apache.org/protocol#protocol_error_codes"""
+"""Protocol errors that the log client encounters: their names, and after which the same request may be retried.
+
+Source: https://kafka.apache.org/protocol#protocol_error_codes
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,16 @@ from typing import Final, Literal
 
 TopicPartition = tuple[str, int]
 
-# plain: the library says neither of the others.
+# plain: the library does not classify the error.
 Kind = Literal["retriable", "abortable", "fatal", "plain"]
 
 
 class ClientError(Exception):
-    """An error of the library, or of the cluster through it.
+    """An error of the client library, or of the cluster, reported by the library.
 
     code  the error's name: as in the protocol ("NOT_ENOUGH_REPLICAS"), with a leading underscore if the
-          library itself made it ("_MSG_TIMED_OUT")
-    kind  what the library says may be done: retry the call, abort the transaction, or give up the producer
+          library itself raised it ("_MSG_TIMED_OUT")
+    kind  what to do according to the library: retry the call, abort the transaction, or close the producer
     """
 
     def __init__(self, code: str, text: str, kind: Kind = "plain") -> None:
@@ -54,11 +56,11 @@ NAMES: Final = {
     76: "UNSUPPORTED_COMPRESSION_TYPE",
     78: "OFFSET_NOT_AVAILABLE",
     87: "INVALID_RECORD",
-    90: "INVALID_PRODUCER_EPOCH",  # PRODUCER_FENCED: what newer coordinators say in its place
+    90: "INVALID_PRODUCER_EPOCH",  # PRODUCER_FENCED, which newer coordinators return instead
 }
-# The request had no effect, and may have one later.
-AGAIN: Final = frozenset({3, 5, 6, 13, 14, 15, 16, 19, 51, 56, 74, 75, 78})
-# Nobody knows whether it had.
+# The request had no effect; a retry may have one.
+RETRIABLE: Final = frozenset({3, 5, 6, 13, 14, 15, 16, 19, 51, 56, 74, 75, 78})
+# The request may have had an effect.
 UNCERTAIN: Final = frozenset({7, 20})
 
 

@@ -1,6 +1,6 @@
-"""Which features are in force: the finalized levels that a broker names when it is asked for its versions.
+"""Decodes which features are enabled: the finalized feature levels in a broker's ApiVersions answer.
 
-ApiVersions, version 3 (KIP-511, KIP-584); its answer has the head of one that is not flexible
+ApiVersions, version 3 (KIP-511, KIP-584); its answer has the header of a version that is not flexible
   Request   compact string software, compact string its version | tags
   Answer    int16 error | [int16 api, int16 least, int16 most, tags] | int32 throttle | tagged fields:
             1 int64 epoch, 2 [compact string feature, int16 level most, int16 level least, tags]
@@ -20,14 +20,14 @@ _FINALIZED: Final = 2
 
 
 def request() -> bytes:
-    """Who are you?"""
+    """Encodes an ApiVersions request."""
     return head(API_VERSIONS, 3) + TAGS + compact_text("harness") + compact_text("1") + TAGS
 
 
 def finalized(answer: bytes) -> dict[str, int] | None:
-    """The level of each feature that has one; None where the broker names no features at all.
+    """Returns the level of each finalized feature; None if the broker reports no features at all.
 
-    Raises ValueError when the answer is an error, or cut short.
+    Raises ValueError if the answer is an error or truncated.
     """
     try:
         reader = Reader(answer)
@@ -47,7 +47,7 @@ def finalized(answer: bytes) -> dict[str, int] | None:
             return None
         return _levels(Reader(fields.get(_FINALIZED, b"\1")))
     except (struct.error, UnicodeError) as error:
-        raise ValueError("an ApiVersions answer was cut short") from error
+        raise ValueError("an ApiVersions answer is truncated") from error
 
 
 def _levels(reader: Reader) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The batches that a fetch gives, and what an application sees of them."""
+"""Decodes the batches in a Fetch answer, and filters what an application sees of them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from harness.protocol.records import ABORT, marker, records
 
 
 def whole(data: bytes, checked: bool = True) -> Iterator[Batch]:
-    """The batches of a fetch; the last one may be cut short, and is left out then.
+    """Yields the batches of a fetch; the last one is left out if it is truncated.
 
-    `checked`: raise ClientError for a wrong checksum, too.
+    `checked`: raise ClientError for a wrong checksum too.
     """
     for place in whole_batches(data):
         batch = parse(data[place.start : place.stop], place.start)
         if batch is None or (checked and not batch.sound):
-            raise ClientError("CORRUPT_MESSAGE", f"the batch at byte {place.start} of a fetch is damaged")
+            raise ClientError("CORRUPT_MESSAGE", f"the batch at byte {place.start} of the fetched data is damaged")
         yield batch
 
 
 def visible(batches: Sequence[Batch], at: int, aborted: Sequence[tuple[int, int]]) -> list[list[Any]]:
-    """[offset, timestamp, key, value] from offset `at` on; no markers, nothing aborted (KIP-98)."""
+    """Returns [offset, timestamp, key, value] from offset `at` on, without markers and aborted records (KIP-98)."""
     waiting = sorted(aborted, key=lambda one: one[1])
     hidden: set[int] = set()
     rows: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""What is wrong with a file, and where."""
+"""Damage found in files: what is wrong, and where."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class Unreadable(ValueError):
-    """Bytes that are not what they should be; the message says what is wrong, `at` where in them."""
+    """Data that is not in the expected format. The message says what is wrong; `at` is the byte position."""
 
     def __init__(self, what: str, at: int | None = None) -> None:
         super().__init__(what)
@@ -15,7 +15,7 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """file: below the node's data folder; at: byte in it, None for all of it; what: a sentence."""
+    """file: path below the node's data folder; at: byte position, None for the whole file; what: a sentence."""
 
     file: str
     at: int | None

@@ -1,9 +1,9 @@
-"""Message sets of formats 0 and 1, as they were before Kafka 0.11 and may still lie on disk.
+"""Decodes message sets of formats 0 and 1, which were used before Kafka 0.11 and may still be on disk.
 
-An entry, big-endian: offset int64, size int32, CRC-32 of the rest uint32, magic int8, attributes int8, with
-format 1 a timestamp int64, then key and value, each an int32 length (-1: null) and bytes. A compressed value
-is a message set itself; its offsets are absolute with format 0 and relative with format 1, where the
-wrapper's offset is that of its last message. Sources: Kafka documentation, 5.3.3; KIP-31, KIP-32.
+An entry is, big-endian: offset int64, size int32, CRC-32 of the rest uint32, magic int8, attributes int8, with format 1
+a timestamp int64, then key and value, each an int32 length (-1: null) and bytes. A compressed value is itself a message
+set. The offsets in it are absolute with format 0. With format 1 they are relative, and the wrapper's offset is that of
+the last message. Sources: Kafka documentation, 5.3.3; KIP-31, KIP-32.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from harness.protocol import compression
 from harness.protocol.flaws import Unreadable
 
-LEAST: Final = 26  # bytes of an entry of format 0 with neither key nor value
+LEAST: Final = 26  # size in bytes of an entry of format 0 with neither key nor value
 _HEAD: Final = struct.Struct(">qiIbb")
 _COVERED_AT: Final = 16
 _CODEC: Final = 0x07
@@ -25,7 +25,7 @@ _FROM_SIZE: Final = 12
 
 
 class Message(NamedTuple):
-    """One message; timestamp -1 with format 0."""
+    """One message; timestamp is -1 with format 0."""
 
     offset: int
     timestamp: int
@@ -34,7 +34,7 @@ class Message(NamedTuple):
 
 
 def entry(content: bytes) -> tuple[int, int, int, int, bool] | None:
-    """(first offset, last offset, attributes, timestamp, sound) of one whole entry; None for no sense."""
+    """Returns (first offset, last offset, attributes, timestamp, sound) of one whole entry; None if it is too short."""
     if len(content) < LEAST:
         return None
     offset, _, crc, magic, attributes = _HEAD.unpack_from(content)
@@ -45,12 +45,12 @@ def entry(content: bytes) -> tuple[int, int, int, int, bool] | None:
         try:
             first = next(messages(content)).offset
         except (Unreadable, StopIteration):
-            first = offset  # the records say what is wrong when they are read
+            first = offset  # the error is reported when the records are read
     return first, offset, attributes, timestamp, sound
 
 
 def messages(content: bytes) -> Iterator[Message]:
-    """The messages of one whole entry, those within it when it is compressed. Raises Unreadable."""
+    """Yields the messages of one whole entry, or those in it if it is compressed. Raises Unreadable."""
     outer, attributes = _message(content, 0)
     if not attributes & _CODEC:
         yield outer
@@ -69,13 +69,13 @@ def _inner(data: bytes) -> Iterator[Message]:
     at = 0
     while at < len(data):
         if at + LEAST > len(data):
-            raise Unreadable("a message ends too early", at)
+            raise Unreadable("a message is truncated", at)
         size = int.from_bytes(data[at + _SIZE_AT : at + _FROM_SIZE], "big", signed=True)
         if size < LEAST - _FROM_SIZE or at + _FROM_SIZE + size > len(data):
-            raise Unreadable(f"a message of {size} bytes", at)
+            raise Unreadable(f"a message with the impossible size {size}", at)
         message, attributes = _message(data, at)
         if attributes & _CODEC:
-            raise Unreadable("a compressed message within another", at)
+            raise Unreadable("a compressed message inside another", at)
         yield message
         at += _FROM_SIZE + size
 
@@ -94,10 +94,10 @@ def _message(data: bytes, begin: int) -> tuple[Message, int]:
 
 def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     if at + 4 > end:
-        raise Unreadable("a message ends too early", at)
+        raise Unreadable("a message is truncated", at)
     length = int.from_bytes(data[at : at + 4], "big", signed=True)
     if length < 0:
         return None, at + 4
     if at + 4 + length > end:
-        raise Unreadable(f"a key or value of {length} bytes reaches beyond its message", at)
+        raise Unreadable(f"a key or value of {length} bytes extends beyond the end of its message", at)
     return data[at + 4 : at + 4 + length], at + 4 + length

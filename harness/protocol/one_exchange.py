@@ -1,4 +1,4 @@
-"""One request and its answer on a socket."""
+"""Sends one request on a socket and receives its answer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _MAX_BYTES: Final = 64 << 20
 
 
 def exchange(connection: socket.socket, address: str, port: int, request: bytes, timeout_s: float) -> bytes:
-    """One request and its answer, both without their sizes.
+    """Connect, send a request and return its answer, both without their sizes.
 
-    `connection` is a fresh socket of the right network; it is used up and closed. Raises OSError when the
-    broker does not answer in time, ValueError when it answers something else.
+    `connection` is a new socket in the right network; it is closed afterwards. Raises OSError if the broker does not
+    answer in time, ValueError if the answer is not Kafka's protocol.
     """
     deadline = time.monotonic() + timeout_s
     with connection:
@@ -25,9 +25,9 @@ def exchange(connection: socket.socket, address: str, port: int, request: bytes,
 
 
 def receive(connection: socket.socket, deadline: float) -> bytes:
-    """The next answer on a connection, without its size, by a moment of time.monotonic.
+    """Returns the next answer on a connection, without its size. `deadline` is a time of time.monotonic.
 
-    Raises OSError when it does not come, ValueError for something else.
+    Raises OSError if it does not arrive in time, ValueError if it is not Kafka's protocol.
     """
     (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
     if not 8 <= size <= _MAX_BYTES:

@@ -1,7 +1,7 @@
-"""The primitive types that Kafka's requests and answers are made of, big-endian, and the head of a request.
+"""Primitive types of Kafka's requests and answers, big-endian, and the header of a request.
 
-Flexible versions (KIP-482): arrays and compact strings carry their length plus one as an unsigned varint, and
-every structure ends with tagged fields, here none (one zero byte). Source: https://kafka.apache.org/protocol
+In flexible versions (KIP-482), arrays and compact strings start with their length plus one as an unsigned varint, and
+every structure ends with tagged fields; here there are none (one zero byte). Source: https://kafka.apache.org/protocol
 """
 
 from __future__ import annotations
@@ -16,53 +16,53 @@ _VARINT_BYTES_MAX: Final = 5
 
 
 class Reader:
-    """Takes values one after another. Raises struct.error at the end."""
+    """Decodes values one after another. Raises struct.error at the end of the data."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
     def take(self, code: str) -> Any:
-        """The value of a format character of `struct`; of several, a tuple."""
+        """Returns the value for a format character of `struct`; a tuple for several characters."""
         values = struct.unpack_from(">" + code, self._data, self._at)
         self._at += struct.calcsize(">" + code)
         return values[0] if len(values) == 1 else values
 
     def raw(self, length: int) -> bytes:
-        """So many bytes; none for a negative length."""
+        """Returns `length` bytes; none for a negative length."""
         if self._at + length > len(self._data):
-            raise struct.error("an answer was cut short")
+            raise struct.error("the answer is truncated")
         taken = self._data[self._at : self._at + max(length, 0)]
         self._at += max(length, 0)
         return taken
 
     def text(self) -> str:
-        """A string; empty for null."""
+        """Returns a string; empty for null."""
         return self.raw(self.take("h")).decode(errors="replace")
 
     def ints(self) -> tuple[int, ...]:
-        """An array of int32."""
+        """Returns an array of int32."""
         return tuple(self.take("i") for _ in range(self.take("i")))
 
     def varint(self) -> int:
         try:
             value, self._at = read_varint(self._data, self._at)
         except IndexError as error:
-            raise struct.error("an answer was cut short") from error
+            raise struct.error("the answer is truncated") from error
         return value
 
     def compact_text(self) -> str:
-        """A compact string; empty for null."""
+        """Returns a compact string; empty for null."""
         return self.raw(self.varint() - 1).decode(errors="replace")
 
     def tags(self) -> None:
-        """Past the tagged fields."""
+        """Skip the tagged fields."""
         for _ in range(self.varint()):
             self.varint()
             self.raw(self.varint())
 
 
 def read_varint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
-    """(value, position after it) of an unsigned varint of at most 5 bytes. Raises IndexError."""
+    """Returns (value, position after it) for an unsigned varint of at most 5 bytes. Raises IndexError."""
     value = shift = 0
     for _ in range(_VARINT_BYTES_MAX):
         byte = data[at]
@@ -71,11 +71,11 @@ def read_varint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int
         if byte < 0x80:
             return value, at
         shift += 7
-    raise IndexError("a number of more than 5 bytes")
+    raise IndexError("a varint of more than 5 bytes")
 
 
 def varint(number: int) -> bytes:
-    """An unsigned varint."""
+    """Encodes an unsigned varint."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -84,7 +84,7 @@ def varint(number: int) -> bytes:
 
 
 def text(value: str | None) -> bytes:
-    """A nullable string."""
+    """Encodes a nullable string."""
     if value is None:
         return struct.pack(">h", -1)
     raw = value.encode()
@@ -101,5 +101,5 @@ def compact_array(items: Sequence[bytes]) -> bytes:
 
 
 def head(api: int, version: int, correlation: int = 1) -> bytes:
-    """The head of a request, as far as all versions have it: with flexible ones, TAGS follow."""
+    """Encodes the header of a request, as far as all versions share it: in flexible versions, TAGS follow."""
     return struct.pack(">hhih", api, version, correlation, len(_CLIENT)) + _CLIENT

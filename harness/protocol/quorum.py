@@ -1,12 +1,12 @@
-"""Who leads the metadata quorum: DescribeQuorum, version 0. Of several answers the newest epoch counts.
+"""Finds the leader of the metadata quorum with DescribeQuorum, version 0. Of several answers, use the highest epoch.
 
-Metadata names any live broker as controller in KRaft mode (KIP-590), so it cannot tell.
+In KRaft mode, Metadata names any live broker as controller (KIP-590), so it cannot be used.
 
 Request   int16 55 | int16 0 | int32 correlation | string client | tags |
           [compact string topic, [int32 partition, tags], tags] | tags
 Answer    int32 correlation | tags | int16 error | [compact string topic, [int32 partition, int16 error,
           int32 leader, int32 epoch, ...]] ...
-Arrays and compact strings carry their length plus one as an unsigned varint; tags are one zero byte.
+Arrays and compact strings start with their length plus one as an unsigned varint; tags are one zero byte.
 Source: https://kafka.apache.org/protocol#The_Messages_DescribeQuorum
 """
 
@@ -23,7 +23,7 @@ REQUEST: Final = head(55, 0) + TAGS + compact_array([compact_text(_TOPIC) + comp
 
 
 def parse(answer: bytes) -> tuple[int, int]:
-    """(epoch, id of the leader) as one broker says. Raises ValueError when it cannot tell."""
+    """Returns (epoch, leader id) according to one broker. Raises ValueError if it does not know them."""
     try:
         at = 4 + 1
         (error,) = struct.unpack_from(">h", answer, at)
@@ -32,7 +32,7 @@ def parse(answer: bytes) -> tuple[int, int]:
         at += 2 + 1 + 1 + len(_TOPIC) + 1
         _, error, leader, epoch = struct.unpack_from(">ihii", answer, at)
     except struct.error as cut:
-        raise ValueError("a DescribeQuorum answer was cut short") from cut
+        raise ValueError("a DescribeQuorum answer is truncated") from cut
     if error or leader < 0:
         raise ValueError(f"DescribeQuorum: error {error}, leader {leader}")
     return epoch, leader

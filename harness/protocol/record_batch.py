@@ -1,4 +1,4 @@
-"""Record batches.
+"""Decodes record batches.
 
 A batch of format 2 (KIP-98; Kafka documentation, 5.3.1), big-endian:
 
@@ -11,8 +11,8 @@ A batch of format 2 (KIP-98; Kafka documentation, 5.3.1), big-endian:
     21  attributes             int16     61  the records, compressed together
     23  last offset delta      int32
 
-Base offset, length and leader epoch are covered by no checksum. Formats 0 and 1 (`harness.protocol.legacy_batch`) have
-the magic byte in the same place, and a CRC-32 of what follows it.
+The checksum does not cover base offset, length and leader epoch. Formats 0 and 1 (`harness.protocol.legacy_batch`) have
+the magic byte in the same place, and a CRC-32 of what follows the checksum.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.protocol import legacy_batch
 
 HEAD: Final = 61
 LENGTH_AT: Final = 8
-FROM_LENGTH: Final = 12  # the length counts what comes after this
+FROM_LENGTH: Final = 12  # the length counts the bytes from here on
 MAGIC_AT: Final = 16
 COVERED_AT: Final = 21
 
@@ -43,12 +43,13 @@ _CONTROL: Final = 0x20
 class Batch:
     """One batch.
 
-    at, size  where in its file
-    base, last  offsets; epoch: of the leader that wrote it, -1 before format 2
-    sound     whether its checksum holds
-    count     of records, as its head says; -1 before format 2
+    at, size    position and size in its file
+    base, last  offsets
+    epoch       of the leader that wrote it; -1 before format 2
+    sound       whether its checksum is correct
+    count       of records, according to its header; -1 before format 2
     producer_id, producer_epoch, base_sequence  -1: no idempotent producer
-    content   all of it
+    content     the whole batch
     """
 
     at: int
@@ -73,7 +74,7 @@ class Batch:
 
     @property
     def append_time(self) -> bool:
-        """Whether timestamps are the broker's."""
+        """Whether the broker assigned the timestamps (LogAppendTime)."""
         return bool(self.attributes & _APPEND_TIME)
 
     @property
@@ -86,21 +87,21 @@ class Batch:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence numbers go from 2^31 - 1 to 0."""
+        """The last sequence number, which wraps from 2^31 - 1 to 0; -1 without an idempotent producer."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last - self.base) % (1 << 31)
 
 
 def parse(content: bytes, at: int = 0) -> Batch | None:
-    """One whole batch; None when its head makes no sense, such as offsets that end before they begin."""
+    """Decode one whole batch; returns None if its header is invalid, for example if the last offset is too large."""
     if len(content) <= MAGIC_AT:
         return None
     return _old(content, at) if content[MAGIC_AT] < 2 else _new(content, at)
 
 
 def _old(content: bytes, at: int) -> Batch | None:
-    """One entry of format 0 or 1."""
+    """Decode one entry of format 0 or 1."""
     entry = legacy_batch.entry(content)
     if entry is None:
         return None
@@ -167,12 +168,12 @@ def _new(content: bytes, at: int) -> Batch | None:
 
 
 def batch_size(head: bytes | bytearray | memoryview) -> int:
-    """The size that a batch's head gives it; it may be nonsense."""
+    """Returns the size in a batch's header, which may be invalid."""
     return FROM_LENGTH + int.from_bytes(head[LENGTH_AT:FROM_LENGTH], "big", signed=True)
 
 
 def whole_batches(content: bytes | bytearray) -> Iterator[range]:
-    """Where the batches of format 2 lie, one after another, up to the first that is cut short or is none."""
+    """Yields the positions of consecutive batches of format 2, up to the first that is truncated or invalid."""
     at = 0
     while at + HEAD <= len(content):
         size = batch_size(content[at : at + FROM_LENGTH])

@@ -1,9 +1,8 @@
-"""The records of a batch, and the markers that end transactions.
+"""Decodes the records of a batch, and the markers that end transactions.
 
-A record of format 2: its length, then attributes int8, timestamp delta, offset delta, key length and key,
-value length and value (-1: null), number of headers, each with its key and value; the numbers are zigzag
-varints. A control record's key holds a version and a type, both int16. Sources: Kafka documentation, 5.3.2;
-KIP-98.
+A record of format 2 is its length, then attributes int8, timestamp delta, offset delta, key length and key, value
+length and value (-1: null), number of headers, each with its key and value. Numbers are zigzag varints unless a type is
+given. A control record's key contains a version and a type, both int16. Sources: Kafka documentation, 5.3.2; KIP-98.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Record(NamedTuple):
 
 
 def records(batch: Batch) -> Iterator[Record]:
-    """The records of a sound batch. Raises Unreadable where its content is not what its head says."""
+    """Yields the records of a batch with a valid checksum. Raises Unreadable if the content contradicts the header."""
     if batch.magic < 2:
         for message in legacy_batch.messages(batch.content):
             yield Record(*message)
@@ -42,28 +41,28 @@ def records(batch: Batch) -> Iterator[Record]:
         try:
             record, at = _record(batch, body, at)
         except IndexError:
-            raise Unreadable(f"record {number} of {batch.count} ends too early", at) from None
+            raise Unreadable(f"record {number} of {batch.count} is truncated", at) from None
         yield record
     if at != len(body):
-        raise Unreadable(f"{len(body) - at} bytes behind the last of {batch.count} records", at)
+        raise Unreadable(f"{len(body) - at} unexpected bytes after the last of {batch.count} records", at)
 
 
 def marker(batch: Batch) -> int | None:
-    """ABORT, COMMIT or another type of a control batch; None for a batch of data. Raises Unreadable."""
+    """Returns ABORT, COMMIT or another type for a control batch; None for a data batch. Raises Unreadable."""
     if not batch.control:
         return None
     for record in records(batch):
         if record.key is None or len(record.key) < 4:
-            raise Unreadable("a control record whose key is no type")
+            raise Unreadable("a control record whose key contains no type")
         return int.from_bytes(record.key[2:4], "big")
-    return None  # the cleaner may empty it
+    return None  # the log cleaner may have emptied the batch
 
 
 def _record(batch: Batch, body: bytes, begin: int) -> tuple[Record, int]:
     size, at = varint(body, begin)
     end = at + size
     if size < 1 or end > len(body):
-        raise Unreadable(f"a record of {size} bytes", begin)
+        raise Unreadable(f"a record with the impossible length {size}", begin)
     timestamp, at = varint(body, at + 1)
     offset, at = varint(body, at)
     key, at = _bytes(body, at, end)
@@ -79,7 +78,7 @@ def _record(batch: Batch, body: bytes, begin: int) -> tuple[Record, int]:
             raise Unreadable("a header without a name", begin)
         headers.append((name, content))
     if at != end:
-        raise Unreadable(f"a record of {size} bytes holds {at - (end - size)}", begin)
+        raise Unreadable(f"a record has a length of {size} bytes, and its fields take {at - (end - size)}", begin)
     if not 0 <= offset <= batch.last - batch.base:
         raise Unreadable(f"offset {batch.base + offset} in the batch {batch.base} to {batch.last}", begin)
     when = batch.max_timestamp if batch.append_time else batch.base_timestamp + timestamp
@@ -91,14 +90,14 @@ def _bytes(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     if length < 0:
         return None, at
     if at + length > end:
-        raise Unreadable(f"{length} bytes reach beyond their record", at)
+        raise Unreadable(f"a field of {length} bytes extends beyond the end of its record", at)
     return body[at : at + length], at + length
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of at most 64 bits, and where it ends. Raises Unreadable, IndexError at the end."""
+    """Decode a zigzag varint of at most 64 bits; returns it and its end. Raises Unreadable; IndexError at the end."""
     byte = data[at]
-    if byte < 0x80:  # most are short
+    if byte < 0x80:  # fast path for one byte, the usual case
         return (byte >> 1) ^ -(byte & 1), at + 1
     number, shift, begin = byte & 0x7F, 7, at
     while True:

@@ -1,9 +1,9 @@
-"""Kafka's frames, as far as rules need them. Pure: bytes in, facts out.
+"""Decodes those parts of Kafka's frames that wire rules need. Pure: bytes in, facts out.
 
-A request is a length and a header: API key, version, correlation id and, in all headers but the first, a
-client id; from header version 2 on, tagged fields. Of the bodies only the first fields are read: a
-transactional id, the acks of a Produce, and whether an EndTxn commits. A response begins with the
-correlation id of its request. Source: Kafka protocol guide; KIP-482 for compact strings and tagged fields.
+A request is a length and a header: API key, version, correlation id, in all header versions but the first a client id,
+and from header version 2 on tagged fields. Of the bodies only the first fields are read: a transactional id, the acks
+of a Produce, and whether an EndTxn commits. A response starts with the correlation id of its request. Source: Kafka
+protocol guide; KIP-482 for compact strings and tagged fields.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _START: Final = struct.Struct(">hhi")
 _SHORT: Final = struct.Struct(">h")
 CORRELATION: Final = struct.Struct(">i")
 
-# A request that is longer than a broker takes (socket.request.max.bytes) is no request, but something else,
-# such as TLS. Answers are as long as clients ask for.
+# Something longer than a broker's limit for requests (socket.request.max.bytes) is not a request but something else,
+# such as TLS. Clients determine the size of responses, so their limit is higher.
 REQUEST_BYTES_MAX: Final = 100 << 20
 RESPONSE_BYTES_MAX: Final = 1 << 30
 REQUEST_BYTES_MIN: Final = 8
 RESPONSE_BYTES_MIN: Final = 4
-# What is looked at: header and first fields, with a client id and a transactional id of usual length.
+# How many bytes are examined: header and first fields, with client id and transactional id of usual length.
 HEAD_BYTES: Final = 1024
 
 PRODUCE: Final = 0
@@ -34,7 +34,7 @@ END_TXN: Final = 26
 _TXN_FIRST: Final = {
     PRODUCE: (3, 99, 9),
     22: (0, 99, 2),  # InitProducerId
-    24: (0, 3, 3),  # AddPartitionsToTxn; from 4 on it is a list, and for brokers only
+    24: (0, 3, 3),  # AddPartitionsToTxn; from version 4 on it is a list, and only brokers send it
     25: (0, 99, 3),  # AddOffsetsToTxn
     END_TXN: (0, 99, 3),
     28: (0, 99, 3),  # TxnOffsetCommit
@@ -42,10 +42,10 @@ _TXN_FIRST: Final = {
 
 
 class Request(NamedTuple):
-    """What a request is.
+    """The facts about a request.
 
-    txn       transactional id; empty where there is none
-    answered  whether it will be
+    txn       transactional id; empty if there is none
+    answered  whether the broker answers it
     commit    of an EndTxn, whether it commits; None for others
     """
 
@@ -58,9 +58,9 @@ class Request(NamedTuple):
 
 
 def request(data: bytes | bytearray | memoryview) -> Request:
-    """The facts of a request's first bytes, without its size.
+    """Returns the facts in the first bytes of a request, without its size.
 
-    Fields that lie beyond `data`, or make no sense, are left out. Raises struct.error for less than 8 bytes.
+    Fields that lie beyond `data` or are invalid are left out. Raises struct.error for less than 8 bytes.
     """
     api, version, correlation = _START.unpack_from(data)
     if api not in _TXN_FIRST:

@@ -1,7 +1,7 @@
-"""Requests about one partition, made by hand: nothing is hidden, retried or batched as a library would.
+"""Requests about one partition, encoded here, so that no library hides, retries or batches anything.
 
-Versions that brokers from 2.4 to 4.x and librdkafka's mock cluster take, none of them flexible but those that
-ask of tiers. Each pair of functions makes a request and reads its answer (without size and correlation id).
+Their versions are supported by brokers from 2.4 to 4.x and by librdkafka's mock cluster. Only the versions that query
+tiers are flexible. Each pair of functions encodes a request and decodes its answer (without size and correlation id).
 Source: https://kafka.apache.org/protocol
 """
 
@@ -15,7 +15,7 @@ from harness.protocol import brokers_metadata_views
 from harness.protocol.primitives import Reader, compact_text, text
 
 PRODUCE: Final = (0, 7)
-PRODUCE_OLD: Final = (0, 2)  # the last that takes formats before 2; gone in 4.0
+PRODUCE_OLD: Final = (0, 2)  # the last version that accepts formats before 2; removed in 4.0
 FETCH: Final = (1, 10)
 LIST_OFFSETS: Final = (2, 2)
 LIST_LOCAL_OFFSETS: Final = (2, 8)  # KIP-405
@@ -33,14 +33,14 @@ LATEST: Final = -1
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 CONSUMER: Final = -1
-DEBUGGING: Final = -2  # a replica id for tools: offsets from any replica, the end being the log's own
+DEBUGGING: Final = -2  # a replica id for tools: any replica answers, and the latest offset is its log end offset
 
-_TOPIC: Final = 2  # type of a resource
+_TOPIC: Final = 2  # resource type
 _WAIT_MS: Final = 15_000
 
 
 class Fetched(NamedTuple):
-    """`aborted`: (producer, first offset) of transactions; `data`: batches, the last one may be cut short."""
+    """`aborted`: (producer id, first offset) of transactions; `data`: batches, the last one may be truncated."""
 
     error: int
     high_watermark: int
@@ -50,12 +50,12 @@ class Fetched(NamedTuple):
 
 
 def _one(topic: str, partition: bytes) -> bytes:
-    """An array of one topic with one partition."""
+    """Encodes an array of one topic with one partition."""
     return struct.pack(">i", 1) + text(topic) + struct.pack(">i", 1) + partition
 
 
 def _down(answer: Reader) -> Reader:
-    """Past the heads of an array of one topic with one partition, to what follows the partition's number."""
+    """Skip the start of an array of one topic with one partition, up to and including the partition number."""
     answer.take("i")
     answer.text()
     answer.take("ii")
@@ -67,21 +67,21 @@ def produce(topic: str, partition: int, batch: bytes, acks: int, transactional_i
 
 
 def produce_old(topic: str, partition: int, messages: bytes, acks: int) -> bytes:
-    """As later versions, which begin with a transactional id."""
+    """Like `produce` in later versions, but without the leading transactional id."""
     rest = struct.pack(">ii", partition, len(messages)) + messages
     return struct.pack(">hi", acks, _WAIT_MS) + _one(topic, rest)
 
 
 def produced(answer: bytes) -> tuple[int, int]:
-    """(error, base offset)"""
+    """Returns (error, base offset)."""
     error, base = _down(Reader(answer)).take("hq")
     return int(error), int(base)
 
 
 def fetch(topic: str, partition: int, offset: int, committed: bool, max_bytes: int, waits: bool) -> bytes:
-    """`waits`: for what comes from the remote tier, as long as brokers wait for it themselves (KIP-1018).
+    """Encodes a Fetch. `waits`: for records from the remote tier, as long as the broker itself does (KIP-1018).
 
-    No fewer than no bytes are asked for, so brokers wait for nothing else; librdkafka's mock cluster does.
+    The minimum size is 0 bytes, so brokers wait for nothing else; librdkafka's mock cluster does wait.
     """
     head = struct.pack(">iiiibii", CONSUMER, _WAIT_MS * waits, 0, max_bytes, committed, 0, -1)
     return head + _one(topic, struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)) + struct.pack(">i", 0)
@@ -102,7 +102,7 @@ def list_offsets(topic: str, partition: int, timestamp: int, committed: bool, re
 
 
 def listed(answer: bytes) -> tuple[int, int]:
-    """(error, offset)"""
+    """Returns (error, offset)."""
     reader = Reader(answer)
     reader.take("i")
     error, _, offset = _down(reader).take("hqq")
@@ -110,13 +110,13 @@ def listed(answer: bytes) -> tuple[int, int]:
 
 
 def list_tier_offsets(topic: str, partition: int, timestamp: int) -> bytes:
-    """For LIST_LOCAL_OFFSETS and LIST_TIERED_OFFSETS, which are flexible: the head's tags come first."""
+    """For LIST_LOCAL_OFFSETS and LIST_TIERED_OFFSETS, which are flexible: starts with the header's tagged fields."""
     wanted = struct.pack(">iiq", partition, -1, timestamp)
     return b"\0" + struct.pack(">ib", CONSUMER, 0) + b"\2" + compact_text(topic) + b"\2" + wanted + b"\0\0\0"
 
 
 def listed_of_tier(answer: bytes) -> tuple[int, int]:
-    """(error, offset)"""
+    """Returns (error, offset)."""
     reader = Reader(answer)
     reader.take("bib")
     reader.raw(reader.take("b") - 1)
@@ -129,7 +129,7 @@ def topic_metadata(topic: str) -> bytes:
 
 
 class Placed(NamedTuple):
-    """Where the brokers are, by id; of each partition its leader, leader epoch, replicas and in-sync ones."""
+    """brokers: id -> (host, port); partitions: leader, leader epoch, replicas and in-sync replicas of each."""
 
     brokers: Mapping[int, tuple[str, int]]
     partitions: Mapping[int, tuple[int, int, tuple[int, ...], tuple[int, ...]]]
@@ -145,7 +145,7 @@ def find_coordinator(transactional_id: str) -> bytes:
 
 
 def coordinator(answer: bytes) -> tuple[int, int]:
-    """(error, broker)"""
+    """Returns (error, broker id)."""
     reader = Reader(answer)
     error = reader.take("ih")[1]
     reader.text()
@@ -157,7 +157,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> bytes:
 
 
 def initialised(answer: bytes) -> tuple[int, int, int]:
-    """(error, producer id, epoch)"""
+    """Returns (error, producer id, epoch)."""
     _, error, producer, epoch = Reader(answer).take("ihqh")
     return int(error), int(producer), int(epoch)
 
@@ -167,7 +167,7 @@ def add_partition(transactional_id: str, producer: int, epoch: int, topic: str, 
 
 
 def added(answer: bytes) -> int:
-    """The error."""
+    """Returns the error."""
     reader = Reader(answer)
     reader.take("i")
     return int(_down(reader).take("h"))
@@ -178,7 +178,7 @@ def end_txn(transactional_id: str, producer: int, epoch: int, commit: bool) -> b
 
 
 def ended(answer: bytes) -> int:
-    """The error."""
+    """Returns the error."""
     return int(Reader(answer).take("ih")[1])
 
 
@@ -187,7 +187,7 @@ def delete_records(topic: str, partition: int, offset: int) -> bytes:
 
 
 def deleted(answer: bytes) -> tuple[int, int]:
-    """(error, log start)"""
+    """Returns (error, log start offset)."""
     reader = Reader(answer)
     reader.take("i")
     start, error = _down(reader).take("qh")
@@ -199,7 +199,7 @@ def describe_config(topic: str, name: str) -> bytes:
 
 
 def described(answer: bytes) -> str:
-    """The value; empty where there is none."""
+    """Returns the value; empty if there is none."""
     reader = Reader(answer)
     reader.take("ii")
     error = reader.take("h")

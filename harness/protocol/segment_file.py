@@ -1,4 +1,4 @@
-"""Segments as record batches, read one by one, damage and all; and where batches lie in one that is sound."""
+"""Reads a segment batch by batch, including damaged parts, and locates batches in an undamaged one."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from harness.protocol.record_batch import (
 )
 
 BATCH_MAX: Final = 256 << 20
-# How far, and over how many bytes of checksums, the next sound batch is looked for behind damage.
+# Limits of the search for the next sound batch after damage: distance, and bytes for which checksums are computed.
 SEARCH_MAX: Final = 16 << 20
 _SUMMED_MAX: Final = 128 << 20
 
 
 def read(file: BinaryIO, name: str) -> Iterator[Batch | Flaw]:
-    """The batches of a segment in order of the file, and what lies between that is none.
+    """Yields the batches of a segment in file order, and a Flaw for each part between them that is not a batch.
 
-    A batch whose checksum does not hold comes as a Batch that is not `sound`. One batch at a time is in
-    memory, and at most SEARCH_MAX bytes behind damage.
+    A batch with a wrong checksum is yielded as a Batch that is not `sound`. At most one batch is in memory, and at
+    most SEARCH_MAX bytes after damage.
     """
     size = file.seek(0, 2)
     at = 0
@@ -48,7 +48,7 @@ def read(file: BinaryIO, name: str) -> Iterator[Batch | Flaw]:
 
 
 def _length(file: BinaryIO, at: int, size: int) -> int | None:
-    """The size of what begins there, if that may be a batch."""
+    """Returns the size of the batch at a position; None if there cannot be a batch."""
     file.seek(at)
     head = file.read(MAGIC_AT + 1)
     if len(head) <= MAGIC_AT or head[MAGIC_AT] > 2 or head[0] & 0x80:
@@ -59,7 +59,7 @@ def _length(file: BinaryIO, at: int, size: int) -> int | None:
 
 
 def _begins(file: BinaryIO, at: int, size: int) -> bool:
-    """Whether a batch may begin there, or the file ends: what precedes is then rather damaged than torn."""
+    """Whether a batch may start there, or the file ends. Then the bytes before are a damaged batch, not a torn one."""
     return at == size or _length(file, at, size) is not None
 
 
@@ -72,7 +72,7 @@ def _batch(file: BinaryIO, at: int, size: int) -> Batch | None:
 
 
 def _search(file: BinaryIO, begin: int, size: int) -> int | None:
-    """Where the next sound batch of format 2 begins, looked for within bounds."""
+    """Returns the position of the next sound batch of format 2, searched for within limits."""
     file.seek(begin)
     window = memoryview(content := file.read(SEARCH_MAX))
     summed, at = 0, content.find(b"\x02", MAGIC_AT)
@@ -91,7 +91,7 @@ def _search(file: BinaryIO, begin: int, size: int) -> int | None:
 
 
 def _gap(file: BinaryIO, at: int, next_at: int | None, size: int) -> str:
-    """What stands where a batch should."""
+    """Describes what was found where a batch should be."""
     end = size if next_at is None else next_at
     file.seek(at)
     head = file.read(MAGIC_AT + 1)
@@ -99,35 +99,35 @@ def _gap(file: BinaryIO, at: int, next_at: int | None, size: int) -> str:
         zeros, begin = len(head), file.tell()
         while begin + zeros <= end and (piece := file.read(1 << 16)) and not any(piece):
             zeros += len(piece)
-        what = "zeros where a batch should begin"
+        what = "zeros where a batch should start"
     elif len(head) <= MAGIC_AT:
         what = "too few for a batch: the file ends in the middle of one"
     else:
         whole = batch_size(head)
         if HEAD <= whole <= BATCH_MAX and at + whole > size and head[MAGIC_AT] <= 2:
             base = int.from_bytes(head[:8], "big", signed=True)
-            what = f"the batch of offset {base} has {whole} bytes, and the file ends before"
+            what = f"the batch of offset {base} has {whole} bytes, and the file ends before its end"
         else:
-            what = "not the beginning of a batch"
+            what = "not the start of a batch"
     then = "nothing readable follows" if next_at is None else f"the next sound batch is at byte {next_at}"
     return f"{end - at} bytes: {what}; {then}"
 
 
 def covered(content: bytes | bytearray) -> list[range]:
-    """Of each whole record batch of a segment, the places that its checksum covers.
+    """Returns, for each whole record batch of a segment, the range of bytes that its checksum covers.
 
-    A flipped leader epoch, which is not covered, is noticed by nobody, and the replica may never be in sync
-    again: docs/findings.md.
+    The leader epoch is not covered. If one of its bits is flipped, no server notices, and the replica may never get in
+    sync again: docs/findings.md.
     """
     return [range(place.start + COVERED_AT, place.stop) for place in whole_batches(content)]
 
 
 def extent(content: bytes) -> tuple[int, int | None]:
-    """One past a segment's last offset, and its records' largest timestamp in ms; None with control batches,
-    whose timestamps nobody outside knows. Raises ValueError for a segment without a whole batch."""
+    """Returns the offset after a segment's last one, and its records' largest timestamp in ms (None with control
+    batches, whose timestamps clients do not know). Raises ValueError for a segment without a whole batch."""
     batches = [parse(content[place.start : place.stop]) for place in whole_batches(content)]
-    known = [batch for batch in batches if batch is not None]
-    if not known:
+    decoded = [batch for batch in batches if batch is not None]
+    if not decoded:
         raise ValueError("no whole batch")
-    largest = None if any(batch.control for batch in known) else max(batch.max_timestamp for batch in known)
-    return known[-1].last + 1, largest
+    largest = None if any(batch.control for batch in decoded) else max(batch.max_timestamp for batch in decoded)
+    return decoded[-1].last + 1, largest

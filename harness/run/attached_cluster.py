@@ -78,7 +78,7 @@ def _on_hosts(plan: TestPlan) -> TestPlan:
 def _external(plan: TestPlan) -> TestPlan:
     from harness.cluster import external
 
-    foreign = sorted(set(plan.broker_config) - set(external.TELLING))
+    foreign = sorted(set(plan.broker_config) - set(external.GUARANTEE_SETTINGS))
     if foreign:
         raise BadInput(f"--broker-config {foreign[0]}: the brokers of an external cluster are not ours to set")
     found = external.find(plan.bootstrap, connecting(plan))

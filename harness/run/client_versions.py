@@ -16,7 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from harness.clients.table import CLIENTS
+from harness.clients import table
+from harness.clients.exec import command
 from harness.cluster.distribution import download_cache, jars, java, versions
 from harness.cluster.local import namespaces
 from harness.model.errors_and_exit_codes import BadInput, Missing
@@ -29,7 +30,7 @@ _VERSION: Final = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 
 def wheel(library: str, version: str, progress: Callable[[str], None]) -> Path:
     """The folder with a library, by its name in the plan, of a version. Raises BadInput, Missing."""
-    package = CLIENTS[library].package
+    package = table.row(library).package
     if not _VERSION.fullmatch(version):
         raise BadInput(f"--client-version {version}: give three numbers, such as 2.1.0")
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
@@ -76,7 +77,7 @@ def _install(package: str, version: str, target: Path) -> None:
 
 def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str]:
     """What the workers' environment needs for the versions that a plan names. Raises BadInput, Missing."""
-    named = {name: version for name, version in derived.client_versions(plan).items() if CLIENTS[name].package}
+    named = {name: version for name, version in derived.client_versions(plan).items() if table.row(name).package}
     if not named or plan.cluster == "sim":
         return {}
     folders = [wheel(name, version, progress) for name, version in named.items()]
@@ -93,7 +94,7 @@ def _default(name: str) -> str:
     if name == "java":
         return jars.DEFAULT_VERSION
     try:
-        return metadata.version(CLIENTS[name].package) if CLIENTS[name].package else ""
+        return metadata.version(table.row(name).package) if table.row(name).package else ""
     except metadata.PackageNotFoundError:
         return ""
 
@@ -112,7 +113,9 @@ def fetch(plan: TestPlan, progress: Callable[[str], None]) -> None:
         java_client(plan, progress)
     worker_env(plan, progress)
     for name in libraries:
-        package = CLIENTS[name].package
+        if name.startswith(command.PREFIX):
+            command.argv(name)
+        package = table.row(name).package
         installed = not package or importlib.util.find_spec(package.replace("-", "_")) is not None
         if not installed and name not in derived.client_versions(plan):
             raise Missing(

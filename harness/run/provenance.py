@@ -8,7 +8,9 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
-from harness.clients.table import CLIENTS
+from harness.clients import table
+from harness.clients.exec import command
+from harness.clients.exec.adapter import greet
 from harness.cluster.distribution import java
 from harness.plan.test_plan import TestPlan
 from harness.run import client_versions
@@ -25,7 +27,11 @@ def versions(plan: TestPlan) -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     used = client_versions.used(plan).items()
-    found |= {JAVA_CLIENT if name == "java" else CLIENTS[name].package: at for name, at in used if at}
+    found |= {JAVA_CLIENT if name == "java" else table.row(name).package: at for name, at in used if at}
+    for name in plan.client:
+        if name.startswith(command.PREFIX):
+            facts = greet(name, plan.client_env, plan.client_user)
+            found[facts["library"]] = facts["version"]
     return {**found, "python": platform.python_version(), "java": java.find().full}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.clients.settings import Settings
-from harness.clients.settings import settings as client_settings
+from harness.clients.settings import parse_settings as client_settings
 from harness.clients.table import library_of
 from harness.model.capabilities import Cluster, Hosts, offers
 from harness.model.errors_and_exit_codes import BadInput
@@ -54,6 +54,8 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "seed": plan.seed,
         "sim": {"bugs": list(plan.sim_bugs)},
         "bootstrap": bootstrap,
+        "client_env": list(plan.client_env),
+        "client_user": plan.client_user,
         "connection": attached_cluster.connecting(plan),
         "concurrency": plan.concurrency,
         "idempotence": derived.idempotent(plan),

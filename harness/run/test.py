@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from harness.plan import plan_file
 from harness.plan.resolve import ResolvedPlan, judged_by
 from harness.plan.test_plan import TestPlan
 from harness.run import (
+    allowed_commands,
     attached_cluster,
     client_versions,
     load_heal_final_polls,
@@ -69,8 +70,14 @@ def run(
     spark_master: str = "local[*]",
     quiet: bool = False,
     where: Where | None = None,
+    commands: Collection[str] = (),
 ) -> Outcome:
-    """Carry out a plan and judge what happened. Raises HarnessError. `where`: see `schedule_rules.checked`."""
+    """Carry out a plan and judge what happened. Raises HarnessError.
+
+    where     see `schedule_rules.checked`
+    commands  the client programs of the plan that the user allows to be executed: see `allowed_commands`
+    """
+    allowed_commands.refuse(plan, commands)
     if plan.workload == "pipeline":
         require(spark_master, "--workload pipeline")
     plan = attached_cluster.settled(plan)

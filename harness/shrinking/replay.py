@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,11 +52,11 @@ def plan_of(run: Path) -> TestPlan:
     return plan_file.load(path)
 
 
-def once(plan: TestPlan, runs_dir: Path, spark_master: str) -> Repeat:
+def once(plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection[str] = ()) -> Repeat:
     """Carry out a plan. Raises BadInput, Missing, and KeyboardInterrupt when the user interrupts it."""
     began = time.monotonic()
     try:
-        outcome = test.run(plan, runs_dir, lambda text: None, spark_master, quiet=True)
+        outcome = test.run(plan, runs_dir, lambda text: None, spark_master, quiet=True, commands=commands)
     except ClusterTrouble as error:
         return Repeat("unknown", {}, time.monotonic() - began, why=str(error))
     if outcome.interrupted:

@@ -13,6 +13,7 @@ from harness.model.errors_and_exit_codes import EXIT_UNKNOWN, EXIT_VALID, BadInp
 from harness.plan import make_plan, plan_file, schedule
 from harness.plan.test_plan import TestPlan
 from harness.report.text import witness_lookup
+from harness.run import allowed_commands
 from harness.shrinking import plan_search, replay
 from harness.shrinking.plan_search import Injection, Size
 from harness.shrinking.replay import Repeat
@@ -119,6 +120,7 @@ def shrink(
     runs_dir: Path,
     spark_master: str,
     say: Say,
+    allow_commands: bool = False,
 ) -> int:
     """Search, say what was found, and write its plan to RUN/shrunk/schedule/plan.yaml.
 
@@ -130,12 +132,14 @@ def shrink(
         raise BadInput(f"--budget {budget}: {error}") from None
     name = _anomaly(run, result, anomaly)
     plan = replay.plan_of(run)
+    commands = allowed_commands.announced(plan, "", allow_commands, say)
+    allowed_commands.refuse(plan, commands)
     trial = Trial(
         plan,
         name,
         times,
         time.monotonic() + float(seconds),
-        lambda chosen: replay.once(chosen, runs_dir, spark_master),
+        lambda chosen: replay.once(chosen, runs_dir, spark_master, commands),
         say,
     )
     say(f"{name} in most of {times} runs of each plan, for {budget} at most")

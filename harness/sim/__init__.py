@@ -1,1 +1,1 @@
-"""The simulated log: pure, with bugs that can be switched on."""
+"""Simulated logs without effects, in which bugs can be enabled."""

@@ -25,7 +25,7 @@ import orjson
 from harness.clients.confluent.pipeline import ConfluentPipeline
 from harness.clients.confluent.pipeline_sink import LINGER_MS
 from harness.clients.confluent.settings_and_errors import consumer_config, producer_config
-from harness.clients.pipeline.config import Made, made
+from harness.clients.pipeline.config import PipelineConfig, parse_pipeline_config
 from harness.clients.pipeline.events import EventLog
 from harness.cluster.local import namespaced_cluster
 from harness.cluster.spec import ClusterSpec
@@ -70,7 +70,7 @@ def config(bootstrap: str, folder: Path, group: str = "none") -> dict[str, Any]:
     }
 
 
-def fill(given: Made, records: int) -> None:
+def fill(given: PipelineConfig, records: int) -> None:
     producer: Any = ck.Producer({"bootstrap.servers": given.settings.bootstrap, "linger.ms": 20})
     for id in range(records):
         key = id % KEYS
@@ -83,7 +83,7 @@ def fill(given: Made, records: int) -> None:
     assert producer.flush(60) == 0
 
 
-def ours(given: Made, records: int) -> float:
+def ours(given: PipelineConfig, records: int) -> float:
     """Records a second through an instance, its events written as in a run."""
     log, library = EventLog(given.folder, given.settings.process), ConfluentPipeline()
     seen: dict[str, int] = {}
@@ -104,7 +104,7 @@ def ours(given: Made, records: int) -> float:
     return records / (seen["last"] - seen["first"]) * 1e9
 
 
-def bare(given: Made, records: int) -> float:
+def bare(given: PipelineConfig, records: int) -> float:
     """Records a second through a plain loop."""
     who = {"instance": 0, "incarnation": 0, "generation": 1}
     consumer: Any = ck.Consumer(
@@ -149,7 +149,7 @@ def bare(given: Made, records: int) -> float:
     return records / (ended - first)
 
 
-def child(side: str, given: Made, records: int) -> None:
+def child(side: str, given: PipelineConfig, records: int) -> None:
     does = {"fill": fill, "ours": ours, "bare": bare}[side]
     print(json.dumps([does(given, records), time.process_time()]), flush=True)
 
@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--child", nargs=2, metavar=("SIDE", "CONFIG"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        child(args.child[0], made(json.loads(args.child[1])), args.records)
+        child(args.child[0], parse_pipeline_config(json.loads(args.child[1])), args.records)
         return
     folder = Path(tempfile.mkdtemp())
     for name in ("history", "events"):

@@ -189,7 +189,7 @@ def test_no_port_to_listen_on(ask: Callable[..., Answer], tmp_path: Path, monkey
     monkeypatch.setattr(socket.socket, "bind", refused)
     answer = ask("run", "--network", "loopback")
     assert answer.code == 254
-    assert "all ports of 127.0.0.1 from 20000 to 32000 are in use: end" in answer.message
+    assert "all ports of 127.0.0.1 from 20000 to 32000 are in use: stop" in answer.message
     assert find_runs.rows(tmp_path / "runs") == []
 
 

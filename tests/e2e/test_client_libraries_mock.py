@@ -14,7 +14,7 @@ from harness.clients.confluent.adapter import Confluent
 from harness.clients.confluent.before_list_offsets import OldAdmin
 from harness.clients.confluent.settings_and_errors import common
 from harness.clients.queue import open_client
-from harness.clients.settings import settings
+from harness.clients.settings import parse_settings
 from harness.clients.table import admin_opener
 from harness.cluster.mock import MockCluster
 from harness.model.op import Op, polls
@@ -189,7 +189,7 @@ def test_without_brokers_ops_end_in_time(opened: Callable[..., Any]) -> None:
 
 def test_old_versions_find_leaders_and_ends_as_new_ones_do(opened: Callable[..., Any], config: dict[str, Any]) -> None:
     do(opened(), "send", [["send", 1, 10], ["send", 1, 11], ["send", 2, 10]])
-    made = settings(config)
+    made = parse_settings(config)
     partitions = [made.partition(key) for key in range(3)]
     old, new = OldAdmin(common(made)), Confluent().admin(made)
     topics = [f"{made.run}-0"]

@@ -114,15 +114,15 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
     ("change", "options", "says"),
     [
         ("", ("--nemesis", "kill:leader"), "only clients can be broken there (kill:client, pause:client)"),
-        ("", ("--nemesis", "isolate:client"), "a cluster that others run does not offer"),
-        ("", ("--nemesis", "elect:all"), "a cluster that others run does not offer"),
+        ("", ("--nemesis", "isolate:client"), "a cluster that others operate does not offer"),
+        ("", ("--nemesis", "elect:all"), "a cluster that others operate does not offer"),
         ("", ("--replication", "3"), "--replication 3 needs as many --nodes (it is 1)"),
         ("", ("--broker-config", "min.insync.replicas=1"), "are not ours to set"),
         ("wrong password", ONE, "refuses the credentials of --client-config"),
         ("no authority", ONE, "no TLS connection"),
-        ("no password", ONE, "alice.properties:5: the environment has no PASSWORD_OF_ALICE"),
+        ("no password", ONE, "alice.properties:5: the environment variable PASSWORD_OF_ALICE is not set"),
         ("nobody there", ONE, "no Kafka broker answers"),
-        ("may read only", ONE, "no permission to make topics"),
+        ("may read only", ONE, "no permission to create topics"),
     ],
 )
 def test_what_is_refused_is_refused_before_the_load(

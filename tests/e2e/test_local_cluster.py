@@ -184,7 +184,7 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
         ClusterSpec(nodes=1, work_dir=tmp_path, network="loopback", broker_config={"num.io.threads": "many"})
     )
     try:
-        with pytest.raises(ClusterTrouble, match=r"n1 ended with code 1.*num\.io\.threads"):
+        with pytest.raises(ClusterTrouble, match=r"n1 exited with code 1.*num\.io\.threads"):
             cluster.up(print)
     finally:
         cluster.down()
@@ -205,10 +205,10 @@ def test_a_refusal_falls_back_with_a_notice(monkeypatch: pytest.MonkeyPatch, tmp
         ({"kafka_version": "2.3.1"}, "give 2.4.0 or newer"),
         ({"kafka_version": "4.0.2", "metadata": "zookeeper"}, "ZooKeeper was removed"),
         ({"kafka_version": "2.8.2", "metadata": "kraft"}, "use --metadata zookeeper"),
-        ({"kafka_version": "2.8.2", "controllers": 3}, "--controllers goes with KRaft"),
+        ({"kafka_version": "2.8.2", "controllers": 3}, "--controllers requires KRaft"),
         ({"controllers": 6}, "--controllers 6"),
         ({"broker_config": {"node.id": "1"}}, "--broker-config node.id"),
-        ({"network": "cloud"}, "cluster mode"),
+        ({"network": "cloud"}, "network mode"),
     ],
 )
 def test_what_makes_no_sense_is_refused_at_once(wish: dict[str, object], message: str, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_one_run_at_a_time_and_nothing_is_left(cluster: str, tmp_path: Path) -> 
         holder = status(cluster)["held"]
         assert f"pid {running.pid}" in holder and "kill-leader" in holder
         second = harness("run", "--runs", str(tmp_path / "other"), "--cluster", f"local:{cluster}")
-        assert second.returncode == 254 and f"is held by run {holder.split()[1]}" in second.stderr
+        assert second.returncode == 254 and f"is in use by run {holder.split()[1]}" in second.stderr
         assert not list((tmp_path / "other").iterdir())
         down = harness("cluster", "down", cluster)
         assert down.returncode == 254 and "--force" in down.stderr
@@ -90,7 +90,7 @@ def test_what_a_killed_run_broke_is_mended_and_removed(cluster: str, tmp_path: P
         (("--nodes", "5"), "--nodes 5: the cluster {name} has 3; leave it out"),
         (("--nemesis", "power-loss:all"), "Disks: the cluster {name} was started without"),
         (("--cluster", "docker:{name}"), "no docker cluster {name} is up"),
-        (("--cluster", "local:nobody"), "start it: harness cluster up nobody"),
+        (("--cluster", "local:nobody"), "start it with: harness cluster up nobody"),
     ],
 )
 def test_what_does_not_go_with_the_cluster(cluster: str, tmp_path: Path, options: tuple[str, ...], says: str) -> None:

@@ -224,14 +224,14 @@ def test_everything_that_is_wrong_with_the_hosts_is_told_at_once(hosts: Hosts, r
     entries[2]["known_hosts"] = "swapped"
     message = refused(entries)
     assert f"n1 (root@{hosts.network}.99:22) cannot be reached" in message
-    assert f"n2 (tester@{hosts.address('n2')}:22) refuses key {hosts.folder}/other_key" in message
+    assert f"n2 (tester@{hosts.address('n2')}:22) rejects key {hosts.folder}/other_key" in message
     assert f"n3 (root@{hosts.address('n3')}:22): its host key has changed" in message
     assert "ssh-keygen -f" in message
 
 
 def test_an_unknown_host_key_is_told_with_how_to_add_it(hosts: Hosts, refused: Callable[..., str]) -> None:
     message = refused(changed(hosts, 0, known_hosts=None))
-    assert "its host key is not in ~/.ssh/known_hosts. It shows ssh-ed25519 SHA256:" in message
+    assert "its host key is not in ~/.ssh/known_hosts. The host presents ssh-ed25519 SHA256:" in message
     assert f"ssh-keyscan -p 22 {hosts.address('n1')} >> ~/.ssh/known_hosts" in message
 
 
@@ -239,15 +239,15 @@ def test_an_unknown_host_key_is_told_with_how_to_add_it(hosts: Hosts, refused: C
     ("change", "says"),
     [
         ({"port": 2222}, "cannot be reached (Connection refused)"),
-        ({"address": "no-such-host.invalid"}, "there is no such address"),
-        ({"key": None}, "there is no key to show"),
+        ({"address": "no-such-host.invalid"}, "the address cannot be resolved"),
+        ({"key": None}, "no private key was found"),
         ({"key": "nowhere"}, "nowhere: No such file"),
-        ({"key": "user_key.pub"}, "others may read it"),
+        ({"key": "user_key.pub"}, "other users can read it"),
         ({"known_hosts": "nowhere"}, "nowhere: No such file"),
-        ({"folder": "/proc/harness"}, "/proc/harness cannot be written"),
+        ({"folder": "/proc/harness"}, "/proc/harness is not writable"),
         ({"folder": "/run/small/runs"}, "MB are free for /run/small/runs"),
-        ({"internal": "192.0.2.7"}, "192.0.2.7 is no address of the host itself, which has"),
-        ({"kafka_port": 9200}, "something listens at port 9202 already"),
+        ({"internal": "192.0.2.7"}, "192.0.2.7 is not an address of the host itself, which has"),
+        ({"kafka_port": 9200}, "port 9202 is in use already"),
     ],
 )
 def test_a_host_that_will_not_do(
@@ -270,7 +270,7 @@ def test_faults_that_other_hosts_do_not_offer(hosts: Hosts, refused: Callable[..
 
 def test_packets_cannot_be_dropped_without_root(hosts: Hosts, refused: Callable[..., str]) -> None:
     message = refused(changed(hosts, 1, sudo=False), "--nemesis", "isolate:n2")
-    assert "n2 (tester@" in message and "no packets can be dropped" in message and "sudo: true" in message
+    assert "n2 (tester@" in message and "packets cannot be dropped" in message and "sudo: true" in message
 
 
 def test_more_nodes_than_hosts(hosts: Hosts, refused: Callable[..., str]) -> None:

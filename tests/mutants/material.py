@@ -167,7 +167,7 @@ def _runs(material: Material, judge: Judge) -> list[str]:
         found = {anomaly.name for anomaly in result.anomalies if anomaly.bad}
         if bug is None and (result.valid, found) != ("valid", set()):
             return [f"an honest run: {sorted(found)}"]
-        if bug is not None and not BUGS[bug].shows <= found <= BUGS[bug].shows | BUGS[bug].beside:
+        if bug is not None and not BUGS[bug].shows <= found <= BUGS[bug].shows | BUGS[bug].may_show:
             return [f"a run with {bug}: {sorted(found)}"]
     return []
 

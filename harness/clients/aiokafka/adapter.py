@@ -1,18 +1,18 @@
-"""Adapter for aiokafka, a client in Python on asyncio. Every producer and consumer has a loop of its own.
+"""Adapter for aiokafka, a Python client on asyncio. Every producer and consumer has its own event loop.
 
-How aiokafka behaves where it matters here, read in its source (0.14) and seen on brokers:
-- It has no count of retries. Without idempotence a send is given up after `request_timeout_ms`, and only
-  between tries; with it, never: what a call waits for is bounded here.
-- One request at a time goes to each broker, so sends of a partition keep their order without idempotence too.
-- What failed for good leaves a hole in the sequence numbers of an idempotent producer, and nothing fills it:
-  such a producer is given up.
-- Groups rebalance beside the calls, not within `poll` as with other libraries: see `group`.
-- Offsets go to a transaction without the member's generation (TxnOffsetCommit, version 0; KIP-447 added it),
-  and committed offsets are asked for without waiting for pending transactions: a consumer that has lost its
-  partitions without knowing is not fenced. One that knows does not commit them.
-- `stop` flushes and leaves the group. To vanish as a crashed process would, all tasks are cancelled and the
-  connections closed.
-- Administration and metadata are librdkafka's, as for every client.
+Behaviour of aiokafka that matters here, from its source (0.14) and observed on brokers:
+- The number of retries is not limited. Without idempotence, a send fails after `request_timeout_ms`, but only
+  between attempts; with idempotence it never fails. So the adapter limits how long a call waits.
+- Only one request at a time is sent to each broker, so sends to a partition keep their order without idempotence too.
+- A send that failed permanently leaves a gap in an idempotent producer's sequence numbers, which is never filled.
+  Such a producer is replaced.
+- Groups rebalance concurrently with the calls, not within `poll` as in other libraries: see `group`.
+- Offsets are added to a transaction without the member's generation (TxnOffsetCommit, version 0; KIP-447 added it),
+  and committed offsets are fetched without waiting for pending transactions. So a consumer that has lost its
+  partitions without noticing is not fenced. Once it has noticed, the adapter does not commit them.
+- `stop` flushes and leaves the group. To disappear like a crashed process, the adapter cancels all tasks and closes
+  the connections.
+- Admin requests and metadata use librdkafka, as for every client.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from typing import Any
 
 from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.producer import AiokafkaProducer
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 
 
 class Aiokafka:
-    """`api.Library`."""
+    """`client_protocols.Library` for aiokafka."""
 
     def __init__(self) -> None:
-        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # its errors are raised as well
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it also raises the errors that it logs
 
-    def producer(self, made: Settings) -> AiokafkaProducer:
-        return AiokafkaProducer(made)
+    def producer(self, settings: Settings) -> AiokafkaProducer:
+        return AiokafkaProducer(settings)
 
-    def consumer(self, made: Settings) -> AiokafkaConsumer:
-        return AiokafkaConsumer(made)
+    def consumer(self, settings: Settings) -> AiokafkaConsumer:
+        return AiokafkaConsumer(settings)
 
-    def admin(self, made: Settings) -> Any:
+    def admin(self, settings: Settings) -> Any:
         from harness.clients.confluent.adapter import Confluent
 
-        return Confluent().admin(made)
+        return Confluent().admin(settings)
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """What it has against the settings, or "": see `table.Library`."""
-    library, made = Aiokafka(), settings(config)
+    """Return why the library rejects the settings, or "": see `table.Library`."""
+    library, settings = Aiokafka(), parse_settings(config)
     try:
-        library.producer(made).close()
-        library.consumer(made).close(leave=False)
+        library.producer(settings).close()
+        library.consumer(settings).close(leave=False)
     except BadInput as error:
         return str(error)
     return ""
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """A client of one process (`queue.QueueClient`)."""
+    """Open the client of one process (`queue.QueueClient`)."""
     from harness.clients.queue import QueueClient
 
-    return QueueClient(settings(config), Aiokafka())
+    return QueueClient(parse_settings(config), Aiokafka())

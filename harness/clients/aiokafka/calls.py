@@ -1,4 +1,4 @@
-"""What producers and consumers of aiokafka share: starting, and calls with a bound."""
+"""Shared by aiokafka's producers and consumers: starting them, and calls with a timeout."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ T = TypeVar("T")
 
 TRY_TIMEOUT_S: Final = 3.0
 START_PAUSE_S: Final = 0.1
-BLOCK_TIMEOUT_S: Final = 3.0  # to find the cluster, know the topic and have room, as Java's max.block.ms
+BLOCK_TIMEOUT_S: Final = 3.0  # to connect, get the topic's metadata and buffer space, like Java's max.block.ms
 
 
 async def started(make: Callable[[], Any], vanish: Callable[[Any], Awaitable[object]]) -> Any:
-    """A producer or consumer that has found the cluster; tries until it is cancelled."""
+    """Create and start a producer or consumer; retry until the cluster is reached or the task is cancelled."""
     while True:
-        made = make()
+        client = make()
         try:
-            await made.start()
-            return made
+            await client.start()
+            return client
         except BaseException as error:
             with contextlib.suppress(Exception):
-                await vanish(made)
+                await vanish(client)
             if not (isinstance(error, KafkaError) and error.retriable):
                 raise
         await asyncio.sleep(START_PAUSE_S)
 
 
-def block_s(made: Settings) -> float:
-    """How long a call may block that has no time-out of its own; less than its op may take."""
-    return min(BLOCK_TIMEOUT_S, made.patience_s / 2)
+def block_s(settings: Settings) -> float:
+    """Return the timeout for calls that have none; less than an op may take."""
+    return min(BLOCK_TIMEOUT_S, settings.patience_s / 2)
 
 
 async def _nothing() -> None:
-    """No connections to close."""
+    """Do nothing: there are no connections to close."""
 
 
-def tried(loop: Loop, kind: Any, options: Mapping[str, Any], what: str) -> None:
-    """Raises BadInput when the library does not take these options."""
+def check_options(loop: Loop, kind: Any, options: Mapping[str, Any], what: str) -> None:
+    """Raise BadInput if the library rejects these options."""
 
     async def make() -> None:
-        kind(**options)._closed = True  # it has not been started
+        kind(**options)._closed = True  # it was never started
 
     try:
         loop.call(make, TRY_TIMEOUT_S, what)
@@ -60,7 +60,7 @@ def tried(loop: Loop, kind: Any, options: Mapping[str, Any], what: str) -> None:
 
 
 def result_of(loop: Loop, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-    """What a coroutine gives; the library's errors as ours. Raises ClientError."""
+    """Run a coroutine, and return its result. Raises ClientError, to which the library's errors are converted."""
     try:
         return loop.call(make, timeout_s, what)
     except ClientError:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from harness.clients.aiokafka import settings_and_errors
-from harness.clients.aiokafka.calls import block_s, result_of, started, tried
+from harness.clients.aiokafka.calls import block_s, check_options, result_of, started
 from harness.clients.aiokafka.group import Listener
 from harness.clients.aiokafka.loop import Loop
 from harness.clients.client_protocols import BEGINNING, END, Batch, Rebalanced, Record
@@ -24,23 +24,23 @@ CLOSE_TIMEOUT_S: Final = 5.0
 
 
 async def _vanish_consumer(consumer: Any) -> None:
-    consumer._closed = True  # `stop` would leave the group
+    consumer._closed = True  # instead of `stop`, which would leave the group
     await consumer._client.close()
 
 
 class AiokafkaConsumer:
-    """`api.Consumer` over AIOKafkaConsumer."""
+    """`client_protocols.Consumer`, implemented with AIOKafkaConsumer."""
 
-    def __init__(self, made: Settings) -> None:
-        self._config = settings_and_errors.consumer(made)
-        self.group_id = made.group_id
-        self._block_s = block_s(made)
+    def __init__(self, settings: Settings) -> None:
+        self._config = settings_and_errors.consumer(settings)
+        self.group_id = settings.group_id
+        self._block_s = block_s(settings)
         self._loop = Loop("aiokafka-consumer")
-        tried(self._loop, AIOKafkaConsumer, self._config, "consumer")
+        check_options(self._loop, AIOKafkaConsumer, self._config, "consumer")
         self._consumer: Any = None
         self._listener: Listener | None = None
         self._rebalanced: Rebalanced | None = None
-        self._next: dict[Any, int] = {}  # behind what was handed over
+        self._next: dict[Any, int] = {}  # offset behind the last returned record
 
     def _call(self, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
         return result_of(self._loop, make, timeout_s, what)
@@ -59,8 +59,8 @@ class AiokafkaConsumer:
         self._call(assign, self._block_s, "assign")
 
     async def _seek(self, positions: Mapping[Partition, int]) -> None:
-        """Where each is known before anything waits, so that no fetch begins elsewhere meanwhile."""
-        assigned = self._consumer.assignment()  # a partition that was revoked begins where the group says
+        """Seek assigned partitions. Known offsets are set before the first await, so that no fetch starts elsewhere."""
+        assigned = self._consumer.assignment()  # revoked partitions are skipped: their position is the group's
         offsets = {at: offset for each, offset in positions.items() if (at := TopicPartition(*each)) in assigned}
         self._next = {each: at for each, at in self._next.items() if each not in offsets}
         for each, offset in offsets.items():
@@ -85,16 +85,16 @@ class AiokafkaConsumer:
         if self._listener is not None and self._rebalanced is not None:
             events = self._call(self._listener.take, self._block_s, "rebalance")
             for event, partitions, committed in events:
-                gone = {TopicPartition(*each) for each in partitions}
-                self._next = {each: at for each, at in self._next.items() if each not in gone}
+                reported = {TopicPartition(*each) for each in partitions}
+                self._next = {each: at for each, at in self._next.items() if each not in reported}
                 self._rebalanced(event, partitions, committed)
         return self._call(lambda: self._poll(timeout_s, records_max), timeout_s + self._block_s, "poll")
 
     async def _poll(self, timeout_s: float, records_max: int) -> Batch:
         if self._consumer is None:
-            raise ClientError("_STATE", "nothing is assigned: the cluster was not found", "fatal")
+            raise ClientError("_STATE", "no partitions are assigned, because the cluster was not reached", "fatal")
         try:
-            # While the group rebalances, getmany waits for its end, however long.
+            # During a rebalance, getmany blocks until its end, without a limit.
             polled = await asyncio.wait_for(
                 self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=records_max),
                 timeout_s + POSITION_TIMEOUT_S,
@@ -102,7 +102,7 @@ class AiokafkaConsumer:
         except TimeoutError:
             polled = {}
         except Exception as raised:
-            # It may have taken records of other partitions before: they are to be handed over again.
+            # It may have dropped records of other partitions: seek back, so that they are returned again.
             readable, error = self._readable(), settings_and_errors.converted(raised)
             for each in readable & self._next.keys():
                 self._consumer.seek(each, self._next[each])
@@ -115,7 +115,7 @@ class AiokafkaConsumer:
         return Batch(records, {} if records else await self._positions())
 
     async def _positions(self) -> dict[Partition, int]:
-        """Where partitions stand, beyond markers; without those where that is not known yet."""
+        """Return the positions of partitions, behind transaction markers, except those not known yet."""
         requests = {each: asyncio.ensure_future(self._consumer.position(each)) for each in self._readable()}
         if not requests:
             return {}
@@ -131,7 +131,7 @@ class AiokafkaConsumer:
         return assigned - self._listener.unreported if self._listener is not None else set(assigned)
 
     def check_assigned(self, positions: Mapping[Partition, int]) -> None:
-        """Raises ClientError, after which the transaction may be aborted, for partitions that are lost."""
+        """Raise an abortable ClientError if one of the partitions has been revoked."""
         if self._listener is not None and self._listener.revoked(positions):
             raise ClientError("_ASSIGNMENT_LOST", "partitions have been revoked since the poll", "abortable")
 

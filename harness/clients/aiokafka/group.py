@@ -1,7 +1,7 @@
-"""Rebalances of aiokafka's groups, which happen beside the calls, handed over to the polls.
+"""Passes aiokafka's rebalances, which happen concurrently with the calls, on to the polls.
 
-A revocation holds the rebalance up, up to `HANDOVER_S`, until a poll has taken it: what was polled before can
-still be committed. Partitions that are assigned give nothing before a poll has told of them.
+A revocation delays the rebalance until a poll has reported it, for up to `HANDOVER_S`, so that records polled before
+can still be committed. Newly assigned partitions stay paused until a poll has reported the assignment.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from aiokafka.abc import ConsumerRebalanceListener
 
 from harness.protocol.error_codes import TopicPartition
 
-HANDOVER_S: Final = 3.0  # less than the group waits for its members to rejoin
+HANDOVER_S: Final = 3.0  # less than the group's rebalance timeout
 COMMITTED_TIMEOUT_S: Final = 1.0
 
 Event = tuple[str, list[TopicPartition], Mapping[TopicPartition, int | None]]
-"""assigned | revoked, the partitions, and what the group had committed, where it has answered."""
+"""(assigned | revoked, the partitions, the group's committed offsets as far as the coordinator answered)."""
 
 
 def _plain(partitions: Iterable[Any]) -> list[TopicPartition]:
     return sorted((each.topic, each.partition) for each in partitions)
 
 
-class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka insists on its class
-    """Used on the consumer's loop, but for `revoked`.
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka requires its base class
+    """Collects rebalance events. Used on the consumer's event loop, except for `revoked`.
 
-    unreported  partitions that are assigned, and of which no poll has told yet
+    unreported  assigned partitions whose assignment no poll has reported yet
     """
 
     def __init__(self, consumer: Any) -> None:
@@ -42,18 +42,18 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ins
         self._to_report: set[Any] = set()
 
     async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        gone = list(revoked)
-        if not gone or self._closing:
+        revoked_partitions = list(revoked)
+        if not revoked_partitions or self._closing:
             return
         self._taken.clear()
-        self.unreported -= set(gone)
-        self._to_report -= set(gone)
+        self.unreported -= set(revoked_partitions)
+        self._to_report -= set(revoked_partitions)
         with self._lock:
-            self._events.append(("revoked", _plain(gone), {}))
+            self._events.append(("revoked", _plain(revoked_partitions), {}))
         try:
             await asyncio.wait_for(self._taken.wait(), HANDOVER_S)
         except TimeoutError:
-            return  # the next poll tells
+            return  # the next poll reports it
 
     async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         assigned_now = list(assigned)
@@ -78,7 +78,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ins
         }
 
     async def take(self) -> list[Event]:
-        """What has happened since the last time."""
+        """Return the events since the last call, and resume the partitions that it reports as assigned."""
         with self._lock:
             events, self._events = self._events, []
         reported, self._to_report = self._to_report & self._consumer.assignment(), set()
@@ -89,12 +89,13 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ins
         return events
 
     def release(self) -> None:
-        """Hold up no rebalance any more: the consumer is about to leave."""
+        """Stop delaying rebalances, because the consumer is about to leave."""
         self._closing = True
         self._taken.set()
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether one of these has been revoked, and no poll has told of it yet; from any thread."""
+        """Whether one of the partitions has been revoked and no poll has reported it yet. May be called from any
+        thread."""
         with self._lock:
-            gone = {each for event, lost, _ in self._events if event == "revoked" for each in lost}
-        return bool(gone & set(partitions))
+            revoked_partitions = {each for event, lost, _ in self._events if event == "revoked" for each in lost}
+        return bool(revoked_partitions & set(partitions))

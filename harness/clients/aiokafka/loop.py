@@ -1,6 +1,6 @@
-"""An event loop in a thread of its own, for a library that needs one: calls from outside, each with a bound.
+"""An asyncio event loop in its own thread, with blocking calls from other threads, each with a timeout.
 
-The loop goes on between calls, so heartbeats, retries and fetches of the library do, too.
+The loop keeps running between calls, and with it the library's heartbeats, retries and fetches.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from harness.protocol.error_codes import ClientError
 
 T = TypeVar("T")
 
-GRACE_S: Final = 0.5  # for a call to be cancelled in
+GRACE_S: Final = 0.5  # time for a call to be cancelled
 END_TIMEOUT_S: Final = 2.0
 
 
 class Loop:
-    """Runs until `end`. `call` may be used from one other thread at a time."""
+    """Runs until `end`. Only one other thread may use `call` at a time."""
 
     def __init__(self, name: str) -> None:
         self._ended = False
         self._loop = asyncio.new_event_loop()
-        # What the library says of connections that are lost is no news: their errors come with the calls.
+        # Ignore what the library reports of lost connections: the calls raise these errors.
         self._loop.set_exception_handler(lambda loop, context: None)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -37,8 +37,11 @@ class Loop:
         self._loop.close()
 
     def call(self, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-        """What the coroutine returns or raises. Out of time it is cancelled where it waits, and ClientError
-        `_TIMED_OUT` raised; if it has ended by then, its result stands, so nothing it did goes unnoticed."""
+        """Run the coroutine, and return or raise what it does.
+
+        On timeout it is cancelled, and ClientError `_TIMED_OUT` is raised. If it has finished in the meantime, its
+        result is returned after all, so that no effect is lost.
+        """
 
         async def run() -> T:
             try:
@@ -52,16 +55,16 @@ class Loop:
         try:
             future = asyncio.run_coroutine_threadsafe(run(), self._loop)
             return future.result(max(0.0, timeout_s) + GRACE_S)
-        except futures.TimeoutError:  # what it waits for does not let itself be cancelled
-            raise ClientError("_HANGS", f"{what} goes on after {timeout_s:.1f} s", "fatal") from None
+        except futures.TimeoutError:  # the coroutine ignores its cancellation
+            raise ClientError("_HANGS", f"{what} is still running after {timeout_s:.1f} s", "fatal") from None
         except (futures.CancelledError, RuntimeError) as error:
             if self._ended:
                 raise closed from None
             raise error
 
     def end(self, last: Callable[[], Awaitable[object]]) -> None:
-        """Cancel all tasks, as the end of a process would; then `last`, bounded; then the loop ends. Returns
-        at once. Safe to repeat."""
+        """Cancel all tasks, as the end of a process would, run `last` with a timeout, then end the loop. Returns at
+        once. Safe to repeat."""
         if self._ended:
             return
         self._ended = True

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from harness.clients.aiokafka import settings_and_errors
-from harness.clients.aiokafka.calls import block_s, result_of, started, tried
+from harness.clients.aiokafka.calls import block_s, check_options, result_of, started
 from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.loop import Loop
 from harness.clients.client_protocols import Consumer, Delivery
@@ -23,19 +23,19 @@ T = TypeVar("T")
 
 
 async def _vanish_producer(producer: Any) -> None:
-    producer._closed = True  # `stop` would flush, and not doing it would be told at length
+    producer._closed = True  # `stop` would flush, and aiokafka warns about a producer that is not closed
     await producer.client.close()
 
 
 class AiokafkaProducer:
-    """`api.Transactions` over AIOKafkaProducer."""
+    """`client_protocols.Transactions`, implemented with AIOKafkaProducer."""
 
-    def __init__(self, made: Settings) -> None:
-        self._config = settings_and_errors.producer(made)
+    def __init__(self, settings: Settings) -> None:
+        self._config = settings_and_errors.producer(settings)
         self._loop = Loop("aiokafka-producer")
-        tried(self._loop, AIOKafkaProducer, self._config, "producer")
-        self._block_s = block_s(made)
-        self._idempotent = made.idempotence or made.txn
+        check_options(self._loop, AIOKafkaProducer, self._config, "producer")
+        self._block_s = block_s(settings)
+        self._idempotent = settings.idempotence or settings.txn
         self._producer: Any = None
         self._reported = threading.Condition()
         self._hole = False
@@ -62,7 +62,7 @@ class AiokafkaProducer:
                         client_error.code, client_error.text, "fatal" if self._hole else client_error.kind
                     )
                 else:
-                    # None with acks=0; below 0 where a duplicate is answered as a success.
+                    # There is none with acks=0; it is negative if a duplicate was acknowledged.
                     metadata = future.result()
                     delivery.offset = metadata.offset if metadata is not None and metadata.offset >= 0 else None
                 delivery.done = True
@@ -92,7 +92,7 @@ class AiokafkaProducer:
 
     def begin(self) -> None:
         if self._hole:
-            raise ClientError("_STATE", "sequence numbers of a failed send are missing for good", "fatal")
+            raise ClientError("_STATE", "a failed send left a gap in the sequence numbers", "fatal")
         self._call(self._producer.begin_transaction, self._block_s, "begin of transaction")
 
     def send_offsets(self, positions: Mapping[Partition, int], consumer: Consumer, timeout_s: float) -> None:

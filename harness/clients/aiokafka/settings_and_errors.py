@@ -1,8 +1,8 @@
-"""Options and errors of aiokafka: settings in, ClientError out.
+"""Converts settings to options of aiokafka, and its errors to ClientError.
 
-aiokafka has one time-out, `request_timeout_ms`, for a broker's answer and for a send's life, and no count of
-retries: without idempotence a send is tried again until that time is over, with it for good (its producer.py
-and sender.py, 0.14).
+aiokafka has one timeout, `request_timeout_ms`, both for a broker's response and for the lifetime of a send, and no
+limit on the number of retries. Without idempotence, a send is retried until that timeout, with it forever (its
+producer.py and sender.py, 0.14).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from harness.protocol.error_codes import ClientError, Kind
 
 FETCH_WAIT_MS: Final = 100
 HEARTBEAT_MS: Final = 3000
-JOIN_SLACK_MS: Final = 5000  # beyond the time in which members have to rejoin, as Java's client
-_ADDRESS: Final = "the harness knows the brokers of its cluster; leave it out"
+JOIN_SLACK_MS: Final = 5000  # beyond the rebalance timeout, as in the Java client
+_ADDRESS: Final = "it is the address of the run's cluster; leave it out"
 _OWNED: Final[Mapping[str, Mapping[str, str]]] = {
     "producer": {
         "bootstrap_servers": _ADDRESS,
         "acks": "use --acks",
         "enable_idempotence": "use --idempotence",
-        "transactional_id": "use --txn; every process has an id of its own",
+        "transactional_id": "use --txn; every process gets its own id",
     },
     "consumer": {
         "bootstrap_servers": _ADDRESS,
-        "group_id": "a run has a group of its own; leave it out",
+        "group_id": "every run has its own group; leave it out",
         "isolation_level": "use --isolation-level",
         "auto_offset_reset": "use --auto-offset-reset",
         "enable_auto_commit": "use --auto-commit",
     },
 }
-# What has no number of the protocol, by its class.
+# Codes of errors that have no error code in the protocol, by class.
 _OWN: Final[Mapping[type, str]] = {
     errors.KafkaConnectionError: "_TRANSPORT",
     errors.KafkaTimeoutError: "_TIMED_OUT",
@@ -46,7 +46,7 @@ _OWN: Final[Mapping[type, str]] = {
     errors.ProducerClosed: "_STATE",
     errors.IllegalOperation: "_STATE",
     errors.IllegalStateError: "_STATE",
-    AssertionError: "_STATE",  # a call that does not suit the state of the transaction
+    AssertionError: "_STATE",  # a call that is invalid in the transaction's state
 }
 _FATAL: Final = (
     errors.ProducerFenced,
@@ -63,7 +63,7 @@ _ABORTABLE: Final = (errors.TopicAuthorizationFailedError, errors.GroupAuthoriza
 
 
 def converted(raised: BaseException) -> ClientError:
-    """A ClientError of what a call raised."""
+    """Return the ClientError for what a call raised."""
     if isinstance(raised, ClientError):
         return raised
     name = type(raised).__name__
@@ -78,80 +78,80 @@ def converted(raised: BaseException) -> ClientError:
 
 
 def _kind(raised: BaseException) -> Kind:
-    if isinstance(raised, _FATAL) or type(raised) is errors.KafkaError:  # its sender has died of something
+    if isinstance(raised, _FATAL) or type(raised) is errors.KafkaError:  # a plain one: the sender task has died
         return "fatal"
     if isinstance(raised, _ABORTABLE):
         return "abortable"
     return "retriable" if getattr(raised, "retriable", False) else "plain"
 
 
-def _common(made: Settings) -> dict[str, Any]:
-    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
+def _common(settings: Settings) -> dict[str, Any]:
+    request_timeout_s = settings.request_timeout_s or min(3.0, settings.patience_s / 3)
     return {
-        "bootstrap_servers": made.bootstrap,
-        "client_id": f"{made.run}-{made.process}",
+        "bootstrap_servers": settings.bootstrap,
+        "client_id": f"{settings.run}-{settings.process}",
         "request_timeout_ms": max(1, int(request_timeout_s * 1000)),
     }
 
 
-def producer(made: Settings) -> dict[str, Any]:
-    """Arguments of AIOKafkaProducer; the user's own come last and win. Raises BadInput."""
-    if made.retries is not None:
-        raise BadInput(f"--retries {made.retries}: aiokafka has no such setting; leave it out")
-    config = _common(made) | {
-        "acks": "all" if made.acks in ("all", "-1") else int(made.acks),
+def producer(settings: Settings) -> dict[str, Any]:
+    """Return the arguments of AIOKafkaProducer. The user's options override the others. Raises BadInput."""
+    if settings.retries is not None:
+        raise BadInput(f"--retries {settings.retries}: aiokafka has no such setting; leave it out")
+    config = _common(settings) | {
+        "acks": "all" if settings.acks in ("all", "-1") else int(settings.acks),
         "linger_ms": 0,
-        "enable_idempotence": made.idempotence or made.txn,
+        "enable_idempotence": settings.idempotence or settings.txn,
     }
-    if made.txn:
-        config["transactional_id"] = made.transactional_id or f"{made.run}-{made.process}"
-        config["transaction_timeout_ms"] = int(made.transaction_timeout_s * 1000)
-    return config | _given("producer", aiokafka.AIOKafkaProducer, made.producer_config)
+    if settings.txn:
+        config["transactional_id"] = settings.transactional_id or f"{settings.run}-{settings.process}"
+        config["transaction_timeout_ms"] = int(settings.transaction_timeout_s * 1000)
+    return config | _user_options("producer", aiokafka.AIOKafkaProducer, settings.producer_config)
 
 
-def consumer(made: Settings) -> dict[str, Any]:
-    """Arguments of AIOKafkaConsumer; the user's own come last and win. Raises BadInput."""
+def consumer(settings: Settings) -> dict[str, Any]:
+    """Return the arguments of AIOKafkaConsumer. The user's options override the others. Raises BadInput."""
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-    session_ms = int(made.session_timeout_s * 1000)
+    session_ms = int(settings.session_timeout_s * 1000)
     return (
-        _common(made)
+        _common(settings)
         | {
-            "group_id": made.group_id,
-            # A request to join waits for the other members, at most for a session; it has no other time-out.
+            "group_id": settings.group_id,
+            # JoinGroup waits for the other members, up to the session timeout; it has no timeout of its own.
             "request_timeout_ms": session_ms + JOIN_SLACK_MS,
-            "isolation_level": made.isolation_level,
-            "auto_offset_reset": made.auto_offset_reset,
-            "enable_auto_commit": made.auto_commit,
+            "isolation_level": settings.isolation_level,
+            "auto_offset_reset": settings.auto_offset_reset,
+            "enable_auto_commit": settings.auto_commit,
             "fetch_max_wait_ms": FETCH_WAIT_MS,
             "check_crcs": True,
             "session_timeout_ms": session_ms,
             "heartbeat_interval_ms": max(1, min(HEARTBEAT_MS, session_ms // 6)),
-            # A group needs one that all its members know: range is the first of librdkafka and Java.
+            # All members of a group must support a common one; range is the first in librdkafka and Java.
             "partition_assignment_strategy": (RangePartitionAssignor, RoundRobinPartitionAssignor),
         }
-        | _given("consumer", aiokafka.AIOKafkaConsumer, made.consumer_config)
+        | _user_options("consumer", aiokafka.AIOKafkaConsumer, settings.consumer_config)
     )
 
 
-def _given(what: str, kind: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's own options, as Kafka writes them (check.crcs) or as aiokafka does (check_crcs)."""
-    known = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
+def _user_options(what: str, kind: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the user's options, whose names may be Kafka's (check.crcs) or aiokafka's (check_crcs)."""
+    defaults = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
     options = {}
-    for given, value in config.items():
-        name = given.replace(".", "_")
+    for user_name, value in config.items():
+        name = user_name.replace(".", "_")
         if name in _OWNED[what]:
-            raise BadInput(f"--{what}-config {given}: the harness sets this itself: {_OWNED[what][name]}")
-        if name not in known:
-            raise BadInput(f"--{what}-config {given}: aiokafka's {what} has no option {name}")
-        options[name] = _value(f"--{what}-config {given}", value, known[name])
+            raise BadInput(f"--{what}-config {user_name}: the harness sets this itself: {_OWNED[what][name]}")
+        if name not in defaults:
+            raise BadInput(f"--{what}-config {user_name}: aiokafka's {what} has no option {name}")
+        options[name] = _value(f"--{what}-config {user_name}", value, defaults[name])
     return options
 
 
-def _value(where: str, given: Any, default: Any) -> Any:
-    """A value of the type that the option's default has; text where that says nothing."""
-    text = str(given)
+def _value(where: str, value: Any, default: Any) -> Any:
+    """Return a value converted to the type of the option's default; as text if the default has no type."""
+    text = str(value)
     if isinstance(default, bool):
         if text.lower() not in ("true", "false"):
             raise BadInput(f"{where}={text}: give true or false")

@@ -1,18 +1,18 @@
 """Adapter for confluent-kafka (librdkafka): the default library.
 
-How librdkafka behaves where it matters here, read in its source (2.16) and seen on brokers:
-- `consume(n, timeout)` waits for all n; with timeout 0 it takes what is there. So a poll waits for the first
-  event with `poll`, then takes the rest.
-- With `enable.partition.eof` the end of a partition is an event whose offset is the position there: the last
-  stable offset under read_committed, transaction markers included. `position()` stops at the last record.
-- A logical offset is looked up at the partition's leader, and when the leader is not known yet the look-up is
-  tried again only after 500 ms. So metadata is asked for before an assignment.
-- A seek or a new partition waits for the fetch that is under way: `fetch.wait.max.ms` is that delay.
-- A consumer that is dropped without `close()` does not leave its group and commits nothing; a producer that
-  is dropped leaves its transaction open. Both only stop their threads, which may take a while.
-- `commit(asynchronous=False)`, `seek` and `close` have no timeout of their own, and transactional calls do
-  not always keep theirs: `send_offsets_to_transaction` blocks for good when the group's coordinator is lost
-  during it (confluentinc/librdkafka#5456; seen with a killed broker). See `bounded`.
+Behaviour of librdkafka that matters here, from its source (2.16) and observed on brokers:
+- `consume(n, timeout)` waits for all n records; with timeout 0 it returns those that are available. So a poll waits
+  for the first event with `poll`, then takes the rest with `consume`.
+- With `enable.partition.eof` the end of a partition is an event whose offset is the position at the end: the last
+  stable offset under read_committed, behind transaction markers. `position()` stops at the last record.
+- A logical offset is looked up at the partition's leader. If the leader is not known yet, the lookup is retried
+  only after 500 ms. So metadata is requested before an assignment.
+- A seek or a new partition waits for the fetch in progress, for up to `fetch.wait.max.ms`.
+- A consumer that is dropped without `close()` does not leave its group and commits nothing; a dropped producer
+  leaves its transaction open. Both only stop their threads, which may take a while.
+- `commit(asynchronous=False)`, `seek` and `close` have no timeout, and transactional calls do not always keep
+  theirs: `send_offsets_to_transaction` blocks forever if the group's coordinator is lost during the call
+  (confluentinc/librdkafka#5456; observed with a killed broker). See `bounded`.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from harness.clients.call_timeout import bounded
 from harness.clients.client_protocols import Batch, Consumer, Delivery, Rebalanced, Record
 from harness.clients.confluent.before_list_offsets import LISTS_OFFSETS, OldAdmin
 from harness.clients.confluent.settings_and_errors import common, consumer_config, converted, made_with, producer_config
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError, TopicPartition
 
 _EOF: Final = ck.KafkaError._PARTITION_EOF
 _GROUPS: Final = frozenset({"group.protocol"})
 CLOSE_TIMEOUT_S: Final = 5.0
-GRACE_S: Final = 0.2  # for a call to return by itself after its timeout
+GRACE_S: Final = 0.2  # extra time for a call to return by itself after its timeout
 METADATA_TIMEOUT_S: Final = 1.0
 COMMITTED_TIMEOUT_S: Final = 1.0
 
 
 def destroy_beside(holder: list[Any]) -> None:
-    """Destroy what is in `holder`, the last reference, beside what comes next: it may take seconds."""
+    """Drop the last reference, which is in `holder`, in a background thread: destruction may take seconds."""
     threading.Thread(target=holder.clear, name="drop", daemon=True).start()
 
 
 class ConfluentProducer:
-    """`api.Transactions` over `confluent_kafka.Producer`."""
+    """`client_protocols.Transactions`, implemented with `confluent_kafka.Producer`."""
 
-    def __init__(self, made: Settings) -> None:
-        self._producer: Any = made_with(ck.Producer, producer_config(made), "producer")
+    def __init__(self, settings: Settings) -> None:
+        self._producer: Any = made_with(ck.Producer, producer_config(settings), "producer")
 
     def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
         delivery = Delivery()
@@ -59,7 +59,7 @@ class ConfluentProducer:
             if error is not None:
                 delivery.error = converted(error)
             else:
-                # None with acks=0, and where a duplicate is answered as a success.
+                # There is none with acks=0, and if a duplicate was acknowledged.
                 offset = message.offset()
                 if offset is not None and offset >= 0:
                     delivery.offset = offset
@@ -80,11 +80,11 @@ class ConfluentProducer:
                     raise ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s")
                 try:
                     self._producer.poll(left_s)
-                except ck.KafkaException as error:  # a fatal error, fenced for one, comes this way
+                except ck.KafkaException as error:  # fatal errors, such as fencing, are raised here
                     raise converted(error) from None
 
     def _within(self, name: str, timeout_s: float, *args: Any) -> None:
-        """A transactional call, held to its timeout."""
+        """Make a transactional call, and enforce its timeout."""
         left_s = max(0.0, timeout_s)
         call = getattr(self._producer, name)
         try:
@@ -112,7 +112,7 @@ class ConfluentProducer:
         self._within("abort_transaction", timeout_s)
 
     def close(self) -> None:
-        # Not Producer.close(): it would flush without a bound.
+        # Not Producer.close(), which flushes without a timeout.
         holder, self._producer = [self._producer], None
         destroy_beside(holder)
 
@@ -122,23 +122,23 @@ def _list(positions: Mapping[TopicPartition, int]) -> list[Any]:
 
 
 class ConfluentConsumer:
-    """`api.Consumer` over `confluent_kafka.Consumer`."""
+    """`client_protocols.Consumer`, implemented with `confluent_kafka.Consumer`."""
 
-    def __init__(self, made: Settings) -> None:
-        self._consumer: Any = made_with(ck.Consumer, consumer_config(made), "consumer")
-        self._known: set[str] = set()
+    def __init__(self, settings: Settings) -> None:
+        self._consumer: Any = made_with(ck.Consumer, consumer_config(settings), "consumer")
+        self._topics_with_metadata: set[str] = set()
 
-    def _learn(self, topics: set[str]) -> None:
-        """Have the library know where new topics are; without an answer it finds out by itself, later."""
-        for topic in sorted(topics - self._known):
+    def _fetch_metadata(self, topics: set[str]) -> None:
+        """Make the library fetch the metadata of new topics. If that fails, it does so later by itself."""
+        for topic in sorted(topics - self._topics_with_metadata):
             try:
                 self._consumer.list_topics(topic, timeout=METADATA_TIMEOUT_S)
             except ck.KafkaException:
                 return
-            self._known.add(topic)
+            self._topics_with_metadata.add(topic)
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        self._learn({topic for topic, _ in positions})
+        self._fetch_metadata({topic for topic, _ in positions})
         try:
             self._consumer.assign(_list(positions))
         except ck.KafkaException as error:
@@ -160,7 +160,7 @@ class ConfluentConsumer:
             raise converted(error) from None
 
     def _committed(self, partitions: Sequence[Any]) -> dict[TopicPartition, int | None]:
-        """What the group has committed; under read_committed not before pending transactions have ended."""
+        """Return the group's committed offsets; under read_committed, only after pending transactions have ended."""
         try:
             answer = self._consumer.committed(list(partitions), timeout=COMMITTED_TIMEOUT_S)
         except ck.KafkaException:
@@ -195,7 +195,7 @@ class ConfluentConsumer:
             error = converted(raised)
             if not (records or ends or errors):
                 raise error from None
-            # The library will not hand these over again: the reader takes them, then raises.
+            # The library does not return these records again, so the reader takes them and then raises the error.
             errors.append(ClientError(error.code, error.text, "fatal"))
         return Batch(records, ends, errors)
 
@@ -224,7 +224,7 @@ class ConfluentConsumer:
                 raise converted(partition.error)
 
     def group(self) -> Any:
-        """What `send_offsets_to_transaction` needs to fence this consumer (KIP-447)."""
+        """Return the group metadata with which `send_offsets_to_transaction` fences this consumer (KIP-447)."""
         return self._consumer.consumer_group_metadata()
 
     def close(self, leave: bool) -> None:
@@ -235,47 +235,47 @@ class ConfluentConsumer:
 
 
 class Confluent:
-    """`api.Library`."""
+    """`client_protocols.Library` for confluent-kafka."""
 
-    def producer(self, made: Settings) -> ConfluentProducer:
-        return ConfluentProducer(made)
+    def producer(self, settings: Settings) -> ConfluentProducer:
+        return ConfluentProducer(settings)
 
-    def consumer(self, made: Settings) -> ConfluentConsumer:
-        return ConfluentConsumer(made)
+    def consumer(self, settings: Settings) -> ConfluentConsumer:
+        return ConfluentConsumer(settings)
 
-    def admin(self, made: Settings) -> Any:
+    def admin(self, settings: Settings) -> Any:
         if ck.libversion()[1] < LISTS_OFFSETS:
-            return OldAdmin(common(made))
+            return OldAdmin(common(settings))
         from harness.clients.confluent.admin import ConfluentAdmin
 
-        return ConfluentAdmin(common(made))
+        return ConfluentAdmin(common(settings))
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """What it has against the settings, or "": see `table.Library`."""
-    library, made = Confluent(), settings(config)
+    """Return why the library rejects the settings, or "": see `table.Library`."""
+    library, settings = Confluent(), parse_settings(config)
     try:
-        library.producer(made).close()
-        library.consumer(made).close(leave=False)
+        library.producer(settings).close()
+        library.consumer(settings).close(leave=False)
     except BadInput as error:
         return str(error)
     return ""
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """A client of one process (`queue.QueueClient`)."""
+    """Open the client of one process (`queue.QueueClient`)."""
     from harness.clients.queue import QueueClient
 
-    return QueueClient(settings(config), Confluent())
+    return QueueClient(parse_settings(config), Confluent())
 
 
 def open_admin(config: Mapping[str, Any]) -> Any:
-    """The admin role (`admin.AdminRole`)."""
+    """Open the admin role (`admin.AdminRole`)."""
     from harness.clients.admin import AdminRole
 
-    made, library = settings(config), Confluent()
+    settings, library = parse_settings(config), Confluent()
     if "confluent" not in config.get("libraries", ("confluent",)):
-        # The properties are another library's; whoever joins the group must speak its protocol (KIP-848).
-        ours = {name: made.consumer_config[name] for name in _GROUPS & made.consumer_config.keys()}
-        made = replace(made, producer_config={}, consumer_config=ours)
-    return AdminRole(library.admin(made), made, library, config)
+        # The properties are for another library, except that members must use the group's protocol (KIP-848).
+        ours = {name: settings.consumer_config[name] for name in _GROUPS & settings.consumer_config.keys()}
+        settings = replace(settings, producer_config={}, consumer_config=ours)
+    return AdminRole(library.admin(settings), settings, library, config)

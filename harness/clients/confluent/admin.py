@@ -1,4 +1,4 @@
-"""Administration through confluent-kafka's AdminClient."""
+"""The admin client, implemented with confluent-kafka's AdminClient."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from harness.clients.confluent.settings_and_errors import converted, placed
 from harness.protocol.error_codes import ClientError, TopicPartition
 
 METADATA_PERIOD_S: Final = 0.05
-MOCK: Final = "mockCluster"  # how librdkafka's mock cluster's id begins (rdkafka_mock.c)
-# What ListOffsets answers to a client that has not heard of the latest election.
+MOCK: Final = "mockCluster"  # prefix of the cluster id of librdkafka's mock cluster (rdkafka_mock.c)
+# Errors of ListOffsets for a client whose metadata is older than the latest election.
 STALE: Final = frozenset({"FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION"})
-CONTROLLER_S: Final = 3.0  # for one look for a controller, and one try
+CONTROLLER_S: Final = 3.0  # timeout of a search for the controller, and of one attempt
 _NO_ANSWER: Final = frozenset({"_TIMED_OUT", "_TRANSPORT"})
-SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
+SLACK_S: Final = 1.0  # how much longer than the request's timeout a future is awaited
 
 _ISOLATION: Final = {
     "read_committed": ck.IsolationLevel.READ_COMMITTED,
@@ -30,12 +30,13 @@ _ISOLATION: Final = {
 
 
 def _unanswered(what: str) -> ClientError:
-    """librdkafka tells of a request that was not answered in time with offsets of -1001, and no error."""
+    """Return the error for a negative offset: librdkafka reports a timeout as offset -1001, without an error."""
     return ClientError("_TIMED_OUT", f"{what}: no answer")
 
 
 class ConfluentAdmin:
-    """`api.Admin`. Ends come from ListOffsets: last stable offsets if it asks for read_committed (KIP-98)."""
+    """`client_protocols.Admin`. End offsets come from ListOffsets: under read_committed, they are last stable
+    offsets (KIP-98)."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = dict(config)
@@ -51,40 +52,41 @@ class ConfluentAdmin:
     ) -> list[str]:
         deadline = time.monotonic() + timeout_s
         if self._metadata(None, timeout_s).cluster_id.startswith(MOCK):
-            return self._create_by_asking(names, partitions, deadline)
+            return self._create_in_mock(names, partitions, deadline)
         topics = [
             NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config))
             for name in names
         ]
-        made: list[str] = []
+        created: list[str] = []
         if topics:
             futures = self._admin.create_topics(topics, operation_timeout=timeout_s, request_timeout=timeout_s)
             for name, future in futures.items():
                 try:
                     future.result(timeout=max(0.0, deadline - time.monotonic()) + SLACK_S)
-                    made.append(name)
+                    created.append(name)
                 except ck.KafkaException as error:
                     if error.args[0].code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
                         raise converted(error) from None
                 except FutureTimeout:
-                    raise ClientError("_TIMED_OUT", f"topic {name} was not made in {timeout_s:.0f} s") from None
+                    raise ClientError("_TIMED_OUT", f"topic {name} was not created in {timeout_s:.0f} s") from None
         self._await_leaders(names, partitions, deadline)
-        return made
+        return created
 
-    def _create_by_asking(self, names: Sequence[str], partitions: int, deadline: float) -> list[str]:
-        """librdkafka's mock cluster has no CreateTopics: it makes what is asked for, with 4 partitions."""
-        made: list[str] = []
+    def _create_in_mock(self, names: Sequence[str], partitions: int, deadline: float) -> list[str]:
+        """Create topics in librdkafka's mock cluster. It has no CreateTopics; a metadata request creates the topic,
+        with 4 partitions."""
+        created: list[str] = []
         for name in names:
             left_s = max(METADATA_PERIOD_S, deadline - time.monotonic())
             count = len(self._metadata(name, left_s).topics[name].partitions)
             if count not in (0, partitions):
                 raise ClientError(
                     "INVALID_PARTITIONS",
-                    f"the mock cluster makes {count} partitions a topic, not {partitions}",
+                    f"the mock cluster creates topics with {count} partitions, not {partitions}",
                 )
-            made.append(name)
+            created.append(name)
         self._await_leaders(names, partitions, deadline)
-        return made
+        return created
 
     def _metadata(self, topic: str | None, timeout_s: float) -> Any:
         try:
@@ -93,7 +95,7 @@ class ConfluentAdmin:
             raise converted(error) from None
 
     def _await_leaders(self, names: Sequence[str], partitions: int, deadline: float) -> None:
-        """New topics reach the brokers' metadata a moment after they are made."""
+        """Wait until all partitions have leaders: new topics appear in the brokers' metadata with a delay."""
         while names:
             rows = self.partitions(names, max(METADATA_PERIOD_S, deadline - time.monotonic()))
             led = sum(row["leader"] is not None for row in rows)
@@ -114,7 +116,7 @@ class ConfluentAdmin:
         except ClientError as error:
             if error.code not in STALE:
                 raise
-        # librdkafka goes on with the leader epochs that it knows; a new client asks for them.
+        # librdkafka keeps using the leader epochs that it has; a new client requests them.
         self._admin = AdminClient(self._config)
         return self._offsets(partitions, isolation_level, timeout_s)
 
@@ -173,7 +175,7 @@ class ConfluentAdmin:
         return {(partition.topic, partition.partition): future for partition, future in futures.items()}
 
     def _look_for_controller(self) -> None:
-        """librdkafka waits for the controller that it last heard of, and looks for no other by itself."""
+        """Refresh the metadata: librdkafka waits for the last known controller and never looks for a new one."""
         with contextlib.suppress(ClientError):
             self._metadata(None, CONTROLLER_S)
 
@@ -191,7 +193,7 @@ class ConfluentAdmin:
         admin_changes.add_partitions(self._admin, totals, timeout_s)
 
     def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
-        """To change a setting twice does no harm: it is tried again while there is time."""
+        """Change settings; retry until the timeout, as the request is idempotent."""
         deadline = time.monotonic() + timeout_s
         while True:
             self._look_for_controller()

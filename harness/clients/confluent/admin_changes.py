@@ -1,4 +1,4 @@
-"""What changes a running cluster, through confluent-kafka's AdminClient: elections, partitions, settings.
+"""Changes to a running cluster with confluent-kafka's AdminClient: elections, partitions, settings.
 
 Each function takes the AdminClient first and raises ClientError.
 """
@@ -19,7 +19,7 @@ from harness.clients.confluent.settings_and_errors import converted
 from harness.protocol import admin_requests, features
 from harness.protocol.error_codes import ClientError, TopicPartition
 
-SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
+SLACK_S: Final = 1.0  # how much longer than the request's timeout a future is awaited
 _NOT_CONTROLLER: Final = 41
 _AGAIN_S: Final = 0.2
 
@@ -36,20 +36,20 @@ def _result(future: Future[Any], deadline: float, what: str) -> Any:
 def elect(
     admin: Any, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float
 ) -> dict[TopicPartition, str]:
-    """The error of each partition's election, empty for none (KIP-183, KIP-460)."""
+    """Elect leaders. Returns the error name of each partition, empty for success (KIP-183, KIP-460)."""
     if not partitions:
         return {}
     kind = ck.ElectionType.UNCLEAN if unclean else ck.ElectionType.PREFERRED
     requested = [ck.TopicPartition(topic, number) for topic, number in partitions]
     deadline = time.monotonic() + timeout_s + SLACK_S
-    # Without timeouts: given one, confluent-kafka 2.16 raises SystemError, as it names too few arguments.
+    # Without a timeout argument, with which confluent-kafka 2.16 raises SystemError (it names too few arguments).
     future = admin.elect_leaders(kind, requested)
     answers = _result(future, deadline, "electing leaders")
     return {(at.topic, at.partition): "" if error is None else converted(error).code for at, error in answers.items()}
 
 
 def add_partitions(admin: Any, totals: Mapping[str, int], timeout_s: float) -> None:
-    """Grow topics to so many partitions each (KIP-195)."""
+    """Increase the number of partitions of topics to these totals (KIP-195)."""
     if not totals:
         return
     deadline = time.monotonic() + timeout_s + SLACK_S
@@ -64,7 +64,7 @@ def _resource(topic: str, entries: Sequence[Any] | None = None) -> Any:
 
 
 def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float) -> None:
-    """Set topics' own settings; None takes one away, so that the broker's counts again (KIP-339)."""
+    """Change topics' settings; None removes one, so that the broker's default applies again (KIP-339)."""
     if not topics or not changes:
         return
     entries = [
@@ -82,7 +82,7 @@ def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str 
 
 
 def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: float) -> dict[str, dict[str, str]]:
-    """topic -> setting -> the value in force, as a broker says."""
+    """Return topic -> setting -> effective value, as a broker reports it."""
     if not topics:
         return {}
     deadline = time.monotonic() + timeout_s + SLACK_S
@@ -97,16 +97,17 @@ def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: 
 def broker_configs(
     admin: Any, brokers: Sequence[int], names: Sequence[str], timeout_s: float
 ) -> dict[str, dict[str, str]]:
-    """Broker id -> setting -> the value in force. Each broker is asked itself; those that are away are left out."""
+    """Return broker id -> setting -> effective value. Each broker is asked for its own; those that do not answer are
+    omitted."""
     deadline = time.monotonic() + timeout_s + SLACK_S
-    asked = {
+    futures_by_broker = {
         broker: admin.describe_configs(
             [ConfigResource(ConfigResource.Type.BROKER, str(broker))], request_timeout=timeout_s
         )
         for broker in brokers
     }
     answers = {}
-    for broker, futures in asked.items():
+    for broker, futures in futures_by_broker.items():
         with contextlib.suppress(ClientError):
             entries = _result(next(iter(futures.values())), deadline, f"the settings of broker {broker}")
             answers[str(broker)] = {
@@ -116,11 +117,11 @@ def broker_configs(
 
 
 def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str, int] | None:
-    """Feature -> its level, as the first broker says that answers; None where it names none. Raises ClientError.
+    """Return feature -> finalized level, from the first broker that answers; None if it reports no features.
 
-    Asked without TLS or SASL.
+    Connects without TLS and SASL. Raises ClientError.
     """
-    deadline, failed = time.monotonic() + timeout_s, "no broker is known"
+    deadline, failed = time.monotonic() + timeout_s, "the metadata has no brokers"
     for address in brokers.values():
         try:
             left_s = max(_AGAIN_S, deadline - time.monotonic())
@@ -130,12 +131,15 @@ def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str,
     raise ClientError("_TRANSPORT", failed)
 
 
-def _send_to_any(addresses: Mapping[str, Any], request: bytes, read: Any, timeout_s: float) -> None:
-    """A request made by hand, to the controller as metadata names it, again while it is the wrong one."""
+def _send_to_controller(addresses: Mapping[str, Any], request: bytes, read: Any, timeout_s: float) -> None:
+    """Send an encoded request to the controller that the metadata names, or else to any broker.
+
+    Raises ClientError, which is retriable if that broker is not the controller.
+    """
     brokers = addresses["brokers"]
     address = brokers.get(addresses["controller"]) or next(iter(brokers.values()), None)
     if address is None:
-        raise ClientError("_TRANSPORT", "no broker is known")
+        raise ClientError("_TRANSPORT", "the metadata has no brokers")
     try:
         code, message = read(admin_requests.ask(address, request, timeout_s))
     except (OSError, ValueError) as error:
@@ -145,8 +149,8 @@ def _send_to_any(addresses: Mapping[str, Any], request: bytes, read: Any, timeou
         raise ClientError(name, message or "refused", "retriable" if code == _NOT_CONTROLLER else "plain")
 
 
-def _again(attempt: Any, timeout_s: float) -> None:
-    """Until it succeeds, or fails for another reason than that the controller or the connection moved."""
+def _retry(attempt: Any, timeout_s: float) -> None:
+    """Repeat an attempt until the timeout, as long as the controller has moved or the connection fails."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -160,22 +164,22 @@ def _again(attempt: Any, timeout_s: float) -> None:
 
 
 def reassign(cluster: Any, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> None:
-    """Move each partition to these brokers; returns when that has begun. `cluster`: as that of Admin."""
+    """Start moving each partition to these brokers. `cluster`: the method of that name of `client_protocols.Admin`."""
     if not replicas:
         return
 
     def attempt(left_s: float) -> None:
         request = admin_requests.reassign_request(replicas, left_s)
-        _send_to_any(cluster(left_s), request, admin_requests.reassign_answer, left_s)
+        _send_to_controller(cluster(left_s), request, admin_requests.reassign_answer, left_s)
 
-    _again(attempt, timeout_s)
+    _retry(attempt, timeout_s)
 
 
 def unregister(cluster: Any, broker: int, timeout_s: float) -> None:
-    """Have a cluster in KRaft mode forget a broker that does not run."""
+    """Unregister a stopped broker from a cluster in KRaft mode."""
 
     def attempt(left_s: float) -> None:
         request = admin_requests.unregister_request(broker)
-        _send_to_any(cluster(left_s), request, admin_requests.unregister_answer, left_s)
+        _send_to_controller(cluster(left_s), request, admin_requests.unregister_answer, left_s)
 
-    _again(attempt, timeout_s)
+    _retry(attempt, timeout_s)

@@ -1,7 +1,7 @@
-"""Metadata and the ends of logs with librdkafka before 2.3, whose administration has no ListOffsets.
+"""Metadata and log end offsets with librdkafka before 2.3, whose AdminClient has no ListOffsets.
 
-What a client asks for itself, and no more: topics are made, and all else is administered, with the installed
-version, outside the clients.
+It has only the requests that clients make themselves. Topics are created and administered outside the clients, with
+the installed version.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import confluent_kafka as ck
 from harness.clients.confluent.settings_and_errors import converted, placed
 from harness.protocol.error_codes import ClientError, TopicPartition
 
-LISTS_OFFSETS: Final = 0x02030000  # librdkafka whose AdminClient has ListOffsets
+LISTS_OFFSETS: Final = 0x02030000  # first librdkafka whose AdminClient has ListOffsets
 
 
 class OldAdmin:
-    """`partitions`, `offsets` and `close` of `api.Admin`. A consumer for each isolation level asks: its own
-    decides whether the end is the last stable offset (ListOffsets, version 2; KIP-98)."""
+    """`partitions`, `offsets` and `close` of `client_protocols.Admin`.
+
+    It uses a consumer for each isolation level, which determines whether the end is the last stable offset
+    (ListOffsets, version 2; KIP-98).
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = dict(config)
@@ -51,7 +54,7 @@ class OldAdmin:
             except ck.KafkaException as error:
                 raise converted(error) from None
             if marks is None:
-                raise ClientError("_TIMED_OUT", f"the ends of {topic}-{number} were not told in {left_s:.1f} s")
+                raise ClientError("_TIMED_OUT", f"no answer for the offsets of {topic}-{number} in {left_s:.1f} s")
             offsets[topic, number] = (int(marks[0]), int(marks[1]))
         return offsets
 

@@ -1,4 +1,4 @@
-"""The rest of the pipeline over confluent-kafka: writers, reading logs through, committed offsets."""
+"""The pipeline's library for confluent-kafka: writers, reading whole logs, committed offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.clients.confluent.adapter import Confluent, destroy_beside
 from harness.clients.confluent.pipeline_sink import LINGER_MS, ConfluentSink
 from harness.clients.confluent.pipeline_source import ConfluentSource, found_marks, marked
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with, producer_config
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.library import Row, Sent
 from harness.pipeline_app.ports import Mark, Sink, Source
 from harness.protocol.error_codes import ClientError, TopicPartition
@@ -25,20 +25,20 @@ TRY_S: Final = 2.0
 
 
 class ConfluentWriter:
-    """`library.Writer`: the plan's own acks, retries and idempotence; never transactional."""
+    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence; never transactional."""
 
-    def __init__(self, made: Made) -> None:
-        config = producer_config(made.settings) | {"linger.ms": LINGER_MS}
+    def __init__(self, pipeline: PipelineConfig) -> None:
+        config = producer_config(pipeline.settings) | {"linger.ms": LINGER_MS}
         self._producer: Any = made_with(ck.Producer, config, "producer")
 
     def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
         sent: list[Sent | None] = [None] * len(records)
-        left = len(records)
+        unreported = len(records)
 
         def reporter(at: int) -> Any:
             def report(error: Any, message: Any) -> None:
-                nonlocal left
-                left -= 1
+                nonlocal unreported
+                unreported -= 1
                 if error is not None:
                     sent[at] = Sent(None, converted(error))
                 else:
@@ -52,15 +52,15 @@ class ConfluentWriter:
                 self._producer.produce(topic, value, key, partition, on_delivery=reporter(at))
             except (ck.KafkaException, BufferError) as error:
                 sent[at] = Sent(None, converted(error))
-                left -= 1
+                unreported -= 1
         deadline = time.monotonic() + timeout_s
-        while left and (left_s := deadline - time.monotonic()) > 0:
+        while unreported and (left_s := deadline - time.monotonic()) > 0:
             try:
                 self._producer.poll(min(left_s, POLL_S))
             except ck.KafkaException:
                 break
-        silent = Sent(None, ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s"))
-        return [delivery or silent for delivery in sent]
+        no_report = Sent(None, ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s"))
+        return [delivery or no_report for delivery in sent]
 
     def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
         deadline = time.monotonic() + timeout_s
@@ -82,33 +82,33 @@ class ConfluentWriter:
 
 
 class ConfluentLogs:
-    """`library.Logs`."""
+    """`pipeline.library.Logs`, which reads whole partitions with a new consumer."""
 
-    def __init__(self, made: Made) -> None:
-        self._made = made
+    def __init__(self, pipeline: PipelineConfig) -> None:
+        self._pipeline = pipeline
 
     def read(
         self, ends: Mapping[TopicPartition, int], isolation: str, idle_s: float
     ) -> Iterator[tuple[TopicPartition, Row] | None]:
-        made = self._made.settings
-        config = consumer_config(made) | {"isolation.level": isolation, "enable.auto.commit": False}
-        config["group.id"] = f"{made.run}-reading"
+        settings = self._pipeline.settings
+        config = consumer_config(settings) | {"isolation.level": isolation, "enable.auto.commit": False}
+        config["group.id"] = f"{settings.run}-reading"
         for name in ("group.protocol", "partition.assignment.strategy"):
             config.pop(name, None)
         consumer: Any = made_with(ck.Consumer, config, "consumer")
         try:
-            yield from _through(consumer, {at: end for at, end in ends.items() if end > 0}, idle_s)
+            yield from _read_to_ends(consumer, {at: end for at, end in ends.items() if end > 0}, idle_s)
         finally:
             holder = [consumer]
             del consumer
             destroy_beside(holder)
 
 
-def _through(
+def _read_to_ends(
     consumer: Any, ends: dict[TopicPartition, int], idle_s: float
 ) -> Iterator[tuple[TopicPartition, Row] | None]:
-    """Until each partition's end is reached, which markers may lie before: the end-of-partition event says
-    where a reader stands."""
+    """Yield records until each partition's end is reached. Transaction markers may precede the end, so the position
+    there comes from the end-of-partition event."""
     consumer.assign([ck.TopicPartition(*at, 0) for at in ends])
     last = time.monotonic()
     while ends:
@@ -119,7 +119,7 @@ def _through(
         if messages:
             last = time.monotonic()
         elif time.monotonic() - last > idle_s:
-            raise ClientError("_TIMED_OUT", f"nothing in {idle_s:.0f} s; not read to the end: {sorted(ends)}")
+            raise ClientError("_TIMED_OUT", f"no records in {idle_s:.0f} s; not read to the end: {sorted(ends)}")
         else:
             yield None
         for message in messages:
@@ -141,28 +141,28 @@ def _through(
 
 
 class ConfluentPipeline:
-    """`library.PipelineLibrary`."""
+    """`pipeline.library.PipelineLibrary` for confluent-kafka."""
 
-    def source(self, made: Made) -> Source:
-        return ConfluentSource(made)
+    def source(self, pipeline: PipelineConfig) -> Source:
+        return ConfluentSource(pipeline)
 
-    def sink(self, made: Made) -> Sink:
-        return ConfluentSink(made)
+    def sink(self, pipeline: PipelineConfig) -> Sink:
+        return ConfluentSink(pipeline)
 
-    def writer(self, made: Made) -> ConfluentWriter:
-        return ConfluentWriter(made)
+    def writer(self, pipeline: PipelineConfig) -> ConfluentWriter:
+        return ConfluentWriter(pipeline)
 
-    def logs(self, made: Made) -> ConfluentLogs:
-        return ConfluentLogs(made)
+    def logs(self, pipeline: PipelineConfig) -> ConfluentLogs:
+        return ConfluentLogs(pipeline)
 
-    def admin(self, made: Made) -> Admin:
-        admin: Admin = Confluent().admin(made.settings)
+    def admin(self, pipeline: PipelineConfig) -> Admin:
+        admin: Admin = Confluent().admin(pipeline.settings)
         return admin
 
     def committed(
-        self, made: Made, partitions: Iterable[TopicPartition], timeout_s: float
+        self, pipeline: PipelineConfig, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Mark | None]:
-        config = consumer_config(made.settings) | {"isolation.level": "read_committed"}
+        config = consumer_config(pipeline.settings) | {"isolation.level": "read_committed"}
         consumer: Any = made_with(ck.Consumer, config, "consumer")
         try:
             requested = [ck.TopicPartition(*at) for at in partitions]
@@ -174,8 +174,8 @@ class ConfluentPipeline:
             del consumer
             destroy_beside(holder)
 
-    def commit(self, made: Made, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
-        holder: list[Any] = [made_with(ck.Consumer, consumer_config(made.settings), "consumer")]
+    def commit(self, pipeline: PipelineConfig, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
+        holder: list[Any] = [made_with(ck.Consumer, consumer_config(pipeline.settings), "consumer")]
         offsets = marked(marks)
         try:
             answer = bounded(
@@ -185,17 +185,17 @@ class ConfluentPipeline:
             raise converted(error) from None
         finally:
             destroy_beside(holder)
-        wrong = next((partition.error for partition in answer or () if partition.error is not None), None)
-        if wrong is not None:
-            raise converted(wrong)
+        error_of_partition = next((partition.error for partition in answer or () if partition.error is not None), None)
+        if error_of_partition is not None:
+            raise converted(error_of_partition)
 
     def close(self) -> None:
-        """Nothing of its own."""
+        """Do nothing: it has no resources of its own."""
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """A client of one process: see `pipeline.client`."""
+    """Open the client of one process: see `pipeline.client`."""
     from harness.clients.pipeline.client import PipelineClient
-    from harness.clients.pipeline.config import made
+    from harness.clients.pipeline.config import parse_pipeline_config
 
-    return PipelineClient(made(config), ConfluentPipeline())
+    return PipelineClient(parse_pipeline_config(config), ConfluentPipeline())

@@ -1,7 +1,6 @@
-"""The pipeline's sink over confluent-kafka: a producer, transactional or not.
+"""The pipeline's sink for confluent-kafka: a producer, transactional or not.
 
-`send_offsets_to_transaction` may block for good: see `library`. `bounded` gives it up, and with it the
-producer.
+`send_offsets_to_transaction` may block forever: see `adapter`. `bounded` then abandons the call and the producer.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from harness.clients.call_timeout import bounded
 from harness.clients.confluent.adapter import GRACE_S, destroy_beside
 from harness.clients.confluent.pipeline_source import ConfluentSource, anonymous, marked
 from harness.clients.confluent.settings_and_errors import converted, made_with, producer_config
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.output_records import Outgoing, output_rows
 from harness.clients.pipeline.transaction import STEP_S, step
 from harness.pipeline_app import mistakes
@@ -27,7 +26,8 @@ LINGER_MS: Final = 5
 
 
 def _refused(error: Any) -> Failed:
-    """A record was not taken. A transaction that must be aborted takes none; fenced is told with fatal."""
+    """Return the failure of a refused send. Fatal errors include fencing; after any other, the transaction must be
+    aborted."""
     failed = converted(error)
     return Failed("fatal" if failed.kind == "fatal" else "abort", f"send: {failed}")
 
@@ -43,22 +43,22 @@ def _step(producer: Any, name: str, *args: Any, abortable: Kind = "abort") -> No
 
 
 class ConfluentSink:
-    """`ports.Sink`. With transactions it is opened at once, so that whoever had the id before is fenced."""
+    """`pipeline_app.ports.Sink`. A transactional producer is opened at once, which fences older ones with its id."""
 
-    def __init__(self, made: Made) -> None:
-        self._made, self._transactional = made, made.options.transactional
-        self._anonymous = made.options.mistake == mistakes.NOT_FENCED
+    def __init__(self, pipeline: PipelineConfig) -> None:
+        self._pipeline, self._transactional = pipeline, pipeline.options.transactional
+        self._anonymous = pipeline.options.mistake == mistakes.NOT_FENCED
         self._errors: list[Any] = []
-        self._left = 0
+        self._unreported = 0
         self._producer: Any = self._open()
 
     def _open(self) -> Any:
-        made = self._made
-        settings = made.settings
+        pipeline = self._pipeline
+        settings = pipeline.settings
         config = producer_config(settings)
         config |= {"linger.ms": LINGER_MS, "acks": "all", "enable.idempotence": True}
         if self._transactional:
-            config["transactional.id"] = made.transactional_id
+            config["transactional.id"] = pipeline.transactional_id
             config["transaction.timeout.ms"] = int(settings.transaction_timeout_s * 1000)
             config["message.timeout.ms"] = min(config["message.timeout.ms"], int(settings.transaction_timeout_s * 1000))
         producer = made_with(ck.Producer, config, "producer")
@@ -74,10 +74,10 @@ class ConfluentSink:
             raise Failed("abort" if failed.kind == "abortable" else "fatal", f"begin: {failed}") from None
 
     def send(self, outputs: Sequence[Output], generation: int | None) -> None:
-        self.send_rows(output_rows(self._made, outputs, generation))
+        self.send_rows(output_rows(self._pipeline, outputs, generation))
 
     def send_rows(self, rows: Sequence[Outgoing]) -> None:
-        """Outside transactions waits until all are acknowledged."""
+        """Send records. Without transactions, wait until all are acknowledged."""
         self._errors = []
         produce = self._producer.produce
         report = None if self._transactional else self._report
@@ -86,29 +86,29 @@ class ConfluentSink:
                 produce(topic, value, key, partition, on_delivery=report)
             except BufferError:
                 self._producer.poll(STEP_S)
-                self._again(topic, value, key, partition, report)
+                self._retry_send(topic, value, key, partition, report)
             except ck.KafkaException as error:
                 raise _refused(error) from None
-            self._left += 1
+            self._unreported += 1
         if self._transactional:
             self._producer.poll(0)
-            self._left = 0
+            self._unreported = 0
             return
-        deadline = time.monotonic() + self._made.settings.patience_s
-        while self._left and time.monotonic() < deadline:
+        deadline = time.monotonic() + self._pipeline.settings.patience_s
+        while self._unreported and time.monotonic() < deadline:
             self._producer.poll(0.05)
-        if self._left or self._errors:
+        if self._unreported or self._errors:
             why = converted(self._errors[0]) if self._errors else "no delivery report in time"
-            raise Failed("fatal" if self._left else "abort", f"send: {why}")
+            raise Failed("fatal" if self._unreported else "abort", f"send: {why}")
 
-    def _again(self, topic: str, value: bytes, key: bytes, partition: int, report: Any) -> None:
+    def _retry_send(self, topic: str, value: bytes, key: bytes, partition: int, report: Any) -> None:
         try:
             self._producer.produce(topic, value, key, partition, on_delivery=report)
         except (BufferError, ck.KafkaException) as error:
             raise _refused(error) from None
 
     def _report(self, error: Any, message: Any) -> None:
-        self._left -= 1
+        self._unreported -= 1
         if error is not None:
             self._errors.append(error)
 
@@ -116,7 +116,7 @@ class ConfluentSink:
         assert isinstance(source, ConfluentSource)
         group = source.group()
         if self._anonymous:
-            group = anonymous(self._made.settings.group_id)
+            group = anonymous(self._pipeline.settings.group_id)
         if marks:
             _step(self._producer, "send_offsets_to_transaction", marked(marks), group)
 

@@ -1,10 +1,11 @@
-"""The pipeline's source over confluent-kafka: a member of the group.
+"""The pipeline's source for confluent-kafka: a consumer that is a member of the group.
 
-What librdkafka does where it matters here, read in its source (2.16) and seen on brokers:
-- Rebalance callbacks come from within `consume`. What the same call had gathered before, of partitions that
-  are assigned anew, it throws away (rd_kafka_purge_outdated_messages), so nothing of before comes after.
-- The group's metadata is opaque to Python but has a layout: b"CGMDv2:", the generation as four bytes, group
-  and member, each with a zero byte behind it, and a byte 1, or 0 and the static member's name.
+Behaviour of librdkafka that matters here, from its source (2.16) and observed on brokers:
+- Rebalance callbacks are called within `consume`. If a partition is assigned again during the call, the records of
+  it that the call had fetched before are discarded (rd_kafka_purge_outdated_messages). So no record from before a
+  rebalance is returned after it.
+- The group metadata is an opaque value in Python, with this layout: b"CGMDv2:", the generation as four bytes, group
+  and member id, each followed by a zero byte, then a byte 1, or a byte 0 and the static member's name.
 """
 
 from __future__ import annotations
@@ -20,19 +21,20 @@ import orjson
 from harness.clients.call_timeout import bounded
 from harness.clients.confluent.adapter import CLOSE_TIMEOUT_S, destroy_beside
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.group_member import COMMITTED_S, Member
 from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
 from harness.protocol.error_codes import ClientError
 
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = struct.Struct("=i")
-STEP_S: Final = 6.0  # for one request
+STEP_S: Final = 6.0  # timeout of one request
 TRY_S: Final = 2.0
 
 
 def anonymous(group: str) -> bytes:
-    """Metadata of nobody: the coordinator checks no generation then (KIP-447 keeps that for old clients)."""
+    """Return group metadata without a member, for which the coordinator does not check the generation (kept by
+    KIP-447 for old clients)."""
     return _MAGIC + _GENERATION.pack(-1) + group.encode() + b"\0\0\1"
 
 
@@ -43,7 +45,7 @@ def marked(marks: Mapping[Partition, Mark]) -> list[Any]:
 
 
 def found_marks(answer: Sequence[Any]) -> dict[Partition, Mark | None]:
-    """Raises ClientError for the first partition that was not answered."""
+    """Return the marks of committed offsets. Raises ClientError for the first partition with an error."""
     marks: dict[Partition, Mark | None] = {}
     for partition in answer:
         if partition.error is not None:
@@ -58,22 +60,22 @@ def _plain(partitions: Sequence[Any]) -> list[Partition]:
 
 
 class ConfluentSource(Member):
-    """`ports.Source`."""
+    """`pipeline_app.ports.Source` for confluent-kafka."""
 
-    def __init__(self, made: Made) -> None:
-        super().__init__(made)
-        config = consumer_config(made.settings) | {
-            "enable.auto.commit": made.options.mode == "auto-commit",
-            "auto.commit.interval.ms": int(made.options.commit_s * 1000),
+    def __init__(self, pipeline: PipelineConfig) -> None:
+        super().__init__(pipeline)
+        config = consumer_config(pipeline.settings) | {
+            "enable.auto.commit": pipeline.options.mode == "auto-commit",
+            "auto.commit.interval.ms": int(pipeline.options.commit_s * 1000),
             "enable.partition.eof": False,
-            # Only then are offsets waited for whose transaction has not ended (KIP-447).
+            # Required so that fetching committed offsets waits for pending transactions (KIP-447).
             "isolation.level": "read_committed",
         }
-        if made.static_members:
-            config["group.instance.id"] = made.static_name
+        if pipeline.static_members:
+            config["group.instance.id"] = pipeline.static_name
         self._consumer: Any = made_with(ck.Consumer, config, "consumer")
         self._consumer.subscribe(
-            made.input_topics,
+            pipeline.input_topics,
             on_assign=lambda _, partitions: self._assigned(_plain(partitions)),
             on_revoke=lambda _, partitions: self._taken(_plain(partitions), lost=False),
             on_lost=lambda _, partitions: self._taken(_plain(partitions), lost=True),
@@ -137,7 +139,7 @@ class ConfluentSource(Member):
             raise Failed("fatal", f"seek: {error}") from None
 
     def pause(self, partitions: Sequence[Partition]) -> None:
-        with contextlib.suppress(ck.KafkaException):  # gone meanwhile: nothing to pause
+        with contextlib.suppress(ck.KafkaException):  # the partition may have been revoked since
             self._consumer.pause([ck.TopicPartition(*at) for at in partitions])
 
     def resume(self, partitions: Sequence[Partition]) -> None:
@@ -161,11 +163,11 @@ class ConfluentSource(Member):
             raise Failed("abort", f"commit of offsets: {converted(found_errors[0])}")
 
     def group(self) -> bytes:
-        """What fences this member's commits in transactions (KIP-447)."""
+        """Return the group metadata with which transactions fence this member's commits (KIP-447)."""
         try:
             metadata: bytes = self._consumer.consumer_group_metadata()
         except ck.KafkaException as error:
-            raise Failed("fatal", f"the group: {converted(error)}") from None
+            raise Failed("fatal", f"group metadata: {converted(error)}") from None
         return metadata
 
     def generation(self) -> int | None:

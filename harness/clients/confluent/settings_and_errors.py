@@ -1,4 +1,4 @@
-"""Properties and errors of confluent-kafka (librdkafka): settings in, ClientError out."""
+"""Converts settings to properties of confluent-kafka (librdkafka), and its errors to ClientError."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from harness.clients.settings import Settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError, Kind
 
-PUSHES_METRICS: Final = 0x02050000  # librdkafka that knows of KIP-714
-FETCH_WAIT_MS: Final = 100  # what a seek or a newly assigned partition may have to wait
+PUSHES_METRICS: Final = 0x02050000  # first librdkafka with KIP-714
+FETCH_WAIT_MS: Final = 100  # longest delay of a seek or of a newly assigned partition
 
-# Properties that the harness sets and relies on, with what to use instead. librdkafka's aliases are among
-# them (CONFIGURATION.md).
-_ADDRESS: Final = "the harness knows the brokers of its cluster; leave it out"
+# Properties that the harness sets and relies on, with what to use instead, including librdkafka's aliases
+# (CONFIGURATION.md).
+_ADDRESS: Final = "it is the address of the run's cluster; leave it out"
 _EVERY: Final = {"bootstrap.servers": _ADDRESS, "metadata.broker.list": _ADDRESS}
 _OWNED: Final[Mapping[str, Mapping[str, str]]] = {
     "producer": {
         **_EVERY,
         "acks": "use --acks",
         "request.required.acks": "use --acks",
-        "transactional.id": "use --txn; every process has an id of its own",
+        "transactional.id": "use --txn; every process gets its own id",
     },
     "consumer": {
         **_EVERY,
-        "group.id": "a run has a group of its own; leave it out",
+        "group.id": "every run has its own group; leave it out",
         "isolation.level": "use --isolation-level",
         "auto.offset.reset": "use --auto-offset-reset",
         "enable.auto.commit": "use --auto-commit",
-        "enable.partition.eof": "polls need it on to know where a log ends; leave it out",
+        "enable.partition.eof": "polls need it enabled to detect the end of a log; leave it out",
     },
 }
 
 
-def _given(what: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's own properties. Raises BadInput for one that the harness owns."""
+def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties that the user set. Raises BadInput for one that the harness sets itself."""
     for name in config:
         if name in _OWNED[what]:
             raise BadInput(f"--{what}-config {name}: the harness sets this itself: {_OWNED[what][name]}")
@@ -45,7 +45,7 @@ def _given(what: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def placed(topics: Mapping[str, Any], names: Sequence[str] | None) -> list[dict[str, Any]]:
-    """The partitions of metadata as `api.Admin.partitions` gives them; None: of all topics."""
+    """Return partitions from metadata in the form of `client_protocols.Admin.partitions`; None: of all topics."""
     wanted = sorted(topics) if names is None else [name for name in names if name in topics]
     return [
         {
@@ -61,7 +61,7 @@ def placed(topics: Mapping[str, Any], names: Sequence[str] | None) -> list[dict[
 
 
 def converted(error: Any) -> ClientError:
-    """A ClientError from a KafkaException, KafkaError, or what `produce` raises when its queue is full."""
+    """Return the ClientError for a KafkaException, a KafkaError, or the BufferError that a full queue raises."""
     kafka_error = error.args[0] if isinstance(error, ck.KafkaException) and error.args else error
     if not isinstance(kafka_error, ck.KafkaError):
         code = "_QUEUE_FULL" if isinstance(error, BufferError) else "_FAIL"
@@ -76,47 +76,47 @@ def converted(error: Any) -> ClientError:
     return ClientError(kafka_error.name(), kafka_error.str(), kind)
 
 
-def common(made: Settings) -> dict[str, Any]:
-    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
+def common(settings: Settings) -> dict[str, Any]:
+    request_timeout_s = settings.request_timeout_s or min(3.0, settings.patience_s / 3)
     return {
-        "bootstrap.servers": made.bootstrap,
-        "client.id": f"{made.run}-{made.process}",
-        # Longer than the broker may take to answer a produce request, or its answer would never be heard.
+        "bootstrap.servers": settings.bootstrap,
+        "client.id": f"{settings.run}-{settings.process}",
+        # Longer than the broker may take to answer a produce request, so that its response is not missed.
         "socket.timeout.ms": int(request_timeout_s * 1000) + 1000,
         "socket.connection.setup.timeout.ms": 3000,
         "reconnect.backoff.max.ms": 1000,
         "log.connection.close": False,
         **({"enable.metrics.push": False} if ck.libversion()[1] >= PUSHES_METRICS else {}),
-        **made.connection,
+        **settings.connection,
     }
 
 
-def producer_config(made: Settings) -> dict[str, Any]:
-    """The library's properties for a producer; the user's own come last and win, or raise BadInput."""
-    timeout_s = made.delivery_timeout_s or max(0.1, made.patience_s - 0.5)
-    if made.txn:
-        timeout_s = min(timeout_s, made.transaction_timeout_s)
-    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
-    config = common(made) | {
-        "acks": made.acks,
+def producer_config(settings: Settings) -> dict[str, Any]:
+    """Return the properties of a producer. The user's properties override the others. Raises BadInput."""
+    timeout_s = settings.delivery_timeout_s or max(0.1, settings.patience_s - 0.5)
+    if settings.txn:
+        timeout_s = min(timeout_s, settings.transaction_timeout_s)
+    request_timeout_s = settings.request_timeout_s or min(3.0, settings.patience_s / 3)
+    config = common(settings) | {
+        "acks": settings.acks,
         "linger.ms": 0,
         "message.timeout.ms": max(1, int(timeout_s * 1000)),
         "request.timeout.ms": max(1, int(request_timeout_s * 1000)),
-        "enable.idempotence": made.idempotence or made.txn,
+        "enable.idempotence": settings.idempotence or settings.txn,
     }
-    if made.retries is not None:
-        config["message.send.max.retries"] = made.retries
-    if made.txn:
-        config["transactional.id"] = made.transactional_id or f"{made.run}-{made.process}"
-        config["transaction.timeout.ms"] = int(made.transaction_timeout_s * 1000)
-    return config | _given("producer", made.producer_config)
+    if settings.retries is not None:
+        config["message.send.max.retries"] = settings.retries
+    if settings.txn:
+        config["transactional.id"] = settings.transactional_id or f"{settings.run}-{settings.process}"
+        config["transaction.timeout.ms"] = int(settings.transaction_timeout_s * 1000)
+    return config | _user_properties("producer", settings.producer_config)
 
 
-def consumer_config(made: Settings) -> dict[str, Any]:
-    """The library's properties for a consumer; the user's own come last and win, or raise BadInput."""
-    session_ms = int(made.session_timeout_s * 1000)
-    # The new protocol's sessions are the broker's affair, and librdkafka refuses the settings (KIP-848).
-    of_broker = str(made.consumer_config.get("group.protocol", "classic")).lower() == "consumer"
+def consumer_config(settings: Settings) -> dict[str, Any]:
+    """Return the properties of a consumer. The user's properties override the others. Raises BadInput."""
+    session_ms = int(settings.session_timeout_s * 1000)
+    # With the consumer protocol (KIP-848), brokers set the session timeout, and librdkafka rejects these properties.
+    of_broker = str(settings.consumer_config.get("group.protocol", "classic")).lower() == "consumer"
     session = (
         {}
         if of_broker
@@ -126,19 +126,19 @@ def consumer_config(made: Settings) -> dict[str, Any]:
         }
     )
     return (
-        common(made)
+        common(settings)
         | session
         | {
-            "group.id": made.group_id,
-            "isolation.level": made.isolation_level,
-            "auto.offset.reset": made.auto_offset_reset,
-            "enable.auto.commit": made.auto_commit,
+            "group.id": settings.group_id,
+            "isolation.level": settings.isolation_level,
+            "auto.offset.reset": settings.auto_offset_reset,
+            "enable.auto.commit": settings.auto_commit,
             "enable.partition.eof": True,
             "check.crcs": True,
             "fetch.wait.max.ms": FETCH_WAIT_MS,
             "queued.max.messages.kbytes": 16384,
         }
-        | _given("consumer", made.consumer_config)
+        | _user_properties("consumer", settings.consumer_config)
     )
 
 

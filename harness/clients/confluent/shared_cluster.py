@@ -1,4 +1,4 @@
-"""Being a guest on a cluster that stays: what a run may do there, and taking away what it made.
+"""Requests for runs on a shared cluster: checking permissions, and deleting the run's topics.
 
 Each function takes confluent-kafka's AdminClient first and raises ClientError.
 """
@@ -17,7 +17,7 @@ from confluent_kafka.admin import AclOperation
 from harness.clients.confluent.settings_and_errors import converted
 from harness.protocol.error_codes import ClientError
 
-SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
+SLACK_S: Final = 1.0  # how much longer than the request's timeout a future is awaited
 GONE_PERIOD_S: Final = 0.1
 METADATA_S: Final = 5.0
 _GONE: Final = frozenset({"UNKNOWN_TOPIC_OR_PART"})
@@ -25,7 +25,7 @@ _NEEDED: Final = (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, Ac
 
 
 def _each(futures: Mapping[str, Future[Any]], timeout_s: float, what: str) -> dict[str, Any]:
-    """The answers by name; None for what is not there."""
+    """Return the results by name; None for a topic that does not exist."""
     deadline = time.monotonic() + timeout_s + SLACK_S
     results: dict[str, Any] = {}
     for name, future in futures.items():
@@ -42,31 +42,32 @@ def _each(futures: Mapping[str, Future[Any]], timeout_s: float, what: str) -> di
 
 
 def delete_topics(admin: Any, names: Sequence[str], timeout_s: float) -> None:
-    """Delete topics, and wait until no broker that answers names them."""
+    """Delete topics, and wait until they have disappeared from the metadata."""
     if not names:
         return
     deadline = time.monotonic() + timeout_s
     futures = admin.delete_topics(list(names), operation_timeout=timeout_s, request_timeout=timeout_s)
     _each(futures, timeout_s, "deleting topic")
     while True:
-        left, failed = sorted(names), None
+        remaining, failed = sorted(names), None
         try:
-            left = sorted(set(names) & admin.list_topics(timeout=METADATA_S).topics.keys())
+            remaining = sorted(set(names) & admin.list_topics(timeout=METADATA_S).topics.keys())
         except ck.KafkaException as error:
             failed = converted(error)
-        if not left:
+        if not remaining:
             return
         if time.monotonic() > deadline:
-            text = f"{', '.join(left)} still there after {timeout_s:.0f} s"
+            text = f"{', '.join(remaining)} not deleted after {timeout_s:.0f} s"
             raise failed or ClientError("_TIMED_OUT", text)
         time.sleep(GONE_PERIOD_S)
 
 
 def forbidden(admin: Any, topic: str, timeout_s: float) -> list[str]:
-    """What a run needs to do with its topics and may not, "Write on topics".
+    """Return the permissions on its topics that a run needs and lacks, such as "Write on topics".
 
-    Nothing where the broker does not tell (before 2.3). Groups are not asked about here: librdkafka 2.16 ends
-    the process (`eonce->refcnt > 0`) when a group's coordinator is not found before the request times out.
+    Empty if the broker does not report permissions (before 2.3). Permissions on groups are not requested here,
+    because librdkafka 2.16 aborts the process (`eonce->refcnt > 0`) if it does not find a group's coordinator before
+    the request times out.
     """
     described = _each(
         admin.describe_topics(

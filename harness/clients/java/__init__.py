@@ -1,1 +1,1 @@
-"""Adapter for Kafka's own Java client."""
+"""Adapter for Kafka's Java client."""

@@ -1,14 +1,14 @@
-"""Adapter for Kafka's own Java client, of any version, through py4j.
+"""Adapter for Kafka's Java client, in any version, through py4j.
 
-Every client has a JVM of its own (`machine`), so that one which crashes vanishes as a process does.
-How the Java client behaves where it matters here (its own documentation, and seen on brokers):
-- `poll` hands over a list; its text names every record with its offset and the size of its value, so one call
-  brings them all.
-- There is no event for the end of a partition; the position is beyond transaction markers by itself.
-- Rebalance listeners are called on the thread that polls, and the consumer may not be called from another
-  meanwhile. The queue's only notes what happened; what the group has committed is asked for after the poll.
-- `close` of a producer without time leaves its transaction open.
-- Administration and metadata are librdkafka's, as for every client.
+Every client has its own JVM (`jvm`), so that a crashed client disappears like a process.
+Behaviour of the Java client that matters here (from its documentation, and observed on brokers):
+- `poll` returns a list. Its text contains every record with its offset and the size of its value, so a single call
+  transfers all records.
+- There is no event for the end of a partition, but the position already is behind transaction markers.
+- Rebalance listeners are called on the polling thread, and no other thread may call the consumer in the meantime.
+  So the listener of the queue workload only records the events, and committed offsets are fetched after the poll.
+- Closing a producer with timeout 0 leaves its transaction open.
+- Admin requests and metadata use librdkafka, as for every client.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from typing import Any
 from harness.clients.java.consumer import JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.java.producer import JavaProducer
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError
 
 
 class Java:
-    """`api.Library`. The JVM starts with the first producer or consumer, and again after it was killed."""
+    """`client_protocols.Library` for the Java client. The first producer or consumer starts the JVM; after it was
+    killed, the next one starts it again."""
 
     def __init__(self, java: Mapping[str, str]) -> None:
         self._java = java
@@ -36,16 +37,16 @@ class Java:
             self._machine = Machine(self._java)
         return self._machine
 
-    def producer(self, made: Settings) -> JavaProducer:
-        return JavaProducer(self._running(), made)
+    def producer(self, settings: Settings) -> JavaProducer:
+        return JavaProducer(self._running(), settings)
 
-    def consumer(self, made: Settings) -> JavaConsumer:
-        return JavaConsumer(self._running(), made)
+    def consumer(self, settings: Settings) -> JavaConsumer:
+        return JavaConsumer(self._running(), settings)
 
-    def admin(self, made: Settings) -> Any:
+    def admin(self, settings: Settings) -> Any:
         from harness.clients.confluent.adapter import Confluent
 
-        return Confluent().admin(made)
+        return Confluent().admin(settings)
 
     def close(self) -> None:
         """End the JVM."""
@@ -54,11 +55,11 @@ class Java:
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """What it has against the settings, or ""; starts a JVM for it. See `table.Library`."""
-    library, made = Java(config["java"]), settings(config)
+    """Return why the library rejects the settings, or "": see `table.Library`. Starts a JVM for the check."""
+    library, settings = Java(config["java"]), parse_settings(config)
     try:
-        library.producer(made).close()
-        library.consumer(made).close(leave=False)
+        library.producer(settings).close()
+        library.consumer(settings).close(leave=False)
     except (BadInput, ClientError) as error:
         return str(error)
     finally:
@@ -67,8 +68,8 @@ def problem(config: Mapping[str, Any]) -> str:
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """A client of one process (`queue.QueueClient`)."""
+    """Open the client of one process (`queue.QueueClient`)."""
     from harness.clients.queue import QueueClient
 
     library = Java(config["java"])
-    return QueueClient(settings(config), library, library.close)
+    return QueueClient(parse_settings(config), library, library.close)

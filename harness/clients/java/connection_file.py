@@ -1,6 +1,6 @@
-"""A file of properties for Kafka's Java client: how to connect, with its secrets.
+"""Reads a file of connection properties for Kafka's Java client, including secrets.
 
-Names: https://kafka.apache.org/documentation/#consumerconfigs
+Names of properties: https://kafka.apache.org/documentation/#consumerconfigs
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from harness.clients import properties_file
 from harness.model.errors_and_exit_codes import BadInput
 
-# What Spark's source sets itself, and refuses or must not be told.
+# Properties that Spark's Kafka source sets itself; it rejects them, or they would break it.
 OWNED: Final = frozenset(
     [
         "bootstrap.servers",
@@ -29,7 +29,7 @@ OWNED: Final = frozenset(
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The properties in a file: see `properties_file.load`."""
+    """Return the properties in a file: see `properties_file.load`."""
     return properties_file.load(path, environment, _check)
 
 

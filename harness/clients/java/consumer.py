@@ -21,7 +21,7 @@ GRACE_S: Final = 0.5
 
 
 class _Listener:
-    """A ConsumerRebalanceListener that notes what it is told."""
+    """A ConsumerRebalanceListener that records the events."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, list[TopicPartition]]] = []
@@ -45,14 +45,14 @@ class _Listener:
 
 
 class JavaConsumer:
-    """`api.Consumer` over KafkaConsumer."""
+    """`client_protocols.Consumer`, implemented with KafkaConsumer."""
 
-    def __init__(self, machine: Machine, made: Settings) -> None:
+    def __init__(self, machine: Machine, settings: Settings) -> None:
         self._machine, self._listener, self._rebalanced = machine, _Listener(), _nothing
         self._assigned: list[TopicPartition] = []
         self._subscribed = False
         try:
-            self._consumer = machine.KafkaConsumer(machine.properties(settings_and_errors.consumer(made)))
+            self._consumer = machine.KafkaConsumer(machine.properties(settings_and_errors.consumer(settings)))
         except Exception as raised:
             raise machine.converted(raised) from None
 
@@ -89,13 +89,13 @@ class JavaConsumer:
         self.subscribe_with(topics, self._listener)
 
     def subscribe_with(self, topics: Sequence[str], listener: Any) -> None:
-        """With a ConsumerRebalanceListener of one's own."""
+        """Subscribe with the given ConsumerRebalanceListener."""
         self._subscribed = True
         self._machine.listen()
         self._call(lambda: self._consumer.subscribe(list(topics), listener))
 
     def take(self, timeout_s: float) -> list[Record]:
-        """Poll, and nothing else. Raises ClientError, which is fatal once there is something polled: it is lost."""
+        """Poll. Raises ClientError; it is fatal if records had been polled already, because these are lost."""
         polled = self._call(lambda: self._consumer.poll(self._machine.millis(timeout_s)))
         try:
             records: list[Record] = self._call(lambda: _records(polled))
@@ -106,14 +106,14 @@ class JavaConsumer:
     def poll(self, timeout_s: float, records_max: int) -> Batch:
         records = self.take(timeout_s)
         try:
-            self._tell()
+            self._report_rebalances()
         except ClientError as error:
-            # What was polled is lost with it, so this consumer must not go on behind that.
+            # The polled records are lost with the error, so this consumer must not continue behind them.
             raise ClientError(error.code, error.text, "fatal") from None
         return Batch(records, {} if records else self._positions())
 
-    def _tell(self) -> None:
-        """Pass on the rebalances of the poll, with what the group had committed."""
+    def _report_rebalances(self) -> None:
+        """Report the rebalances of the poll, with the group's committed offsets."""
         events, self._listener.events = self._listener.events, []
         for event, partitions in events:
             assigned = set(self._assigned)
@@ -122,7 +122,8 @@ class JavaConsumer:
             self._rebalanced(event, partitions, self._committed(partitions) if event == "assigned" else {})
 
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """What the group has committed; {} when it does not answer. Raises ClientError for what will stay."""
+        """Return the group's committed offsets; {} if fetching them fails with a retriable error. Raises ClientError
+        for any other error."""
         try:
             marks = self.marks(partitions)
         except ClientError as error:
@@ -132,14 +133,14 @@ class JavaConsumer:
         return {each: None if mark is None else mark.offset for each, mark in marks.items()}
 
     def _positions(self) -> dict[TopicPartition, int]:
-        """Where partitions stand of which the poll gave nothing; without those where that is not known yet.
-        Raises ClientError for what will not pass, the death of the JVM for one."""
+        """Return the positions of all assigned partitions, except those not known yet. Raises ClientError for errors
+        that are not temporary, such as the end of the JVM."""
         positions = {}
         for each in self._assigned:
             try:
                 positions[each] = self._call(partial(self._position, each))
             except ClientError as error:
-                # Not looked up yet; or lost since, of which the next poll tells.
+                # The position is not known yet; or the partition was lost since, which the next poll reports.
                 if error.kind != "retriable" and error.code != "_IllegalStateException":
                     raise
         return positions
@@ -156,17 +157,17 @@ class JavaConsumer:
         self._call(seek)
 
     def offsets(self, positions: Mapping[TopicPartition, int]) -> Any:
-        """A Java map of positions."""
+        """Return a Java map of positions."""
         return self.marked(_marks_of(positions))
 
     def marked(self, marks: Mapping[TopicPartition, Mark]) -> Any:
-        """A Java map of offsets with what is kept beside them."""
+        """Return a Java map of offsets with their metadata."""
 
         def marked() -> Any:
-            made = self._machine.HashMap()
+            offsets = self._machine.HashMap()
             for each, mark in marks.items():
-                made.put(self._partition(each), self._machine.OffsetAndMetadata(mark.offset, mark.state))
-            return made
+                offsets.put(self._partition(each), self._machine.OffsetAndMetadata(mark.offset, mark.state))
+            return offsets
 
         return self._call(marked)
 
@@ -177,27 +178,27 @@ class JavaConsumer:
         self._call(lambda: self._consumer.commitSync(self.marked(marks), self._machine.millis(timeout_s)))
 
     def marks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Mark | None]:
-        """What the group has committed. Raises ClientError."""
+        """Return the group's committed offsets with their metadata. Raises ClientError."""
         wanted = {self._partition(each) for each in partitions}
         committed = self._call(lambda: self._consumer.committed(wanted))
         return {each: self._call(partial(_mark, committed, self._partition(each))) for each in partitions}
 
     def end(self, partition: TopicPartition) -> int:
-        """Where a partition ends now. Raises ClientError."""
+        """Return the current end offset of a partition. Raises ClientError."""
         wanted = self._partition(partition)
         return int(self._call(lambda: self._consumer.endOffsets([wanted]).get(wanted)))
 
     def hold(self, partitions: Sequence[TopicPartition], paused: bool) -> None:
-        """Let polls pass these over, or no longer."""
+        """Pause or resume partitions."""
         wanted = [self._partition(each) for each in partitions]
         self._call(lambda: (self._consumer.pause if paused else self._consumer.resume)(wanted))
 
     def group(self) -> Any:
-        """What fences this consumer in a transaction (KIP-447). From version 2.5 on."""
+        """Return the group metadata with which a transaction fences this consumer (KIP-447; since version 2.5)."""
         return self._call(self._consumer.groupMetadata)
 
     def generation(self) -> int:
-        """Of the group; below 0 while it is in none. Raises ClientError."""
+        """Return the generation of the group; negative while the consumer is not a member. Raises ClientError."""
         return int(self._call(lambda: self._consumer.groupMetadata().generationId()))
 
     def close(self, leave: bool) -> None:
@@ -211,12 +212,12 @@ class JavaConsumer:
         )
 
     def close_within(self, timeout_s: float) -> None:
-        """Leave the group, on this thread. Raises ClientError."""
+        """Close the consumer and leave the group, on this thread. Raises ClientError."""
         self._call(lambda: self._consumer.close(self._machine.millis(timeout_s)))
 
 
 def _records(polled: Any) -> list[Record]:
-    """What a Java ConsumerRecords holds. Raises ClientError, and what py4j raises."""
+    """Return the records of a Java ConsumerRecords. Raises ClientError, and py4j's exceptions."""
     records: list[Record] = []
     for partition in polled.partitions():
         try:
@@ -227,7 +228,7 @@ def _records(polled: Any) -> list[Record]:
 
 
 def _nothing(*event: Any) -> None:
-    """No one subscribed."""
+    """Ignore rebalances, before `subscribe` was called."""
 
 
 def _marks_of(positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, Mark]:

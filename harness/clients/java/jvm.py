@@ -1,7 +1,7 @@
-"""A JVM with Kafka's own Java client in it, beside a worker, spoken to through py4j.
+"""A JVM with Kafka's Java client, as a child of a worker process, controlled through py4j.
 
-It ends with this process: its standard input is a pipe from here. A call on an object takes some 20
-microseconds; looking a class up by its path takes far more, so classes are kept.
+It ends with this process, because its standard input is a pipe from it. A call on an object takes about 20
+microseconds. Looking up a class by its path takes much longer, so classes are cached.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Final
 from harness.clients.java.settings_and_errors import error
 from harness.protocol.error_codes import ClientError
 
-# The first line of its output is the port it listens at: a warning before that would be taken for it, such as
-# of its shared counters where two namespaces have the same process ids.
+# The first line of the JVM's output is its port. A warning before it would be mistaken for the port, such as the one
+# about shared performance counters if two namespaces use the same process ids.
 QUIET: Final = ("-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=warning:stderr")
-# Without memory any of its threads may be gone, and what a poll had fetched with it: it ends rather than go on.
+# After an out of memory error any thread may have died, with the records that a poll had fetched. So the JVM exits.
 NO_MEMORY: Final = "-XX:+ExitOnOutOfMemoryError"
 OPTIONS: Final = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", NO_MEMORY, *QUIET)
 CLASSES: Final[Mapping[str, str]] = {
@@ -35,14 +35,14 @@ CLASSES: Final[Mapping[str, str]] = {
     "OffsetAndMetadata": "org.apache.kafka.clients.consumer.OffsetAndMetadata",
     "ConsumerGroupMetadata": "org.apache.kafka.clients.consumer.ConsumerGroupMetadata",
 }
-SILENT_S: Final = 30.0  # beyond any call's own limit: the JVM does not answer
-JVM_ERROR: Final = "java.lang.VirtualMachineError"  # out of memory, of stack, or broken
+SILENT_S: Final = 30.0  # longer than any call's own timeout: the JVM is not responding
+JVM_ERROR: Final = "java.lang.VirtualMachineError"  # out of memory, stack overflow, internal error
 CAUSES_MAX: Final = 8
 WRAPPERS: Final = ("ExecutionException", "CompletionException")
 
 
 def _of_one_thread(gateway: Any, token: Any) -> Any:
-    """A gateway to the same JVM in py4j's other threading model, which its launcher does not offer."""
+    """Return a gateway to the same JVM in py4j's single-threaded model, which its launcher does not support."""
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
     secret = token.decode() if isinstance(token, bytes) else token
@@ -56,16 +56,17 @@ def _of_one_thread(gateway: Any, token: Any) -> Any:
 
 
 class Machine:
-    """One JVM. `java`: {"path": the executable, "classpath": the client's jars}.
+    """A JVM.
 
-    one_thread  calls back on the thread that called, which may then call Java again, on its thread there:
-                for rebalance listeners that use their consumer
+    java        {"path": the executable, "classpath": the client's jars}
+    one_thread  callbacks run on the Python thread that made the call, and its own calls run on the same Java thread;
+                needed by rebalance listeners that use their consumer
     """
 
     def __init__(self, java: Mapping[str, str], one_thread: bool = False) -> None:
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # that a JVM is gone is told by its calls
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # if the JVM has exited, calls raise an error
         port, token, self._process = launch_gateway(
             classpath=java["classpath"],
             javaopts=list(OPTIONS),
@@ -92,7 +93,7 @@ class Machine:
         return self._process.poll() is not None
 
     def __getattr__(self, name: str) -> Any:
-        """A class of the table, by its short name."""
+        """Return a class of CLASSES by its short name."""
         if name not in CLASSES:
             raise AttributeError(name)
         if name not in self._classes:
@@ -103,10 +104,10 @@ class Machine:
         return self._classes[name]
 
     def listen(self) -> None:
-        """Let Java call Python objects: rebalance listeners."""
+        """Let Java call Python objects, such as rebalance listeners."""
         from py4j.java_gateway import CallbackServerParameters
 
-        if self._one_thread:  # calls come back on the connection that they were made by
+        if self._one_thread:  # callbacks use the connection of the call
             return
         if getattr(self._gateway, "_callback_server", None) is not None:
             return
@@ -117,27 +118,30 @@ class Machine:
         server.resetCallbackClient(server.getCallbackClient().getAddress(), port)
 
     def properties(self, config: Mapping[str, str]) -> Any:
-        made = self.HashMap()
+        java_map = self.HashMap()
         for name, value in config.items():
-            made.put(name, value)
-        return made
+            java_map.put(name, value)
+        return java_map
 
-    def nobody(self, group: str) -> Any:
-        """Metadata of a member of no generation, which the coordinator does not check. Raises ClientError."""
+    def group_without_member(self, group: str) -> Any:
+        """Return group metadata without a member, for which the coordinator does not check the generation.
+
+        Raises ClientError.
+        """
         try:
             return self.ConsumerGroupMetadata(group)
         except Exception as raised:
             raise self.converted(raised) from None
 
     def millis(self, seconds: float) -> Any:
-        """A Duration."""
+        """Return a Java Duration."""
         return self.Duration.ofMillis(max(0, int(seconds * 1000)))
 
     def converted(self, raised: Exception) -> ClientError:
-        """A ClientError of what a call raised; one that the JVM does not answer any more is fatal."""
+        """Return the ClientError for what a call raised; it is fatal if the JVM no longer answers."""
         try:
             return self._converted(raised)
-        except Exception as error:  # it died while it was asked
+        except Exception as error:  # the JVM ended during the conversion
             return self._dead(error)
 
     def _dead(self, raised: Exception) -> ClientError:
@@ -152,8 +156,8 @@ class Machine:
         name = str(thrown.getClass().getSimpleName())
         if self._failed(thrown):
             text = str(thrown.toString())
-            self.kill()  # some out of memory errors are Kafka's or Java's own, at which it does not end
-            return ClientError("_JVM", f"the client's JVM failed, and was ended: {text}", "fatal")
+            self.kill()  # it does not exit at out of memory errors that Kafka's or Java's own code throws
+            return ClientError("_JVM", f"the client's JVM failed and was killed: {text}", "fatal")
         cause = thrown.getCause()
         if name in WRAPPERS and cause is not None:
             thrown, name = cause, str(cause.getClass().getSimpleName())
@@ -164,7 +168,7 @@ class Machine:
         return error(code, name, str(thrown.getMessage()), retriable)
 
     def _failed(self, thrown: Any) -> bool:
-        """Whether what was thrown is an error of the JVM, or has one as its cause."""
+        """Whether the exception is an error of the JVM, or is caused by one."""
         for _ in range(CAUSES_MAX):
             if thrown is None:
                 break
@@ -179,12 +183,12 @@ class Machine:
         return bool(self._instances[name].isInstance(thrown))
 
     def kill(self) -> None:
-        """End the JVM as a crash would: nothing is flushed, and no group is left."""
+        """Kill the JVM like a crash: without flushing or leaving the group."""
         self._process.kill()
         self._process.wait()
         if self._one_thread:
             with contextlib.suppress(Exception):
-                self._gateway.shutdown()  # ends a thread of py4j's, although nobody hears it
+                self._gateway.shutdown()  # ends a thread of py4j, although the JVM is gone
         with contextlib.suppress(Exception):
             self._gateway.shutdown_callback_server()
         with contextlib.suppress(Exception):

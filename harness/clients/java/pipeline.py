@@ -1,5 +1,6 @@
-"""The rest of the pipeline over Kafka's own Java client: writers. What reads logs and asks for committed
-offsets is librdkafka's, as administration is for every client.
+"""The pipeline's library for Kafka's Java client: writers.
+
+Reading logs, committed offsets and admin requests use librdkafka, as for every client.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from harness.clients.confluent.pipeline import ConfluentLogs, ConfluentPipeline
 from harness.clients.java.jvm import Machine
 from harness.clients.java.pipeline_sink import JavaSink, opened, sent
 from harness.clients.java.pipeline_source import JavaSource
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.library import Sent
 from harness.pipeline_app.ports import Failed, Mark, Sink, Source
 from harness.protocol.error_codes import ClientError, TopicPartition
 
 
 class JavaWriter:
-    """`library.Writer`: the plan's own acks, retries and idempotence; never transactional."""
+    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence; never transactional."""
 
-    def __init__(self, machine: Machine, made: Made, admin: Callable[[], Admin]) -> None:
-        self._producer = opened(machine, replace(made.settings, txn=False))
+    def __init__(self, machine: Machine, pipeline: PipelineConfig, admin: Callable[[], Admin]) -> None:
+        self._producer = opened(machine, replace(pipeline.settings, txn=False))
         self._admin = admin
 
     def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
@@ -44,7 +45,8 @@ class JavaWriter:
 
 
 class JavaPipeline:
-    """`library.PipelineLibrary`. The JVM starts with what needs it first, and again after it was killed."""
+    """`pipeline.library.PipelineLibrary` for the Java client. The JVM starts when first needed, and again after it
+    was killed."""
 
     def __init__(self, java: Mapping[str, str]) -> None:
         self._java = java
@@ -52,12 +54,12 @@ class JavaPipeline:
         self._rest = ConfluentPipeline()
 
     def _running(self) -> Machine:
-        """Raises ClientError."""
+        """Return the JVM, and start it if it does not run. Raises ClientError."""
         if self._machine is None or self._machine.ended:
             try:
                 self._machine = Machine(self._java, one_thread=True)
-            except Exception as error:  # of the system, or of py4j, which has no class for all of its own
-                raise ClientError("_JVM", f"it does not start: {error}", "fatal") from None
+            except Exception as error:  # an OSError, or one of py4j's exceptions, which have no common base class
+                raise ClientError("_JVM", f"the client's JVM does not start: {error}", "fatal") from None
         return self._machine
 
     def _for_an_instance(self) -> Machine:
@@ -66,42 +68,42 @@ class JavaPipeline:
         except ClientError as error:
             raise Failed("fatal", str(error)) from None
 
-    def source(self, made: Made) -> Source:
-        return JavaSource(self._for_an_instance(), made)
+    def source(self, pipeline: PipelineConfig) -> Source:
+        return JavaSource(self._for_an_instance(), pipeline)
 
-    def sink(self, made: Made) -> Sink:
-        return JavaSink(self._for_an_instance(), made)
+    def sink(self, pipeline: PipelineConfig) -> Sink:
+        return JavaSink(self._for_an_instance(), pipeline)
 
-    def writer(self, made: Made) -> JavaWriter:
-        return JavaWriter(self._running(), made, partial(self.admin, made))
+    def writer(self, pipeline: PipelineConfig) -> JavaWriter:
+        return JavaWriter(self._running(), pipeline, partial(self.admin, pipeline))
 
-    def logs(self, made: Made) -> ConfluentLogs:
-        return self._rest.logs(_without_properties(made))
+    def logs(self, pipeline: PipelineConfig) -> ConfluentLogs:
+        return self._rest.logs(_without_properties(pipeline))
 
-    def admin(self, made: Made) -> Admin:
-        return self._rest.admin(_without_properties(made))
+    def admin(self, pipeline: PipelineConfig) -> Admin:
+        return self._rest.admin(_without_properties(pipeline))
 
     def committed(
-        self, made: Made, partitions: Iterable[TopicPartition], timeout_s: float
+        self, pipeline: PipelineConfig, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Mark | None]:
-        return self._rest.committed(_without_properties(made), partitions, timeout_s)
+        return self._rest.committed(_without_properties(pipeline), partitions, timeout_s)
 
-    def commit(self, made: Made, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
-        self._rest.commit(_without_properties(made), marks, timeout_s)
+    def commit(self, pipeline: PipelineConfig, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
+        self._rest.commit(_without_properties(pipeline), marks, timeout_s)
 
     def close(self) -> None:
         if self._machine is not None:
             self._machine.kill()
 
 
-def _without_properties(made: Made) -> Made:
-    """The properties that were given are the Java client's."""
-    return replace(made, settings=replace(made.settings, producer_config={}, consumer_config={}))
+def _without_properties(pipeline: PipelineConfig) -> PipelineConfig:
+    """Return settings without the user's properties, which are for the Java client."""
+    return replace(pipeline, settings=replace(pipeline.settings, producer_config={}, consumer_config={}))
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """A client of one process: see `pipeline.client`."""
+    """Open the client of one process: see `pipeline.client`."""
     from harness.clients.pipeline.client import PipelineClient
-    from harness.clients.pipeline.config import made
+    from harness.clients.pipeline.config import parse_pipeline_config
 
-    return PipelineClient(made(config), JavaPipeline(config["java"]))
+    return PipelineClient(parse_pipeline_config(config), JavaPipeline(config["java"]))

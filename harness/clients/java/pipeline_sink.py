@@ -1,4 +1,4 @@
-"""The pipeline's sink over Kafka's own Java client: a producer, transactional or not."""
+"""The pipeline's sink for Kafka's Java client: a producer, transactional or not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.clients.client_protocols import Delivery
 from harness.clients.java.jvm import Machine
 from harness.clients.java.pipeline_source import JavaSource
 from harness.clients.java.producer import JavaProducer
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.library import Sent
 from harness.clients.pipeline.output_records import Outgoing, output_rows
 from harness.clients.pipeline.transaction import step
@@ -24,16 +24,16 @@ LINGER_MS: Final = 5
 
 
 def opened(machine: Machine, settings: Settings) -> JavaProducer:
-    """Raises ClientError."""
+    """Open a producer with a linger time. Raises ClientError."""
     config = {"linger.ms": LINGER_MS, **settings.producer_config}
     return JavaProducer(machine, replace(settings, producer_config=config))
 
 
 def sent(producer: JavaProducer, rows: Sequence[Outgoing], timeout_s: float) -> list[Sent]:
-    """Send, and wait for all reports."""
+    """Send records, and wait for all delivery reports."""
     late = ClientError("_TIMED_OUT", f"not sent in {timeout_s:.1f} s")
     deadline = time.monotonic() + timeout_s
-    # Each may wait for metadata.
+    # Each send may block while it waits for metadata.
     begun = [_begun(producer, row) if time.monotonic() < deadline else late for row in rows]
     return [_ended(producer, delivery, max(0.0, deadline - time.monotonic())) for delivery in begun]
 
@@ -57,23 +57,23 @@ def _ended(producer: JavaProducer, begun: Delivery | ClientError, left_s: float)
 
 
 class JavaSink:
-    """`ports.Sink`. With transactions it is opened at once, so that whoever had the id before is fenced."""
+    """`pipeline_app.ports.Sink`. A transactional producer is opened at once, which fences older ones with its id."""
 
-    def __init__(self, machine: Machine, made: Made) -> None:
-        self._machine, self._made = machine, made
+    def __init__(self, machine: Machine, pipeline: PipelineConfig) -> None:
+        self._machine, self._pipeline = machine, pipeline
         self._producer = self._open()
 
     def _open(self) -> JavaProducer:
-        made = self._made
-        transactional = made.options.transactional
+        pipeline = self._pipeline
+        transactional = pipeline.options.transactional
         settings = replace(
-            made.settings,
+            pipeline.settings,
             txn=transactional,
             acks="all",
             idempotence=True,
             retries=None,
-            transactional_id=made.transactional_id,
-            producer_config={**made.settings.producer_config, "acks": "all", "enable.idempotence": "true"},
+            transactional_id=pipeline.transactional_id,
+            producer_config={**pipeline.settings.producer_config, "acks": "all", "enable.idempotence": "true"},
         )
         try:
             producer = opened(self._machine, settings)
@@ -87,25 +87,25 @@ class JavaSink:
         step(lambda _: self._producer.begin(), "beginTransaction")
 
     def send(self, outputs: Sequence[Output], generation: int | None) -> None:
-        self.send_rows(output_rows(self._made, outputs, generation))
+        self.send_rows(output_rows(self._pipeline, outputs, generation))
 
     def send_rows(self, rows: Sequence[Outgoing]) -> None:
-        """Outside transactions waits until all are acknowledged."""
-        if self._made.options.transactional:
+        """Send records. Without transactions, wait until all are acknowledged."""
+        if self._pipeline.options.transactional:
             self._post(rows)
             return
-        deliveries = sent(self._producer, rows, self._made.settings.patience_s)
-        wrong = [delivery.error for delivery in deliveries if delivery.error is not None]
-        if wrong:
-            gone = any(error.kind == "fatal" or error.code == "_TIMED_OUT" for error in wrong)
-            raise Failed("fatal" if gone else "abort", f"send: {wrong[0]}")
+        deliveries = sent(self._producer, rows, self._pipeline.settings.patience_s)
+        errors = [delivery.error for delivery in deliveries if delivery.error is not None]
+        if errors:
+            fatal = any(error.kind == "fatal" or error.code == "_TIMED_OUT" for error in errors)
+            raise Failed("fatal" if fatal else "abort", f"send: {errors[0]}")
 
     def _post(self, rows: Sequence[Outgoing]) -> None:
-        """Within a transaction: its commit waits for them, and fails with any of them."""
-        deadline = time.monotonic() + self._made.settings.patience_s
+        """Send records in a transaction. Its commit waits for all of them, and fails if one has failed."""
+        deadline = time.monotonic() + self._pipeline.settings.patience_s
         for topic, partition, key, value in rows:
             if time.monotonic() > deadline:
-                raise Failed("abort", "send: it takes longer than an op may")
+                raise Failed("abort", "send: took longer than an op may take")
             try:
                 self._producer.post((topic, partition), value, key)
             except ClientError as error:
@@ -117,12 +117,12 @@ class JavaSink:
             return
         try:
             offsets = source.marked(marks)
-            if self._made.options.mistake == mistakes.NOT_FENCED:
-                group = self._machine.nobody(self._made.settings.group_id)
+            if self._pipeline.options.mistake == mistakes.NOT_FENCED:
+                group = self._machine.group_without_member(self._pipeline.settings.group_id)
             else:
                 group = source.group()
         except ClientError as error:
-            raise Failed("fatal", f"the group: {error}") from None
+            raise Failed("fatal", f"group metadata: {error}") from None
         step(lambda _: self._producer.offsets_of(offsets, group), "sendOffsetsToTransaction")
 
     def commit(self) -> None:

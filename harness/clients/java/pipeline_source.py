@@ -1,7 +1,7 @@
-"""The pipeline's source over Kafka's own Java client: a member of the group.
+"""The pipeline's source for Kafka's Java client: a consumer that is a member of the group.
 
-A KafkaConsumer takes calls of one thread at a time, and from within its rebalance listener only of the one
-that polls; so the JVM is one of py4j's single-threaded model: see `Machine`.
+A KafkaConsumer accepts calls from one thread at a time, and within its rebalance listener only from the polling
+thread. So the JVM uses py4j's single-threaded model: see `Machine`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import orjson
 
 from harness.clients.java.consumer import CLOSE_TIMEOUT_S, JavaConsumer
 from harness.clients.java.jvm import Machine
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.group_member import Member
 from harness.pipeline_app.ports import Failed, Kind, Mark, Partition, Rebalances, Record
 from harness.protocol.error_codes import ClientError
@@ -24,7 +24,7 @@ COMMIT_S: Final = 3.0
 
 
 class _Listener:
-    """A ConsumerRebalanceListener that passes on at once what it is told."""
+    """A ConsumerRebalanceListener that passes events on immediately."""
 
     def __init__(self, member: JavaSource) -> None:
         self._member = member
@@ -43,25 +43,25 @@ class _Listener:
 
 
 class JavaSource(Member):
-    """`ports.Source`."""
+    """`pipeline_app.ports.Source` for the Java client."""
 
-    def __init__(self, machine: Machine, made: Made) -> None:
-        super().__init__(made)
+    def __init__(self, machine: Machine, pipeline: PipelineConfig) -> None:
+        super().__init__(pipeline)
         config = {
-            **made.settings.consumer_config,
-            "auto.commit.interval.ms": int(made.options.commit_s * 1000),
-            **({"group.instance.id": made.static_name} if made.static_members else {}),
+            **pipeline.settings.consumer_config,
+            "auto.commit.interval.ms": int(pipeline.options.commit_s * 1000),
+            **({"group.instance.id": pipeline.static_name} if pipeline.static_members else {}),
         }
         settings = replace(
-            made.settings,
-            auto_commit=made.options.mode == "auto-commit",
+            pipeline.settings,
+            auto_commit=pipeline.options.mode == "auto-commit",
             isolation_level="read_committed",
-            records_max=made.options.records_max,
+            records_max=pipeline.options.records_max,
             consumer_config=config,
         )
         try:
             self._consumer = JavaConsumer(machine, settings)
-            self._consumer.subscribe_with(made.input_topics, _Listener(self))
+            self._consumer.subscribe_with(pipeline.input_topics, _Listener(self))
         except ClientError as error:
             raise Failed("fatal", f"subscribe: {error}") from None
 
@@ -103,13 +103,13 @@ class JavaSource(Member):
             raise Failed("fatal", f"seek: {error}") from None
 
     def pause(self, partitions: Sequence[Partition]) -> None:
-        self._unless_gone(partial(self._consumer.hold, partitions, True))
+        self._ignoring_revoked(partial(self._consumer.hold, partitions, True))
 
     def resume(self, partitions: Sequence[Partition]) -> None:
-        self._unless_gone(partial(self._consumer.hold, partitions, False))
+        self._ignoring_revoked(partial(self._consumer.hold, partitions, False))
 
-    def _unless_gone(self, call: Callable[[], None]) -> None:
-        """What is gone meanwhile has nothing to pause."""
+    def _ignoring_revoked(self, call: Callable[[], None]) -> None:
+        """Make a call, and ignore errors that are not fatal: the partition may have been revoked since."""
         try:
             call()
         except ClientError as error:
@@ -124,11 +124,14 @@ class JavaSource(Member):
             raise Failed(kind, f"commit of offsets: {error}") from None
 
     def marked(self, marks: Mapping[Partition, Mark]) -> Any:
-        """A Java map of them. Raises ClientError."""
+        """Return a Java map of offsets with their metadata. Raises ClientError."""
         return self._consumer.marked(marks)
 
     def group(self) -> Any:
-        """What fences this member's commits in transactions (KIP-447). Raises ClientError."""
+        """Return the group metadata with which transactions fence this member's commits (KIP-447).
+
+        Raises ClientError.
+        """
         return self._consumer.group()
 
     def generation(self) -> int | None:

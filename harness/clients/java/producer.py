@@ -16,12 +16,12 @@ from harness.protocol.error_codes import ClientError, TopicPartition
 
 
 class JavaProducer:
-    """`api.Transactions` over KafkaProducer."""
+    """`client_protocols.Transactions`, implemented with KafkaProducer."""
 
-    def __init__(self, machine: Machine, made: Settings) -> None:
+    def __init__(self, machine: Machine, settings: Settings) -> None:
         self._machine, self._futures = machine, {}  # type: tuple[Machine, dict[int, Any]]
         try:
-            self._producer = machine.KafkaProducer(machine.properties(settings_and_errors.producer(made)))
+            self._producer = machine.KafkaProducer(machine.properties(settings_and_errors.producer(settings)))
         except Exception as raised:
             raise machine.converted(raised) from None
 
@@ -31,8 +31,8 @@ class JavaProducer:
         return delivery
 
     def post(self, partition: TopicPartition, payload: bytes, key: bytes | None = None) -> Any:
-        """Send, for whoever needs no report: the commit of the transaction says whether all is well. Returns
-        Java's future."""
+        """Send a record, and return Java's future. In a transaction the future need not be awaited, because the commit
+        fails if a send has failed."""
         try:
             return self._producer.send(self._machine.ProducerRecord(partition[0], partition[1], key, payload))
         except Exception as raised:
@@ -58,7 +58,7 @@ class JavaProducer:
             delivery.done = True
 
     def _within(self, call: Callable[[], Any], timeout_s: float, what: str) -> None:
-        """A transactional call; it keeps `max.block.ms`, and the bound is for what does not."""
+        """Make a transactional call. `max.block.ms` limits it; the timeout is for calls that do not keep that limit."""
         try:
             bounded(call, max(timeout_s, settings_and_errors.MAX_BLOCK_MS / 1000) + GRACE_S, what)
         except ClientError:
@@ -77,7 +77,7 @@ class JavaProducer:
         self.offsets_of(consumer.offsets(positions), consumer.group(), timeout_s)
 
     def offsets_of(self, offsets: Any, group: Any, timeout_s: float = 0.0) -> None:
-        """Java's own: a map, and what fences its consumer."""
+        """Add offsets to the transaction, given as Java's map and group metadata."""
         self._within(lambda: self._producer.sendOffsetsToTransaction(offsets, group), timeout_s, "send offsets")
 
     def commit(self, timeout_s: float) -> None:

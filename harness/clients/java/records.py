@@ -1,4 +1,4 @@
-"""The text of a Java list of records, which brings a whole poll in one call."""
+"""Parses the text of a Java list of records, with which a single call transfers a whole poll."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _RECORD: Final = re.compile(
 
 
 def parsed(text: str) -> list[Record]:
-    """The records in the text of a Java list of ConsumerRecords, of values in ISO 8859-1 and keys that are
-    numbers or null.
+    """Return the records in the text of a Java list of ConsumerRecord.
 
-    The size that precedes a value says where it ends, whatever is in it. Raises ValueError.
+    Values are ISO 8859-1 text, keys are numbers or null. The end of a value follows from the size that precedes it,
+    so values may contain any text. Raises ValueError.
     """
     records = []
     at = 1

@@ -1,1 +1,1 @@
-"""The log role: actions of the log model as requests to brokers."""
+"""The log role of a worker process: carries out actions of the log model as requests to brokers."""

@@ -1,9 +1,9 @@
-"""The log role of a worker: actions of the log model as requests to brokers, and what can be seen there.
+"""The log role of a worker: carries out actions of the log model as requests to brokers, and reports offsets.
 
-Each action is one request where that is possible: a batch has the sequence numbers that its producer would
-give it, a retry is the same batch again, a fetch has the limit of bytes that was asked for and filters
-aborted transactions as KIP-98 says. An append without sequence numbers whose fate is not known is found out
-by reading: only this client writes.
+Each action is a single request where possible. A batch has the sequence numbers that its producer would assign, a
+retry sends the same batch again, and a fetch has the given byte limit and filters aborted transactions as in KIP-98.
+If the outcome of an append without sequence numbers is not known, the log end offset decides, since no other client
+writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.sim.log_model.records import NO_TIMESTAMP
 from harness.sim.log_model.senders import Producer, Sent
 
 Answer = dict[str, Any]
-TXN_TIMEOUT_MS: Final = 900_000  # the most that brokers allow: none ends by itself in a run
+TXN_TIMEOUT_MS: Final = 900_000  # the maximum that brokers allow, so that no transaction times out in a run
 FETCH_BYTES: Final = 1 << 20
 TRIES: Final = 5
 _OF_TIERS: Final = {
@@ -34,16 +34,20 @@ _OF_TIERS: Final = {
 
 @dataclass(slots=True)
 class Identity:
-    """A producer as the brokers know it; `known`: by itself; `made`: how often its epoch was raised."""
+    """A producer's id and epoch at the brokers.
+
+    known   its own state
+    raised  how often its epoch was raised
+    """
 
     number: int
     epoch: int
     known: Producer = field(default_factory=Producer)
-    made: int = 0
+    raised: int = 0
 
 
 class LogRole:
-    """Called by name, one call at a time: see `harness.run.worker`."""
+    """Methods are called by name, one at a time: see `harness.run.worker`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._link = Link(config["bootstrap"])
@@ -53,25 +57,29 @@ class LogRole:
         self._ends: dict[int, int] = {}
 
     def open(self, topic: str, partitions: int, tiered: bool = False) -> None:
-        """From now on, this topic; producers begin anew."""
+        """Switch to a topic, and forget all producers."""
         self._topic, self._partitions, self._tiered = topic, partitions, tiered
         self._producers, self._ends = {}, dict.fromkeys(range(partitions), 0)
         self._acks = -1
 
     def hold(self, held: bool) -> None:
-        """Whether followers are cut off, so that appends without sequence numbers ask the leader alone."""
+        """Set whether followers are cut off. If so, appends without sequence numbers use acks=1."""
         self._acks = 1 if held else -1
 
     def apply(self, f: str, args: Mapping[str, Any], now: int) -> Answer:
-        """{"error", "value", "size"} of an action whose position is a number; `now`: the clock in ms.
+        """Carry out an action whose position is a number. Returns {"error", "value", "size"}.
 
-        error  a protocol error's name, empty for none; size: bytes of the batch that was appended
-        Raises ClientError where nothing came of it.
+        now    the clock in ms
+        error  the name of a protocol error, or empty
+        size   size of the appended batch in bytes
+
+        Raises ClientError if the action could not be carried out.
         """
         return _DO[f](self, Action(f, args), now)
 
     def seen(self, tiers: Sequence[str] = ()) -> list[list[int]]:
-        """Of each partition: log start, high watermark, last stable offset, log end, and those of `tiers`."""
+        """Return for each partition: log start offset, high watermark, last stable offset, log end offset, and the
+        offsets of `tiers`."""
         rows = []
         for partition in range(self._partitions):
             offsets = [
@@ -85,18 +93,18 @@ class LogRole:
         return rows
 
     def where(self) -> list[list[Any]]:
-        """Of each partition: leader (-1: none), leader epoch, replicas, those in sync."""
+        """Return for each partition: leader (-1: none), leader epoch, replicas, ISR."""
         places = self._link.placed(self._topic).partitions
         return [list(places.get(partition, (-1, -1, (), ()))) for partition in range(self._partitions)]
 
     def config(self, name: str) -> list[str]:
-        """A setting of the topic, as each broker knows it; empty for one that does not answer."""
+        """Return a setting of the topic as each broker reports it; empty for a broker that does not answer."""
         request = requests.describe_config(self._topic, name)
         values = []
         for address in self._link.brokers(self._topic):
             try:
                 values.append(requests.described(self._link.ask(address, requests.DESCRIBE_CONFIGS, request)))
-            except OSError:  # a connection of before a restart: the next one is fresh
+            except OSError:  # the connection is from before a restart; the next call opens a new one
                 values.append("")
         return values
 
@@ -118,7 +126,7 @@ class LogRole:
             name, self._topic, requests.INIT_PRODUCER_ID, request, requests.initialised, lambda answer: answer[0]
         )
         if error:
-            raise ClientError(error_codes.name(error), "no producer id")
+            raise ClientError(error_codes.name(error), "no producer id was assigned")
         return number, epoch
 
     def append(self, action: Action, now: int) -> Answer:
@@ -130,7 +138,7 @@ class LogRole:
             if magic == 2:
                 request = requests.produce(self._topic, partition, batch, self._acks, None)
                 return self._plain(partition, requests.PRODUCE, request, len(triples), len(batch))
-            # A broker turns it into a batch of format 2, of the size that ours would have.
+            # The broker converts it to a batch of format 2, of the same size as `batch`.
             request = requests.produce_old(self._topic, partition, encode_old(triples, magic), self._acks)
             return self._plain(partition, requests.PRODUCE_OLD, request, len(triples), len(batch))
         who = self._identity(action.arg("producer"))
@@ -157,7 +165,7 @@ class LogRole:
             raise ClientError(error_codes.name(error), "the partition was not added to the transaction")
 
     def _send(self, producer: int, partition: int, sent: Sent, codec: str = "none") -> Answer:
-        """Send a batch with sequence numbers, again until it is answered: it is appended once."""
+        """Send a batch with sequence numbers, and repeat it until there is a response. It is appended only once."""
         who = self._producers[producer]
         batch = encode(sent.triples, codec, who.number, sent.epoch, sent.sequence, sent.transactional)
         name = self._id(producer) if sent.transactional else None
@@ -168,7 +176,7 @@ class LogRole:
         return _appended(error, base, len(sent.triples), len(batch))
 
     def _plain(self, partition: int, api: tuple[int, int], request: bytes, count: int, size: int) -> Answer:
-        """Send without sequence numbers, again only where nothing has been appended."""
+        """Send a batch without sequence numbers. It is repeated only if it was certainly not appended."""
         for _ in range(TRIES):
             try:
                 error, base = self._link.at_leader(
@@ -183,8 +191,8 @@ class LogRole:
                 if end == before + count:
                     return _appended(0, before, count, size)
                 if end != before:
-                    raise ClientError("_FAIL", f"log end went from {before} to {end}") from None
-        raise ClientError("_TIMED_OUT", f"nothing came of an append in {TRIES} tries")
+                    raise ClientError("_FAIL", f"the log end offset changed from {before} to {end}") from None
+        raise ClientError("_TIMED_OUT", f"nothing was appended in {TRIES} attempts")
 
     def retry(self, action: Action, now: int) -> Answer:
         partition, producer, back = (action.arg(name) for name in ("partition", "producer", "back"))
@@ -205,7 +213,7 @@ class LogRole:
     def zombie(self, action: Action, now: int) -> Answer:
         producer = action.arg("producer")
         who = self._identity(producer)
-        if not who.made:
+        if not who.raised:
             return _value(None)
         return self._send(producer, action.arg("partition"), Sent(who.epoch - 1, 0, ((now, "z", "z"),), True))
 
@@ -215,8 +223,8 @@ class LogRole:
         fresh = number != who.number or epoch > who.epoch
         if not fresh:
             return {"error": "EPOCH_NOT_RAISED", "value": [who.epoch, epoch], "size": 0}
-        self._producers[action.arg("producer")] = Identity(number, epoch, Producer(), who.made + 1)
-        return _value(who.made + 1)
+        self._producers[action.arg("producer")] = Identity(number, epoch, Producer(), who.raised + 1)
+        return _value(who.raised + 1)
 
     def commit(self, action: Action, now: int) -> Answer:
         producer = action.arg("producer")
@@ -236,7 +244,7 @@ class LogRole:
             self._topic, partition, requests.LIST_OFFSETS, request, requests.listed, lambda answer: answer[0]
         )
         if error:
-            raise ClientError(error_codes.name(error), "no offset")
+            raise ClientError(error_codes.name(error), "the broker returned no offset")
         return offset
 
     def _tier_offset(self, partition: int, what: str) -> int:
@@ -246,7 +254,7 @@ class LogRole:
             self._topic, partition, api, request, requests.listed_of_tier, lambda answer: answer[0]
         )
         if error:
-            raise ClientError(error_codes.name(error), f"no offset: {what}")
+            raise ClientError(error_codes.name(error), f"the broker returned no offset: {what}")
         return offset
 
     def list_offsets(self, action: Action, now: int) -> Answer:
@@ -273,7 +281,7 @@ class LogRole:
         return _value([visible(batches, at, fetched.aborted if committed else ()), position])
 
     def read_all(self, action: Action, now: int) -> Answer:
-        """Fetch from log start until a fetch gives nothing more."""
+        """Fetch from the log start offset until the position no longer advances."""
         at, before = self._offset(action.arg("partition"), requests.EARLIEST, False), -1
         records: list[Any] = []
         while at != before:

@@ -1,7 +1,7 @@
-"""Whether a broker still refuses old sequence numbers: appends of a producer of its own, made by hand.
+"""Tests whether a broker still rejects old sequence numbers, with requests that no client library would send.
 
-A library would never send such requests. See KIP-98: a batch that is already there is answered as it was the
-first time, or by DUPLICATE_SEQUENCE_NUMBER, and not appended; one that leaves a gap is refused.
+By KIP-98, a batch that was appended before is not appended again: the response is that of the first time, or
+DUPLICATE_SEQUENCE_NUMBER. A batch that leaves a gap in the sequence numbers is rejected.
 """
 
 from __future__ import annotations
@@ -19,28 +19,31 @@ GAP: Final = 7
 
 
 class Sequences:
-    """One idempotent producer, which appends to partition 0 of one topic, a record a batch."""
+    """An idempotent producer that appends batches of one record to partition 0 of a topic."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._link, self._topic = Link(bootstrap), topic
         self._producer, self._epoch, self._stamp = -1, -1, int(time.time() * 1000)
 
     def append(self) -> list[int]:
-        """The offsets of BATCHES batches. Raises ClientError."""
+        """Append BATCHES batches, and return their offsets. Raises ClientError."""
         error, self._producer, self._epoch = self._link.at_leader(
             self._topic, 0, requests.INIT_PRODUCER_ID, requests.init_producer_id(None, 0), requests.initialised, _first
         )
         if error:
-            raise ClientError(str(error), "no producer id")
+            raise ClientError(str(error), "no producer id was assigned")
         found = [self._send(sequence) for sequence in range(BATCHES)]
         if any(error for error, _ in found):
-            raise ClientError(str(found[0][0]), "the first appends of a producer were refused")
+            raise ClientError(str(found[0][0]), "the first batches of a new producer were rejected")
         return [base for _, base in found]
 
     def again(self) -> dict[str, Any]:
-        """{"retry": [error, offset] of the last batch, sent again, "gap": error of one that leaves a gap,
-        "end": where the log ends}. Errors are the protocol's numbers. Raises ClientError."""
-        self._link.placed(self._topic)  # another may lead by now
+        """Send the last batch again, and a batch that leaves a gap.
+
+        Returns {"retry": [error, offset] of the first, "gap": error of the second, "end": log end offset}. Errors
+        are the protocol's numbers. Raises ClientError.
+        """
+        self._link.placed(self._topic)  # the leader may have changed
         retry, gap = self._send(BATCHES - 1), self._send(BATCHES + GAP)
         request = requests.list_offsets(self._topic, 0, requests.LATEST, False)
         _, end = self._link.at_leader(self._topic, 0, requests.LIST_OFFSETS, request, requests.listed, _first)

@@ -1,1 +1,1 @@
-"""The clients of the pipeline workload: writers, instances, and the final reading, above a library."""
+"""The clients of the pipeline workload: writers, pipeline instances and the final reading, for any library."""

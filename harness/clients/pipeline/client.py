@@ -1,14 +1,14 @@
-"""The client of one process of the pipeline: which part of it comes to life depends on its ops.
+"""The client of one process of the pipeline workload. Its ops decide whether it is a writer or an instance.
 
-    begin  the group commits the beginning of every partition, as if it had been there before
-    send   a writer: [["send", partition, id], ...]; for the numbers see harness.pipeline_app.partition_numbers
-    sizes  how many partitions each input topic has, as this writer knows it from now on
-    work   an instance, for a while: it completes with what it did, and goes on where it stood in the next
-    leave  the instance closes cleanly; the next `work` starts it anew
-    lag    how many input records the group has not committed yet
-    read   the final reading, a share of the partitions: see `reading`
+    begin  commit the start of every partition for the group, as if it had existed before
+    send   write records: [["send", partition, id], ...]; partitions as in harness.pipeline_app.partition_numbers
+    sizes  refresh the writer's metadata, and return how many partitions each input topic has
+    work   run the instance for a while, and complete with its counts; the next `work` continues
+    leave  close the instance cleanly; the next `work` starts a new one
+    lag    return how many input records the group has not committed yet
+    read   the final reading of this slot's share of the partitions: see `reading`
 
-After `info` the client is broken: its process is replaced, and an instance with it, by a new incarnation.
+After `info` the client is broken: its process is replaced, and the instance by a new incarnation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 import orjson
 
 from harness.clients.error_outcomes import describe, outcome
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.events import EventLog
 from harness.clients.pipeline.files import FilesSink
 from harness.clients.pipeline.library import PipelineLibrary, Sent, Writer
@@ -36,10 +36,10 @@ SIZES_S: Final = 3.0
 
 
 class PipelineClient:
-    """Not thread-safe."""
+    """The client of one process. Not thread-safe."""
 
-    def __init__(self, made: Made, library: PipelineLibrary) -> None:
-        self._made, self._library = made, library
+    def __init__(self, pipeline: PipelineConfig, library: PipelineLibrary) -> None:
+        self._pipeline, self._library = pipeline, library
         self._writer: Writer | None = None
         self._instance: Instance | None = None
         self._events: EventLog | None = None
@@ -48,8 +48,8 @@ class PipelineClient:
         self.broken = False
 
     def invoke(self, op: Op) -> Op:
-        """The completion of `op`."""
-        does = {
+        """Return the completion of `op`."""
+        handler = {
             "begin": self._begin,
             "send": self._send,
             "sizes": self._sizes,
@@ -58,11 +58,11 @@ class PipelineClient:
             "lag": self._lag,
             "read": self._read,
         }.get(op.f)
-        if does is None:
-            return op.with_(type=FAIL, error=f"unknown: the pipeline's client has no op {op.f!r}")
+        if handler is None:
+            return op.with_(type=FAIL, error=f"unknown: the pipeline client has no op {op.f!r}")
         if self.broken:
-            return op.with_(type=FAIL, error="broken: this client ended in an uncertain state; open a new one")
-        done = does(op)
+            return op.with_(type=FAIL, error="broken: an earlier op of this client was indeterminate; open a new one")
+        done = handler(op)
         self.broken = done.type == INFO
         return done
 
@@ -70,65 +70,67 @@ class PipelineClient:
 
     def _begin(self, op: Op) -> Op:
         try:
-            marks = {at: Mark(0) for at in self._made.inputs_first}
-            self._library.commit(self._made, marks, BEGIN_S)
+            marks = {at: Mark(0) for at in self._pipeline.inputs_first}
+            self._library.commit(self._pipeline, marks, BEGIN_S)
         except ClientError as error:
             return op.with_(type=FAIL, error=describe("commit", error))
         return op.with_(type=OK, value={"committed": True})
 
     def _sizes(self, op: Op) -> Op:
         try:
-            sizes = self._writing().sizes(self._made.input_topics, SIZES_S)
+            sizes = self._writing().sizes(self._pipeline.input_topics, SIZES_S)
         except ClientError as error:
             return op.with_(type=FAIL, error=describe("admin", error))
-        return op.with_(type=OK, value=[sizes[topic] for topic in self._made.input_topics])
+        return op.with_(type=OK, value=[sizes[topic] for topic in self._pipeline.input_topics])
 
     def _writing(self) -> Writer:
         if self._writer is None:
-            self._writer = self._library.writer(self._made)
+            self._writer = self._library.writer(self._pipeline)
         return self._writer
 
     def _send(self, op: Op) -> Op:
-        made, records = self._made, []
+        pipeline, records = self._pipeline, []
         try:
             writer = self._writing()
         except ClientError as error:
             return op.with_(type=FAIL, error=describe("send", error))
         for _, number, id in op.value:
             key = id % op.extra["keys"]
-            topic, partition = place_of(number, made.inputs)
-            records.append(((made.topic(topic), partition), str(key).encode(), orjson.dumps({"id": id, "key": key})))
-        sent = writer.send(records, made.settings.patience_s)
+            topic, partition = place_of(number, pipeline.inputs)
+            content = orjson.dumps({"id": id, "key": key})
+            records.append(((pipeline.topic(topic), partition), str(key).encode(), content))
+        sent = writer.send(records, pipeline.settings.patience_s)
         value = [
             [f, number, [delivery.offset, id] if delivery.error is None else id]
             for (f, number, id), delivery in zip(op.value, sent, strict=True)
         ]
-        wrong = next((delivery.error for delivery in sent if delivery.error is not None), None)
-        if wrong is None:
+        first_error = next((delivery.error for delivery in sent if delivery.error is not None), None)
+        if first_error is None:
             return op.with_(type=OK, value=value)
         outcomes = [self._outcome(delivery) for delivery in sent]
-        judged = FAIL if all(each == FAIL for each in outcomes) else INFO
+        outcome_of_op = FAIL if all(each == FAIL for each in outcomes) else INFO
         extra = {**op.extra, "outcomes": outcomes}
-        return op.with_(type=judged, value=value, error=describe("report", wrong), extra=extra)
+        return op.with_(type=outcome_of_op, value=value, error=describe("report", first_error), extra=extra)
 
     def _outcome(self, delivery: Sent) -> str:
-        return OK if delivery.error is None else outcome("report", delivery.error, self._made.settings.retries_off)
+        return OK if delivery.error is None else outcome("report", delivery.error, self._pipeline.settings.retries_off)
 
     # --- instances ---
 
     def _open(self) -> Instance:
-        made = self._made
+        pipeline = self._pipeline
         if self._events is None:
-            self._events = EventLog(made.folder, made.settings.process)
-        sink: Sink = self._library.sink(made)
-        if made.options.mode == "files":
-            sink = self._files = FilesSink(made, sink)
-        source = self._library.source(made)
+            self._events = EventLog(pipeline.folder, pipeline.settings.process)
+        sink: Sink = self._library.sink(pipeline)
+        if pipeline.options.mode == "files":
+            sink = self._files = FilesSink(pipeline, sink)
+        source = self._library.source(pipeline)
         events = self._events
-        return Instance(made.options, made.slot, made.settings.process, source, sink, events.now, events.write)
+        process = pipeline.settings.process
+        return Instance(pipeline.options, pipeline.slot, process, source, sink, events.now, events.write)
 
     def _work(self, op: Op) -> Op:
-        until = time.monotonic() + self._made.work_s
+        until = time.monotonic() + self._pipeline.work_s
         try:
             if self._instance is None:
                 self._instance = self._open()
@@ -162,21 +164,21 @@ class PipelineClient:
 
     def _lag(self, op: Op) -> Op:
         try:
-            return op.with_(type=OK, value=lag(self._made, self._library))
+            return op.with_(type=OK, value=lag(self._pipeline, self._library))
         except ClientError as error:
             return op.with_(type=FAIL, error=describe("admin", error))
 
     def _read(self, op: Op) -> Op:
         try:
             if self._reading is None:
-                self._reading = Reading(self._made, self._library)
+                self._reading = Reading(self._pipeline, self._library)
             return op.with_(type=OK, value=self._reading.go_on())
         except ClientError as error:
-            self._reading = None  # from the beginning
+            self._reading = None  # the next op starts over
             return op.with_(type=FAIL, error=describe("poll", error))
 
     def close(self) -> None:
-        """Called when a successor takes the slot over: nothing is to be worked off any more."""
+        """Close everything without finishing pending work. Called when a successor takes over the slot."""
         self.broken = True
         instance, self._instance = self._instance, None
         try:

@@ -1,4 +1,4 @@
-"""A pipeline client's settings: what the plan says of the pipeline, and whose client this is."""
+"""The settings of a pipeline client: the plan's options of the pipeline, and the client's slot."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.pipeline_app import mistakes
 from harness.pipeline_app.ports import Options
 from harness.protocol.error_codes import TopicPartition
 
 SESSION_S: Final = 6.0
-TRANSACTION_S: Final = 6.0  # so that a killed instance's transaction does not hold others up for long
+TRANSACTION_S: Final = 6.0  # short, so that a killed instance's transaction does not block others for long
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """One process of the pipeline.
+class PipelineConfig:
+    """The settings of one process of the pipeline workload.
 
-    settings      of its library's clients
-    options       of its instance
-    slot, slots   which of the run's clients it is
+    settings      settings of its library's clients
+    options       options of its instance
+    slot, slots   the client's slot, and the number of slots
     folder        the run folder
-    inputs        how many input topics; the output topic is the next one
-    partitions    of each topic, in the beginning
-    work_s        how long a `work` op takes
-    assignor      range | roundrobin | cooperative-sticky | consumer (the broker's, KIP-848)
+    inputs        number of input topics; the output topic has the next number
+    partitions    initial number of partitions of each topic
+    work_s        duration of a `work` op
+    assignor      range | roundrobin | cooperative-sticky | consumer (on the broker, KIP-848)
     """
 
     settings: Settings
@@ -45,7 +45,7 @@ class Made:
 
     @property
     def incremental(self) -> bool:
-        """Whether rebalances move some partitions only (KIP-429, KIP-848)."""
+        """Whether rebalances revoke only the partitions that move (KIP-429, KIP-848)."""
         return self.assignor in ("cooperative-sticky", "consumer")
 
     def topic(self, number: int) -> str:
@@ -61,7 +61,7 @@ class Made:
 
     @property
     def inputs_first(self) -> list[TopicPartition]:
-        """The partitions of the input topics before they grow."""
+        """The initial partitions of the input topics, before partitions are added."""
         return [(topic, number) for topic in self.input_topics for number in range(self.partitions)]
 
     @property
@@ -71,7 +71,8 @@ class Made:
 
     @property
     def transactional_id(self) -> str:
-        """Of the slot, so that a successor fences whoever was there before, as Kafka's own streams do."""
+        """The slot's transactional id. A successor uses the same id and so fences its predecessor, as in Kafka
+        Streams. Two of the planned mistakes use other ids."""
         if self.options.mistake == mistakes.SHARED_ID:
             return f"{self.settings.run}-pair-{self.slot // 2}"
         if self.options.mistake == mistakes.NOT_FENCED:
@@ -79,22 +80,22 @@ class Made:
         return f"{self.settings.run}-{self.slot}"
 
 
-def made(config: Mapping[str, Any]) -> Made:
-    """From the plain data that a worker has. Raises BadInput when the pipeline's part is missing."""
-    given = config.get("logic_options")
-    if not given:
+def parse_pipeline_config(config: Mapping[str, Any]) -> PipelineConfig:
+    """Return settings from a worker's plain data. Raises BadInput if the pipeline's options are missing."""
+    pipeline_options = config.get("logic_options")
+    if not pipeline_options:
         raise BadInput("client settings: `logic_options` is missing; a pipeline client needs it")
     slots = int(config["concurrency"])
-    return Made(
-        settings({**config, "session_timeout_s": SESSION_S, "transaction_timeout_s": TRANSACTION_S}),
-        Options(**given["options"]),
+    return PipelineConfig(
+        parse_settings({**config, "session_timeout_s": SESSION_S, "transaction_timeout_s": TRANSACTION_S}),
+        Options(**pipeline_options["options"]),
         int(config.get("process", 0)) % slots,
         slots,
         Path(config["folder"]),
-        given["inputs"],
-        given["partitions"],
-        given["work_s"],
-        given["assignor"],
-        given["static_members"],
-        given["one_poll"],
+        pipeline_options["inputs"],
+        pipeline_options["partitions"],
+        pipeline_options["work_s"],
+        pipeline_options["assignor"],
+        pipeline_options["static_members"],
+        pipeline_options["one_poll"],
     )

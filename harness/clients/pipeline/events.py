@@ -1,4 +1,4 @@
-"""events/instance-<process>.jsonl: one write(2) per event, as it happens, so a killed process loses none."""
+"""Writes events/instance-<process>.jsonl. Each event is one write(2), made at once: a killed process loses none."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from harness.model.errors_and_exit_codes import BadHistory
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """When the run began, on the monotonic clock and on the wall's: what the history's first line says."""
+    """The start of the run by the monotonic and the wall clock, from the history's first line."""
 
     mono_ns: int
     wall_ns: int
 
     @classmethod
     def of(cls, folder: Path) -> Clock:
-        """Raises BadHistory."""
+        """Read the start of the run from a run folder. Raises BadHistory."""
         path = folder / "history" / "00000.jsonl"
         try:
             with path.open("rb") as file:
                 epoch_line = orjson.loads(file.readline())
             return cls(int(epoch_line["mono_ns"]), int(epoch_line["wall_ns"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BadHistory(f"{path}: no line that says when the run began ({error})") from None
+            raise BadHistory(f"{path}: no header line with the start of the run ({error})") from None
 
 
 class EventLog:
-    """The events of one process."""
+    """Writes the events of one process."""
 
     def __init__(self, folder: Path, process: int) -> None:
         self._zero_ns = Clock.of(folder).mono_ns
@@ -42,7 +42,7 @@ class EventLog:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def now(self) -> int:
-        """Nanoseconds since the run began."""
+        """Return the nanoseconds since the start of the run."""
         return time.monotonic_ns() - self._zero_ns
 
     def write(self, event: Mapping[str, Any]) -> None:

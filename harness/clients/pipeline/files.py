@@ -1,8 +1,8 @@
-"""Mode `files`: outputs go into Parquet files, and references to these, with the offsets, to the topic.
+"""The sink of mode `files`: writes outputs to Parquet files, and references to the files to the output topic.
 
-A file holds what one flush made; its reference is sent in the transaction of the flush. When that has been
-committed the file is read again and compared with what the flush was given, so a record that is lost in here
-is told from one that never came: `report` says how many files were checked, and what was missing where.
+A file contains the outputs of one flush; its reference is sent in the flush's transaction. After the commit, the
+file is read back and compared with the outputs. So a record that was lost here can be distinguished from one that
+never arrived. `report` returns how many files were checked, and the missing records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.pipeline_app.ports import Mark, Output, Partition, Source
 
 FOLDER: Final = "files"
@@ -25,7 +25,7 @@ def _path(folder: Path, name: str) -> Path:
 
 
 def write(path: Path, outputs: Sequence[Output], who: Mapping[str, Any]) -> None:
-    """One file of outputs; a reader sees the whole of it or nothing."""
+    """Write a file of outputs atomically: readers see the whole file or none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -42,7 +42,7 @@ def write(path: Path, outputs: Sequence[Output], who: Mapping[str, Any]) -> None
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Its rows; none where there is no such file, or no whole one."""
+    """Return the rows of a file; none if it does not exist or is not a valid Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -54,37 +54,37 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def rows_of(folder: Path, reference: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the file of a reference holds."""
+    """Return the rows of the file that a reference names."""
     return read(_path(folder, str(reference["file"])))
 
 
 class FilesSink:
-    """`ports.Sink` over another, which takes the references."""
+    """`pipeline_app.ports.Sink` that writes files, and sends their references to an inner sink."""
 
-    def __init__(self, made: Made, inner: Any) -> None:
-        self._made, self._inner = made, inner
-        self._folder = made.folder
+    def __init__(self, pipeline: PipelineConfig, inner: Any) -> None:
+        self._pipeline, self._inner = pipeline, inner
+        self._folder = pipeline.folder
         (self._folder / "pipeline" / FOLDER).mkdir(parents=True, exist_ok=True)
         self._number = 0
-        self._given: list[Output] = []
+        self._flushed: list[Output] = []
         self._name = ""
         self._checked, self._lost = 0, list[dict[str, Any]]()
 
     def begin(self) -> None:
-        self._given, self._name = [], ""
+        self._flushed, self._name = [], ""
         self._inner.begin()
 
     def send(self, outputs: Sequence[Output], generation: int | None) -> None:
         if not outputs:
             return
-        process = self._made.settings.process
+        process = self._pipeline.settings.process
         self._number += 1
-        self._given, self._name = list(outputs), f"{process}-{self._number}.parquet"
-        who = {"instance": self._made.slot, "incarnation": process, "generation": generation}
+        self._flushed, self._name = list(outputs), f"{process}-{self._number}.parquet"
+        who = {"instance": self._pipeline.slot, "incarnation": process, "generation": generation}
         write(_path(self._folder, self._name), outputs, who)
         report = orjson.dumps({"file": self._name, "count": len(outputs), **who})
-        # All in one partition, so that their offsets have the order of the flushes.
-        self._inner.send_rows([(self._made.output_topic, 0, self._name.encode(), report)])
+        # All references go to one partition, so that their offsets have the order of the flushes.
+        self._inner.send_rows([(self._pipeline.output_topic, 0, self._name.encode(), report)])
 
     def offsets(self, marks: Mapping[Partition, Mark], source: Source) -> None:
         self._inner.offsets(marks, source)
@@ -95,16 +95,16 @@ class FilesSink:
             self._check()
 
     def _check(self) -> None:
-        """Whether the file has what the flush was given."""
+        """Read the file of the last flush back, and note missing outputs."""
         found = {(row["id"], row["n"]) for row in read(_path(self._folder, self._name))}
-        lost = [id for id, _, n in self._given if (id, n) not in found]
+        lost = [id for id, _, n in self._flushed if (id, n) not in found]
         self._checked += 1
         if lost:
             loss = {"stage": "file", "file": self._name, "count": len(lost), "ids": lost[:SHOWN]}
             self._lost = [*self._lost, loss][-SHOWN:]
 
     def report(self) -> dict[str, Any]:
-        """{"files": checked since the last report, "lost": [...]}."""
+        """Return {"files": number of files checked since the last report, "lost": [...]}."""
         notes = {"files": self._checked, "lost": self._lost}
         self._checked, self._lost = 0, []
         return notes

@@ -1,4 +1,4 @@
-"""A member of the group, whatever its library: rebalances that come within a poll, told to the instance."""
+"""The part of a pipeline source that all libraries share: reports rebalances within a poll to the instance."""
 
 from __future__ import annotations
 
@@ -7,52 +7,52 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
 from harness.protocol.error_codes import ClientError
 
-COMMITTED_S: Final = 8.0  # beyond the time-out of a killed instance's transaction, which holds offsets back
-PAUSE_S: Final = 0.05  # between two tries
+COMMITTED_S: Final = 8.0  # longer than the timeout of a killed instance's transaction, whose offsets are pending
+PAUSE_S: Final = 0.05  # between two attempts
 ONE_POLL_S: Final = 3.0
 
 
 class Member(ABC):
-    """`ports.Source` but for what each library does in its own way.
+    """`pipeline_app.ports.Source`, except for the abstract methods, which each library implements.
 
-    A library's rebalance callbacks call `_assigned` and `_taken`; they come from within `_take` and `close`.
+    The library's rebalance callbacks call `_assigned` and `_taken`; they run within `_take` and `close`.
     """
 
-    def __init__(self, made: Made) -> None:
-        self._latest = made.settings.auto_offset_reset == "latest"
-        self._incremental, self._one_poll = made.incremental, made.one_poll
+    def __init__(self, pipeline: PipelineConfig) -> None:
+        self._latest = pipeline.settings.auto_offset_reset == "latest"
+        self._incremental, self._one_poll = pipeline.incremental, pipeline.one_poll
         self._on: Rebalances | None = None
         self._failed: Failed | None = None
         self._revoked = self._closing = False
-        self._gone: set[Partition] = set()  # since the last assignment
-        self._given: list[Partition] = []  # by the last assignment, unless revoked
+        self._gone: set[Partition] = set()  # revoked or lost since the last assignment
+        self._given: list[Partition] = []  # assigned last, unless revoked since
 
-    # --- what a library fills in ---
+    # --- implemented by each library ---
 
     @abstractmethod
     def _take(self, found: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
-        """Poll once, and put what came into `found`. Raises Failed."""
+        """Poll once, and put the records into `found`. Raises Failed."""
 
     @abstractmethod
     def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
-        """What the group has committed, asked for a short while. Raises ClientError."""
+        """Return the group's committed offsets; with a short timeout. Raises ClientError."""
 
     @abstractmethod
     def _end(self, at: Partition) -> int:
-        """Where a partition ends now. Raises ClientError."""
+        """Return the current end offset of a partition. Raises ClientError."""
 
     @abstractmethod
     def _start(self, starts: Mapping[Partition, int]) -> None:
-        """Read these partitions, which have just been assigned, from there on. Raises ClientError."""
+        """Start reading newly assigned partitions at these offsets. Raises ClientError."""
 
-    # --- callbacks of the library, within a poll or the close ---
+    # --- called by the library's callbacks, within a poll or `close` ---
 
     def _notify(self, call: Callable[[Rebalances], None]) -> None:
-        """What goes wrong in a callback is kept for `poll` to raise: the library must go on."""
+        """Call the instance. Errors are stored for `poll` to raise, because callbacks must not raise."""
         if self._on is None or self._failed is not None:
             return
         try:
@@ -68,8 +68,8 @@ class Member(ABC):
         if self._closing:
             return
         if self._given and not self._incremental:
-            # librdkafka: when the metadata of a topic changes within this callback, the member joins again
-            # without a revocation. Others may have had the partitions meanwhile.
+            # If a topic's metadata changes within this callback, librdkafka rejoins without a revocation.
+            # Other members may have owned the partitions in the meantime.
             given = self._given
             self._notify(lambda on: on.revoked(given, True))
         self._given = partitions
@@ -93,7 +93,7 @@ class Member(ABC):
                 time.sleep(PAUSE_S)
 
     def _reset(self, at: Partition) -> Mark | None:
-        """Where to begin without a committed offset: at the end as it is now, under `latest`."""
+        """Return the start without a committed offset: the current end with `latest`, otherwise None."""
         return Mark(self._end(at)) if self._latest else None
 
     # --- ports.Source ---
@@ -106,7 +106,7 @@ class Member(ABC):
             if self._one_poll and self._revoked:
                 until = time.monotonic() + ONE_POLL_S
                 while self._revoked and self._failed is None and time.monotonic() < until:
-                    for at in self._gone:  # they may come back, and are then read again
+                    for at in self._gone:  # if they are assigned again, their records are read again
                         found.pop(at, None)
                     self._take(found, timeout_s, records_max)
         finally:

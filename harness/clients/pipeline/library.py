@@ -1,4 +1,7 @@
-"""What a library must offer for the pipeline. A new one is a module, and `pipeline` in a row of `table.CLIENTS`."""
+"""The protocols that a client library implements for the pipeline workload.
+
+To add a library, write a module and set `pipeline` in its row of `table.CLIENTS`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.clients.client_protocols import Admin
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.pipeline_app.ports import Mark, Sink, Source
 from harness.protocol.error_codes import ClientError, TopicPartition
 
@@ -16,7 +19,7 @@ Row = tuple[int, int, bytes]  # (offset, time of the record in ms since 1970, va
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of one record of a writer: its offset, or why not."""
+    """The outcome of one send of a writer: its offset, or the error."""
 
     offset: int | None
     error: ClientError | None = None
@@ -26,38 +29,44 @@ class Writer(Protocol):
     """A producer of input records."""
 
     def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
-        """Send (partition, key, value) each, in order, and wait for all reports."""
+        """Send each (partition, key, value) in order, and wait for all delivery reports."""
 
     def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
-        """How many partitions each topic has, asked now; `send` takes all of them from then on. Raises
-        ClientError."""
+        """Return how many partitions each topic has, from fresh metadata; from then on `send` accepts all of them.
+
+        Raises ClientError.
+        """
 
     def close(self) -> None: ...
 
 
 class Logs(Protocol):
-    """Reads partitions from beginning to end."""
+    """Reads whole partitions, from the beginning to the end."""
 
     def read(
         self, ends: Mapping[TopicPartition, int], isolation: str, idle_s: float
     ) -> Iterator[tuple[TopicPartition, Row] | None]:
-        """Every record below each end, of each partition ascending; None now and then while nothing comes.
-        Raises ClientError when nothing has come for `idle_s`."""
+        """Yield every record below the ends, in ascending order within a partition.
+
+        Yields None now and then while no records arrive. Raises ClientError if none arrives for `idle_s`.
+        """
 
 
 class PipelineLibrary(Protocol):
-    def source(self, made: Made) -> Source: ...
-    def sink(self, made: Made) -> Sink: ...
-    def writer(self, made: Made) -> Writer: ...
-    def logs(self, made: Made) -> Logs: ...
-    def admin(self, made: Made) -> Admin: ...
-    def committed(
-        self, made: Made, partitions: Iterable[TopicPartition], timeout_s: float
-    ) -> dict[TopicPartition, Mark | None]:
-        """What the group has committed. Raises ClientError."""
+    """Creates the parts of the pipeline's clients."""
 
-    def commit(self, made: Made, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
-        """Commit for the group, which has no members. Raises ClientError."""
+    def source(self, pipeline: PipelineConfig) -> Source: ...
+    def sink(self, pipeline: PipelineConfig) -> Sink: ...
+    def writer(self, pipeline: PipelineConfig) -> Writer: ...
+    def logs(self, pipeline: PipelineConfig) -> Logs: ...
+    def admin(self, pipeline: PipelineConfig) -> Admin: ...
+    def committed(
+        self, pipeline: PipelineConfig, partitions: Iterable[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Mark | None]:
+        """Return the group's committed offsets. Raises ClientError."""
+
+    def commit(self, pipeline: PipelineConfig, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
+        """Commit offsets for the group while it has no members. Raises ClientError."""
 
     def close(self) -> None:
-        """Called last. What it has for itself ends."""
+        """Release the library's own resources, such as its JVM. Called last."""

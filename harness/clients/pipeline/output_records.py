@@ -1,4 +1,4 @@
-"""What an instance produces, as records."""
+"""Encodes the outputs of an instance as records."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import orjson
 
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.pipeline_app.ports import Output
 
 Outgoing = tuple[str, int, bytes, bytes]  # (topic, partition, key, value)
 
 
-def output_rows(made: Made, outputs: Sequence[Output], generation: int | None) -> list[Outgoing]:
-    """Each says who made it."""
-    topic, partitions, dumps = made.output_topic, made.partitions, orjson.dumps
-    common = dumps({"instance": made.slot, "incarnation": made.settings.process, "generation": generation})
+def output_rows(pipeline: PipelineConfig, outputs: Sequence[Output], generation: int | None) -> list[Outgoing]:
+    """Return a record for each output. Its value names the instance, its incarnation and the group's generation."""
+    topic, partitions, dumps = pipeline.output_topic, pipeline.partitions, orjson.dumps
+    common = dumps({"instance": pipeline.slot, "incarnation": pipeline.settings.process, "generation": generation})
     rest = b"," + common[1:]
     return [
         (topic, key % partitions, str(key).encode(), dumps({"id": id, "key": key, "n": n})[:-1] + rest)

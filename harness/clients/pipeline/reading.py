@@ -1,8 +1,8 @@
-"""The final reading: every record of the input and output topics, and which of them read_committed shows.
+"""The final reading: all records of the input and output topics, and which of them are visible to read_committed.
 
-Each slot reads the partitions whose number falls to it, into pipeline/read-<slot>.jsonl. First it reads as
-read_committed and remembers the offsets, a byte each; then as read_uncommitted, and writes. An op reads for a
-few seconds; the next goes on.
+Each slot reads its share of the partitions into pipeline/read-<slot>.jsonl. It first reads with read_committed and
+remembers the visible offsets, in one byte each; then it reads with read_uncommitted and writes the lines. An op
+reads for a few seconds; the next op continues.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 import orjson
 
 from harness.clients.client_protocols import Admin
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.events import Clock
 from harness.clients.pipeline.files import rows_of
 from harness.clients.pipeline.library import PipelineLibrary
@@ -25,51 +25,55 @@ from harness.protocol.error_codes import ClientError, TopicPartition
 OP_S: Final = 3.0  # how long an op reads
 IDLE_S: Final = 15.0
 ADMIN_S: Final = 4.0
-OPEN_S: Final = 20.0  # how long transactions that were left open may take to end
+OPEN_S: Final = 20.0  # how long to wait for open transactions to end
 
 
 def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPartition]:
-    """Every partition of some topics, which may have grown from `least`. Raises ClientError, also where a
-    broker does not know them all."""
+    """Return all partitions of some topics, which each have at least `least`. Raises ClientError, also if the metadata
+    has fewer."""
     rows = admin.partitions(topics, ADMIN_S)
     input_partitions = sorted((row["topic"], row["partition"]) for row in rows)
-    known = Counter(topic for topic, _ in input_partitions)
+    found = Counter(topic for topic, _ in input_partitions)
     for topic in topics:
-        if known[topic] < least:
-            raise ClientError("LEADER_NOT_AVAILABLE", f"{known[topic]} of {least} partitions of {topic} are known")
+        if found[topic] < least:
+            raise ClientError(
+                "LEADER_NOT_AVAILABLE", f"the metadata has {found[topic]} of {least} partitions of {topic}"
+            )
     return input_partitions
 
 
-def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
-    """{"left": input records that the group has not committed}; writes pipeline/committed.json. Raises
-    ClientError."""
-    path = made.folder / "pipeline" / "committed.json"
-    path.unlink(missing_ok=True)  # an older one would say too little
-    admin = library.admin(made)
+def lag(pipeline: PipelineConfig, library: PipelineLibrary) -> dict[str, Any]:
+    """Return {"left": number of input records that the group has not committed}, and write pipeline/committed.json.
+
+    Raises ClientError.
+    """
+    path = pipeline.folder / "pipeline" / "committed.json"
+    path.unlink(missing_ok=True)  # an older file would have lower offsets
+    admin = library.admin(pipeline)
     try:
-        inputs = partitions(admin, made.input_topics, made.partitions)
+        inputs = partitions(admin, pipeline.input_topics, pipeline.partitions)
         ends = {at: end for at, (_, end) in admin.offsets(inputs, "read_committed", ADMIN_S).items()}
     finally:
         admin.close()
-    marks = library.committed(made, inputs, ADMIN_S)
+    marks = library.committed(pipeline, inputs, ADMIN_S)
     committed = {at: mark.offset for at, mark in marks.items() if mark is not None}
     offsets = {f"{topic}/{number}": offset for (topic, number), offset in sorted(committed.items())}
-    write_json(path, {"group": made.settings.group_id, "offsets": offsets})
+    write_json(path, {"group": pipeline.settings.group_id, "offsets": offsets})
     return {"left": sum(max(0, end - committed.get(at, 0)) for at, end in ends.items())}
 
 
 class Reading:
-    """One slot's share."""
+    """The final reading of one slot's share of the partitions."""
 
-    def __init__(self, made: Made, library: PipelineLibrary) -> None:
-        self._made, self._library = made, library
+    def __init__(self, pipeline: PipelineConfig, library: PipelineLibrary) -> None:
+        self._pipeline, self._library = pipeline, library
         self._side = self._share()
-        self._clock = Clock.of(made.folder)
+        self._clock = Clock.of(pipeline.folder)
         self._lines = 0
         self._work = self._all()
 
     def go_on(self) -> dict[str, Any]:
-        """{"read": lines so far, "done": whether that is all}. Raises ClientError."""
+        """Read for up to OP_S. Returns {"read": lines so far, "done": whether all are read}. Raises ClientError."""
         until = time.monotonic() + OP_S
         for lines in self._work:
             self._lines = lines
@@ -78,43 +82,44 @@ class Reading:
         return {"read": self._lines, "done": True}
 
     def _share(self) -> dict[TopicPartition, str]:
-        """The partitions that fall to this slot, whoever else may see how many."""
-        made = self._made
-        topics = [*made.input_topics, made.output_topic]
-        admin = self._library.admin(made)
+        """Return this slot's partitions with their side. The share does not depend on how many partitions other slots
+        see."""
+        pipeline = self._pipeline
+        topics = [*pipeline.input_topics, pipeline.output_topic]
+        admin = self._library.admin(pipeline)
         try:
-            output_partitions = partitions(admin, topics, made.partitions)
+            output_partitions = partitions(admin, topics, pipeline.partitions)
         finally:
             admin.close()
         return {
-            (topic, number): "output" if topic == made.output_topic else "input"
+            (topic, number): "output" if topic == pipeline.output_topic else "input"
             for topic, number in output_partitions
-            if (number * len(topics) + topics.index(topic)) % made.slots == made.slot
+            if (number * len(topics) + topics.index(topic)) % pipeline.slots == pipeline.slot
         }
 
     def _all(self) -> Iterator[int]:
-        """Read and write; yields the number of lines now and then."""
-        path = self._made.folder / "pipeline" / f"read-{self._made.slot}.jsonl"
+        """Read and write all records; yield the number of lines written now and then."""
+        path = self._pipeline.folder / "pipeline" / f"read-{self._pipeline.slot}.jsonl"
         with path.open("wb") as file:
             ends, deadline = self._ends(), time.monotonic() + OPEN_S
             while ends is None:
                 if time.monotonic() > deadline:
-                    raise ClientError("_TIMED_OUT", f"transactions are open after {OPEN_S:.0f} s")
+                    raise ClientError("_TIMED_OUT", f"transactions are still open after {OPEN_S:.0f} s")
                 yield 0
                 time.sleep(0.2)
                 ends = self._ends()
-            logs = self._library.logs(self._made)
-            shown = {at: bytearray(end) for at, end in ends.items()}
+            logs = self._library.logs(self._pipeline)
+            visible = {at: bytearray(end) for at, end in ends.items()}
             for n, row in enumerate(logs.read(ends, "read_committed", IDLE_S)):
                 if row is not None:
-                    shown[row[0]][row[1][0]] = 1
+                    visible[row[0]][row[1][0]] = 1
                 if row is None or n % 1000 == 999:
                     yield 0
             lines = 0
             for n, row in enumerate(logs.read(ends, "read_uncommitted", IDLE_S)):
                 if row is not None:
                     at, (offset, time_ms, value) = row
-                    lines += self._write(file, at, offset, time_ms, value, bool(shown[at][offset]))
+                    lines += self._write(file, at, offset, time_ms, value, bool(visible[at][offset]))
                 if row is None or n % 1000 == 999:
                     yield lines
             ends_by_name = {f"{topic}/{number}": end for (topic, number), end in ends.items()}
@@ -123,8 +128,8 @@ class Reading:
         yield lines
 
     def _ends(self) -> dict[TopicPartition, int] | None:
-        """Where the logs end; None while a transaction is open. Raises ClientError."""
-        admin = self._library.admin(self._made)
+        """Return the end offsets of the logs; None while a transaction is open. Raises ClientError."""
+        admin = self._library.admin(self._pipeline)
         try:
             stable = admin.offsets(list(self._side), "read_committed", ADMIN_S)
             high = admin.offsets(list(self._side), "read_uncommitted", ADMIN_S)
@@ -141,23 +146,23 @@ class Reading:
             content = orjson.loads(value)
         except ValueError:
             content = {}
-        made = [content]
+        rows = [content]
         if "file" in content:
-            made = rows_of(self._made.folder, content)
-        for one in made:
+            rows = rows_of(self._pipeline.folder, content)
+        for row in rows:
             line = {
                 "side": side,
                 "topic": at[0],
                 "partition": at[1],
                 "offset": offset,
-                "id": one.get("id"),
-                "key": one.get("key"),
-                "n": one.get("n"),
-                "instance": one.get("instance"),
-                "incarnation": one.get("incarnation"),
-                "generation": one.get("generation"),
+                "id": row.get("id"),
+                "key": row.get("key"),
+                "n": row.get("n"),
+                "instance": row.get("instance"),
+                "incarnation": row.get("incarnation"),
+                "generation": row.get("generation"),
                 "committed": committed,
                 "time_ns": time_ms * 1_000_000 - self._clock.wall_ns,
             }
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-        return len(made)
+        return len(rows)

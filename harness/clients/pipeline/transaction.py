@@ -1,4 +1,4 @@
-"""The calls of a sink's transaction, whatever its library."""
+"""Calls of a sink's transaction with retries, for any library."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Final
 from harness.pipeline_app.ports import Failed, Kind
 from harness.protocol.error_codes import ClientError
 
-STEP_S: Final = 6.0  # for one call, with retries
+STEP_S: Final = 6.0  # timeout of one call, including retries
 PAUSE_S: Final = 0.01
 
 
 def step(call: Callable[[float], None], what: str, abortable: Kind = "abort") -> None:
-    """Make a call, which gets the seconds that are left, again after retriable errors. Raises Failed; of kind
-    `abortable` where the library says that the transaction can be aborted."""
+    """Make a call with the seconds left as its argument; repeat it after retriable errors until the timeout.
+
+    Raises Failed, of the kind `abortable` if the library reports that the transaction can be aborted, else "fatal".
+    """
     deadline = time.monotonic() + STEP_S
     while True:
         try:

@@ -1,1 +1,1 @@
-"""What brokers are made of: jars, Java, versions, configuration, Kafka's own tools."""
+"""What brokers run with: jars, Java, versions, configuration, Kafka's command-line tools."""

@@ -1,8 +1,8 @@
-"""What a broker is told: server.properties by version, logging, JVM flags. Pure: data in, text out.
+"""A broker's configuration: server.properties by version, logging, JVM flags. Pure: data in, text out.
 
-With KRaft the first 1, 3 or 5 nodes (the largest odd number there is) are controllers too, unless there are
-nodes that only control. Before KRaft the metadata is in ZooKeeper. Times are short so that faults show within
-a run of a minute.
+With KRaft the first 1, 3 or 5 brokers (the largest odd number available) are controllers too, unless there are
+dedicated controllers. Older versions store metadata in ZooKeeper. Timeouts are short, so that faults have effects
+within a run of a minute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_NODES = 30
 MAX_CONTROLLERS = 5
 _HERE = "127.0.0.1"
 
-# Settings that hold the cluster together: changing them breaks addresses, storage or the quorum.
+# Settings of addresses, storage and the quorum, which users must not change.
 _RESERVED = (
     "advertised.listeners",
     "controller.listener.names",
@@ -41,19 +41,19 @@ _RESERVED = (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One broker's place, or that of a node that only controls.
+    """A broker or dedicated controller, with its addresses.
 
-    name        "n1", or "c1"
-    id          1, ...; no two nodes have the same
-    address     IPv4 address that brokers and workers use
-    port        of the listener at `address`
+    name              "n1", or "c1"
+    id                1, ...; unique among nodes
+    address           IPv4 address that brokers and workers use
+    port              of the listener at `address`
     controller_port   of the controller's listener, used by controllers only
     outside_port      port of `outside_address` that leads to `forward_port`; None: no such listener
     forward_port      of the listener that advertises outside_address:outside_port
     client_port       of a listener for clients that advertises the wire proxy; 0: no such listener
     proxy_port        of the wire proxy, at `address`, for clients
-    peer_port         the same for other brokers; 0: they come directly
-    outside_address   unless it is 127.0.0.1, that listener is at every address of the host
+    peer_port         of the wire proxy, at `address`, for other brokers; 0: they connect directly
+    outside_address   if it is not 127.0.0.1, the outside listener binds to every address of the host
     """
 
     name: str
@@ -70,21 +70,21 @@ class Node:
 
 
 def controllers(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes that vote: an odd number, at most 5."""
+    """Returns the brokers that are also controllers: an odd number, at most 5."""
     count = min(len(nodes), MAX_CONTROLLERS)
     return tuple(nodes[: count if count % 2 else count - 1])
 
 
 def defaults(node_count: int) -> dict[str, str]:
-    """Broker settings that a user may override; values are those of decision 10 where it names one."""
+    """Returns broker settings that a user may override."""
     replication = min(3, node_count)
     in_sync = min(2, node_count)
     return {
-        # Faults show soon.
+        # Short timeouts, so that faults have effects soon.
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
-        # A topic's retention may be shortened at run time. (The first check comes late before 3.5.)
+        # A topic's retention may be shortened at run time. (Before 3.5 the initial delay cannot be set.)
         "log.retention.check.interval.ms": "1000",
         "log.initial.task.delay.ms": "1000",
         # Durability.
@@ -93,13 +93,13 @@ def defaults(node_count: int) -> dict[str, str]:
         "unclean.leader.election.enable": "false",
         "auto.create.topics.enable": "false",
         "num.partitions": "1",
-        # Internal topics: replicated as the data is, few partitions so that they are there soon.
+        # Internal topics: replicated like the data; few partitions, so that they are created quickly.
         "offsets.topic.replication.factor": str(replication),
         "offsets.topic.num.partitions": "6",
         "transaction.state.log.replication.factor": str(replication),
         "transaction.state.log.min.isr": str(in_sync),
         "transaction.state.log.num.partitions": "6",
-        # Small: several brokers share a machine.
+        # Small values, because several brokers share a machine.
         "log.cleaner.dedupe.buffer.size": str(8 << 20),
         "num.network.threads": "2",
         "num.io.threads": "4",
@@ -108,10 +108,10 @@ def defaults(node_count: int) -> dict[str, str]:
 
 
 def check_overrides(overrides: Mapping[str, str]) -> None:
-    """Raises BadInput for a setting that is the harness's own, or that cannot be a property."""
+    """Raises BadInput for a setting that only the harness may set, or that is not valid in a properties file."""
     for key, value in overrides.items():
         if key in _RESERVED or key.startswith("listener.name."):
-            raise BadInput(f"--broker-config {key}: the harness sets this one itself; leave it out")
+            raise BadInput(f"--broker-config {key}: this setting is reserved for the harness; leave it out")
         if not key or any(c in key for c in " =:#!\n\r\t\\") or any(c in value for c in "\n\r\\"):
             raise BadInput(f"--broker-config {key}={value}: give KEY=VALUE, one line, without backslashes")
 
@@ -125,12 +125,12 @@ def properties(
     voters: Sequence[Node] = (),
     zookeeper: str = "",
 ) -> str:
-    """The text of a node's server.properties.
+    """Returns a node's server.properties.
 
     nodes      the brokers
-    data       the directory of its logs
-    voters     the nodes that make up the quorum; none: some of `nodes`
-    zookeeper  where the ZooKeepers are, host:port,...; empty with KRaft
+    data       its log directories, separated by commas
+    voters     the voters of the quorum; empty: chosen from `nodes`
+    zookeeper  addresses of the ZooKeepers, host:port,...; empty with KRaft
     Raises BadInput.
     """
     versions.check(version, versions.ZOOKEEPER if zookeeper else versions.KRAFT)
@@ -155,7 +155,7 @@ def properties(
 
 
 def _kraft(node: Node, nodes: Sequence[Node], voters: Sequence[Node]) -> dict[str, str]:
-    """Who the node is and where the quorum is; sessions that end soon."""
+    """KRaft settings: the node's roles and id, the quorum, short session timeouts."""
     roles = [role for role, members in (("broker", nodes), ("controller", voters)) if _is_one(node, members)]
     return {
         "process.roles": ",".join(roles),
@@ -168,7 +168,7 @@ def _kraft(node: Node, nodes: Sequence[Node], voters: Sequence[Node]) -> dict[st
 
 
 def _zookeeper(node: Node, connect: str) -> dict[str, str]:
-    """Who the broker is and where the ZooKeepers are; sessions that end soon, and time to find the quorum."""
+    """ZooKeeper settings: the broker's id, the ensemble, a short session timeout, a long connection timeout."""
     return {
         "broker.id": str(node.id),
         "zookeeper.connect": connect,
@@ -182,9 +182,9 @@ def _is_one(node: Node, nodes: Sequence[Node]) -> bool:
 
 
 def _listeners(node: Node, serves: bool, votes: bool) -> dict[str, str]:
-    """Where the node is reached: as a broker, inside, outside and by way of a proxy, and as a controller."""
+    """Returns the node's listeners: as a broker (inside, outside, through the wire proxy) and as a controller."""
     at = f"//{node.address}"
-    # name, where it listens, what it advertises
+    # name, bind address, advertised address
     rows = [("INSIDE", f"{at}:{node.port}", f"{at}:{node.peer_port or node.port}")] if serves else []
     if node.outside_port is not None:
         listens = at if node.outside_address == _HERE else "//0.0.0.0"
@@ -201,13 +201,13 @@ def _listeners(node: Node, serves: bool, votes: bool) -> dict[str, str]:
         "listeners": ",".join(listeners),
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
     }
-    # A node that only controls must advertise nothing.
+    # A dedicated controller must not advertise listeners.
     broker = {"advertised.listeners": ",".join(advertised), "inter.broker.listener.name": "INSIDE"}
     return {**found, **broker} if serves else found
 
 
 def log_config(version: str, log_file: str) -> tuple[str, str]:
-    """(file name, text) of the logging configuration: Log4j 2 from 4.0 on, reload4j before."""
+    """Returns (file name, text) of the logging configuration: Log4j 2 from 4.0 on, reload4j before."""
     if parse_version(version) >= (4, 0, 0):
         return "log4j2.properties", (
             "status=warn\n"
@@ -231,10 +231,10 @@ def log_config(version: str, log_file: str) -> tuple[str, str]:
 def java_argv(
     java: Java, jars: Jars, log_config_path: str, main: str, args: Sequence[str], flags: Sequence[str] = ()
 ) -> list[str]:
-    """The command line of a broker's (or tool's) JVM.
+    """Returns the command line of a broker's (or tool's) JVM.
 
-    One collector thread and only the first compiler: three JVMs share two cores, and the second compiler
-    would still be at work when a short run ends.
+    It uses one garbage collector thread and only the C1 compiler: three JVMs share two cores, and C2 would still be
+    compiling when a short run ends.
     """
     variable = "log4j2.configurationFile" if log_config_path.endswith("log4j2.properties") else "log4j.configuration"
     return [
@@ -244,7 +244,7 @@ def java_argv(
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-XX:+ExitOnOutOfMemoryError",
-        # The counters' files in /tmp are named by pid, and pids are the same in every cluster's namespace.
+        # The performance data files in /tmp are named by pid, and pids repeat across the clusters' namespaces.
         "-XX:-UsePerfData",
         "-Djava.awt.headless=true",
         "-Djava.net.preferIPv4Stack=true",

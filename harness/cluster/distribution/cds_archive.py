@@ -1,13 +1,14 @@
-"""Archives of loaded classes (JEP 350): a JVM that maps one need not read, check and link them again.
+"""Archives of loaded classes (class data sharing, JEP 350), with which JVMs start faster.
 
-A broker starts with 3 s of processor time in place of 5 s, and Spark judges a small run with 9 to 12 s in
-place of 17 s. An archive belongs to one Java and one class path, takes 50 MB for a Kafka version and 120 MB
-for Spark, and is made once, by a broker or a run on the simulated log that ends in order. Where there is
-none, or it does not fit, all is as without it, only slower; one that could not be made (`.failed` says why)
-is not tried again. A JVM dies of one that is cut short, so the size stands in the name.
+A JVM that maps an archive need not read, verify and link the classes again. Starting a broker then takes 3 s of
+processor time instead of 5 s, and judging a small run with Spark 9 to 12 s instead of 17 s. An archive is valid for one
+Java and one class path, and takes 50 MB for a Kafka version and 120 MB for Spark. It is written once, by a broker or a
+run on the simulated log when it exits. Without a suitable archive everything works, only more slowly. If writing one
+fails, the reason is in its `.failed` file and it is not tried again. A truncated archive crashes the JVM, so the name
+contains the size.
 
-`python -m harness.cluster.distribution.cds_archive` makes those of the default version and of Spark; that of another
-version is made when it is first started.
+`python -m harness.cluster.distribution.cds_archive` writes the archives for the default version and for Spark; that of
+another version is written when the version is first started.
 """
 
 from __future__ import annotations
@@ -29,35 +30,35 @@ from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java, find
 from harness.model.errors_and_exit_codes import HarnessError, Missing
 
-_KEPT: Final = 3  # of Spark: each environment has its own
+_KEPT: Final = 3  # archives for Spark: each environment has its own
 TIMEOUT_S: Final = 240.0
 _SILENT: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-TO: Final = "HARNESS_CLASSES_TO"  # set: JVMs of this process write an archive there as they end
+TO: Final = "HARNESS_CLASSES_TO"  # if set, JVMs started by this process write an archive to this path when they exit
 
 
 def of_kafka(java: Java, fetched: Jars, progress: Progress) -> tuple[str, ...]:
-    """Flags for brokers of a version; the archive is made if it was never tried."""
+    """Returns JVM flags for brokers of a version; writes the archive first unless that was tried before."""
     stem = _stem(f"kafka-{fetched.version}", java, fetched.classpath)
     argv = [sys.executable, "-m", "harness.cluster.local.write_cds_archive", fetched.version]
     return _using(_made(stem, argv, f"Kafka {fetched.version}", progress))
 
 
 def of_spark(java: Java) -> tuple[str, ...]:
-    """Flags for Spark's driver, if there is an archive for it."""
+    """Returns JVM flags for Spark's driver; empty if it has no archive."""
     to = os.environ.get(TO)
     if to:
         return writing(to)
-    with suppress(Missing):  # without a cache that can be written nothing was made
+    with suppress(Missing):  # without a writable cache there is no archive
         found = _found(_of_spark(java))
         if found is not None:
-            with suppress(OSError):  # it may be another user's
+            with suppress(OSError):  # the file may belong to another user
                 os.utime(found)
         return _using(found)
     return ()
 
 
 def make_spark(java: Java, progress: Progress) -> None:
-    """Make Spark's, if it was never tried."""
+    """Write Spark's archive unless that was tried before."""
     stem = _of_spark(java)
     with tempfile.TemporaryDirectory(prefix="classes-") as runs:
         argv = [sys.executable, "-m", "harness.cli.app", "run", "--cluster", "sim", "--time-limit", "1",
@@ -74,7 +75,7 @@ def _of_spark(java: Java) -> Path:
 
 
 def _stem(name: str, java: Java, class_path: str) -> Path:
-    """How an archive's path begins; "-SIZE.jsa" follows."""
+    """Returns the start of an archive's path; "-SIZE.jsa" follows."""
     what = f"{Path(java.path).resolve()}\n{java.full}\n{class_path}"
     key = hashlib.sha256(what.encode()).hexdigest()[:12]
     return download_cache.root() / "classes" / f"{name}-{key}"
@@ -96,7 +97,7 @@ def writing(path: str) -> tuple[str, ...]:
 
 
 def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Path | None:
-    """The archive, which is there now at the latest, or None."""
+    """Returns the archive, writing it if necessary; None if that fails or failed before."""
     failed = Path(f"{stem}.failed")
     found = _found(stem)
     if found or failed.exists():
@@ -105,7 +106,7 @@ def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Pat
         found = _found(stem)
         if found or failed.exists():
             return found
-        progress(f"preparing {what} to start faster (once; some seconds)")
+        progress(f"preparing {what} for faster starts (once; takes some seconds)")
         part = Path(f"{stem}.part")
         part.unlink(missing_ok=True)
         output, ended = _run(argv, {**os.environ, TO: str(part)})
@@ -118,7 +119,7 @@ def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Pat
 
 
 def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
-    """What a process said, and whether it ended in time, and those with it that hold its output open."""
+    """Returns a process's output, and whether it and all processes that share its output ended in time."""
     try:
         done = subprocess.run(
             argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -130,7 +131,7 @@ def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def main() -> int:
-    """Make the archives of the default version and of Spark, where they are missing."""
+    """Write the archives for the default version and for Spark unless they exist."""
     try:
         java = find()
         of_kafka(java, jars.ensure(jars.DEFAULT_VERSION, java, print), print)

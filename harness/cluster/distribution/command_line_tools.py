@@ -1,6 +1,6 @@
-"""Kafka's own command-line tools, as small scripts: kafka-topics, kafka-console-consumer and the like.
+"""Kafka's command-line tools as small scripts: kafka-topics, kafka-console-consumer and so on.
 
-Since 3.8 most are in a jar that no broker needs (`kafka-tools`); it is fetched when they are first wanted.
+Since 3.8 most of them are in a jar that brokers do not need (`kafka-tools`); it is fetched on first use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.cluster.distribution.versions import parse_version
 from harness.model.errors_and_exit_codes import HarnessError, Missing
 
 _NEW: Final = "org.apache.kafka.tools"
-# Script -> its main class; the first that there is.
+# Script -> its main class in different versions; the first one that exists is used.
 MAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "kafka-configs": ("kafka.admin.ConfigCommand", f"{_NEW}.ConfigCommand"),
     "kafka-console-consumer": (f"{_NEW}.consumer.ConsoleConsumer", "kafka.tools.ConsoleConsumer"),
@@ -53,7 +53,7 @@ def _module(version: str) -> str:
 
 
 def _more(fetched: Jars, java: Java, progress: Progress) -> list[Path]:
-    """Jars of the tools that the broker's do not hold already; none where they cannot be had."""
+    """Returns the tools' additional jars, beyond the broker's; empty for versions that do not have them."""
     if parse_version(fetched.version) < _SINCE:
         return []
     folder = download_cache.root() / "kafka" / f"{fetched.version}-tools"
@@ -68,12 +68,12 @@ def _more(fetched: Jars, java: Java, progress: Progress) -> list[Path]:
                         path.unlink()
             if code:
                 shutil.rmtree(folder)
-                raise Missing("Maven Central does not give the jar of the tools: connect to the network")
+                raise Missing("the jar of Kafka's tools is not available from Maven Central: connect to the network")
     return sorted(folder.glob("*.jar"))
 
 
 def scripts(target: Path, fetched: Jars, java: Java, progress: Progress) -> list[str]:
-    """Write a script for each tool that there is into `target`; their names."""
+    """Write a script to `target` for each tool that the version has; returns their names."""
     try:
         more = _more(fetched, java, progress)
     except HarnessError as error:

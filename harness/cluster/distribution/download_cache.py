@@ -1,7 +1,7 @@
-"""The cache directory: downloads and prepared files that every run on this machine shares.
+"""The cache directory: downloads and prepared files that all runs on this machine share.
 
-`$HARNESS_CACHE`, or `$XDG_CACHE_HOME/kafka-log-harness`, or `~/.cache/kafka-log-harness`. Whatever stands
-there is complete: it is made under a temporary name in the same directory and renamed into place.
+It is `$HARNESS_CACHE`, `$XDG_CACHE_HOME/kafka-log-harness`, or `~/.cache/kafka-log-harness`. Everything in it is
+complete: entries are created under a temporary name in the same directory and then renamed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOCK_TIMEOUT_S = 900.0
 
 
 def root() -> Path:
-    """The cache directory, made if need be. Raises Missing when it cannot be written."""
+    """Returns the cache directory, created if necessary. Raises Missing if it is not writable."""
     named = os.environ.get("HARNESS_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = Path(named) if named else Path(base) / "kafka-log-harness"
@@ -35,7 +35,7 @@ def root() -> Path:
             pass
     except OSError as error:
         raise _unusable(folder, error) from error
-    except RuntimeError as error:  # a ~ that means nobody
+    except RuntimeError as error:  # ~ cannot be expanded
         raise Missing(f"the cache directory {folder}: {error}; set HARNESS_CACHE to a directory") from error
     return folder
 
@@ -49,9 +49,9 @@ def _unusable(folder: Path, error: OSError) -> Missing:
 
 @contextmanager
 def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_TIMEOUT_S) -> Iterator[None]:
-    """Hold the lock file `path` against other processes; it is let go when this one dies.
+    """Hold an exclusive lock on the file `path`; it is released if this process dies.
 
-    Raises Missing when it cannot be made, or when another process still holds it after `timeout_s`.
+    Raises Missing if the file cannot be created, or if another process still holds the lock after `timeout_s`.
     """
     deadline = time.monotonic() + timeout_s
     announced = False
@@ -67,12 +67,12 @@ def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_T
                 break
             except BlockingIOError:
                 if not announced:
-                    progress(f"waiting: another process is {what}")
+                    progress(f"waiting for another process that is {what}")
                     announced = True
                 if time.monotonic() > deadline:
                     raise Missing(
-                        f"another process has been {what} for {timeout_s:.0f} s (it holds {path}): "
-                        "see what it is doing, end it, and try again"
+                        f"another process has been {what} for {timeout_s:.0f} s (it has locked {path}): "
+                        "check what it is doing, end it, and try again"
                     ) from None
                 time.sleep(0.1)
         yield
@@ -80,10 +80,10 @@ def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_T
 
 @contextmanager
 def building(target: Path) -> Iterator[Path]:
-    """A temporary directory beside `target` that becomes it when the block ends without an error.
+    """Yields a temporary directory, which is renamed to `target` if the block ends without an error.
 
-    For use under a lock: what an earlier attempt left behind when it was killed is removed first. Raises
-    Missing when there is no room, or no permission.
+    For use under a lock: remains of earlier attempts that were killed are removed first. Raises Missing if there is
+    no space or no permission.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

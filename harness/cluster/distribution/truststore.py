@@ -1,8 +1,8 @@
-"""Certificates for a Java that does not know the system's.
+"""Creates a trust store for a Java that does not use the system's certificates.
 
-A Java of the distribution trusts what the system trusts. The one from PyPI brings a list of its own, which
-lacks the authorities that an organisation has added to its machines: it is handed what OpenSSL trusts as a
-trust store.
+A Java of the Linux distribution trusts what the system trusts. The Java from PyPI has its own list, which lacks the
+certificate authorities that an organisation has added to its machines. It gets a trust store with the certificates
+that OpenSSL trusts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from harness.cluster.distribution.java import Java
 
-_PASSWORD: Final = "changeit"  # Java's customary one: a trust store holds nothing secret
+_PASSWORD: Final = "changeit"  # Java's default: a trust store contains no secrets
 _END: Final = b"-----END CERTIFICATE-----"
 
 
 def options(java: Java, folder: Path) -> list[str]:
-    """JVM options that make `java` trust what this system trusts; none for a Java of the system."""
+    """Returns JVM options that make `java` trust what this system trusts; none for a Java of the system."""
     bundle = ssl.get_default_verify_paths().cafile
     if bundle is None or not Path(java.path).is_relative_to(sys.prefix):
         return []
@@ -42,13 +42,13 @@ def options(java: Java, folder: Path) -> list[str]:
 
 
 def _certificates(bundle: bytes) -> list[x509.Certificate]:
-    """Those of a PEM bundle that can be read; one odd certificate must not lose the others."""
+    """Returns the certificates of a PEM bundle, without those that cannot be parsed."""
     found = []
     for part in bundle.split(_END)[:-1]:
         begin = part.find(b"-----BEGIN CERTIFICATE-----")
         if begin < 0:
             continue
         with contextlib.suppress(ValueError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about serial numbers, which are not ours to mend
+            warnings.simplefilter("ignore")  # about invalid serial numbers, which we cannot fix
             found.append(x509.load_pem_x509_certificate(part[begin:] + _END))
     return found

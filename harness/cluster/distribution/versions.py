@@ -1,4 +1,4 @@
-"""Kafka's versions: the last patch of each series, and where a version keeps its metadata. Pure."""
+"""Kafka versions: the last patch of each series, and where each version stores its metadata. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 from harness.model.errors_and_exit_codes import BadInput
 
 DEFAULT: Final = "4.1.1"
-# The series that are tried, each with the last patch that Maven Central had when this was written.
+# The series that are tested, each with its latest patch on Maven Central when this was written.
 SERIES: Final[Mapping[str, str]] = {
     "2.4": "2.4.1",
     "2.8": "2.8.2",
@@ -20,10 +20,10 @@ SERIES: Final[Mapping[str, str]] = {
     "4.1": "4.1.2",
     "4.3": "4.3.1",
 }
-# Major versions of Java on which clusters of a series have been run.
+# Major versions of Java with which clusters of a series have been tested.
 JAVA: Final[Mapping[str, tuple[int, ...]]] = dict.fromkeys(SERIES, (17, 21, 25))
 OLDEST: Final = (2, 4, 0)  # the first with a build for Scala 2.13
-OLDEST_KRAFT: Final = (3, 3, 1)  # KRaft is ready for production from here on (KIP-833)
+OLDEST_KRAFT: Final = (3, 3, 1)  # KRaft is production-ready from here on (KIP-833)
 WITHOUT_ZOOKEEPER: Final = (4, 0, 0)  # KIP-500, KIP-896
 
 Metadata = Literal["kraft", "zookeeper"]
@@ -32,7 +32,7 @@ ZOOKEEPER: Final = "zookeeper"
 
 
 def resolve(text: str) -> str:
-    """The version that a user means: a series ("2.4") is its last known patch. Raises BadInput."""
+    """Returns the version for a user's text: a series ("2.4") becomes its latest known patch. Raises BadInput."""
     version = SERIES.get(text, text)
     parse_version(version)
     return version
@@ -49,12 +49,12 @@ def parse_version(version: str) -> tuple[int, int, int]:
 
 
 def default_metadata(version: str) -> Metadata:
-    """ZooKeeper where KRaft was not ready yet, KRaft elsewhere."""
+    """Returns ZooKeeper for versions before KRaft was production-ready, KRaft for others."""
     return KRAFT if parse_version(version) >= OLDEST_KRAFT else ZOOKEEPER
 
 
 def modes(version: str) -> tuple[Metadata, ...]:
-    """Where a version can keep its metadata here, the default first; none for a version that is too old."""
+    """Returns where a version can store its metadata, the default first; empty if the version is too old."""
     number = parse_version(version)
     if number < OLDEST:
         return ()
@@ -63,13 +63,13 @@ def modes(version: str) -> tuple[Metadata, ...]:
 
 
 def check(version: str, metadata: Metadata) -> None:
-    """Raises BadInput for a version that cannot be run, or not so."""
+    """Raises BadInput if a version is not supported, or not with this kind of metadata."""
     allowed = modes(version)
     if not allowed:
         raise BadInput(f"Kafka version {version}: give {_text(OLDEST)} or newer")
     if metadata not in allowed:
         bound = (
-            f"KRaft is ready from {_text(OLDEST_KRAFT)} on"
+            f"KRaft is production-ready from {_text(OLDEST_KRAFT)} on"
             if metadata == KRAFT
             else f"ZooKeeper was removed in {_text(WITHOUT_ZOOKEEPER)}"
         )

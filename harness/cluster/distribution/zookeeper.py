@@ -1,7 +1,7 @@
-"""What a ZooKeeper is told, and how it says that it serves. Pure: data in, text out.
+"""ZooKeeper's configuration, and how to tell whether a server is serving. Pure: data in, text out.
 
-Kafka up to 3.9 brings ZooKeeper's jars with it. Sessions are short, so that a broker that is gone is replaced
-within seconds: ZooKeeper grants no less than two ticks.
+Kafka up to 3.9 includes ZooKeeper's jars. Sessions are short, so that a failed broker is replaced within seconds:
+ZooKeeper grants no session timeout below two ticks.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from typing import Final
 
 MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-FLAGS: Final = ("-Xmx160m",)  # it holds no more than the names of a few topics
+FLAGS: Final = ("-Xmx160m",)  # it stores only the metadata of a few topics
 # One of the "four letter words" (ZooKeeper Administrator's Guide).
 STATUS: Final = b"srvr"
 _TICK_MS: Final = 500
-_SESSION_MAX_MS: Final = 60_000  # else 20 ticks
+_SESSION_MAX_MS: Final = 60_000  # the default is 20 ticks
 
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """One ZooKeeper's place.
+    """One ZooKeeper server.
 
-    name, id       "z1", 1
-    address        IPv4 address
-    port           for brokers
-    peer_port, election_port   among ZooKeepers
+    name, id                   "z1", 1
+    address                    IPv4 address
+    port                       for brokers
+    peer_port, election_port   for other ZooKeepers
     """
 
     name: str
@@ -37,7 +37,7 @@ class Keeper:
 
 
 def config(keeper: Keeper, keepers: Sequence[Keeper], data: str) -> str:
-    """The text of a ZooKeeper's configuration file. `data` is its directory, which holds `myid` too."""
+    """Returns a ZooKeeper's configuration file. `data` is its data directory, which also contains `myid`."""
     settings = {
         "tickTime": str(_TICK_MS),
         "maxSessionTimeout": str(_SESSION_MAX_MS),
@@ -55,10 +55,10 @@ def config(keeper: Keeper, keepers: Sequence[Keeper], data: str) -> str:
 
 
 def connect(keepers: Sequence[Keeper]) -> str:
-    """What brokers are told: zookeeper.connect."""
+    """Returns the brokers' setting zookeeper.connect."""
     return ",".join(f"{keeper.address}:{keeper.port}" for keeper in keepers)
 
 
 def serves(answer: bytes) -> bool:
-    """Whether an answer to STATUS comes from a ZooKeeper that is in the quorum, or alone."""
+    """Whether an answer to STATUS comes from a ZooKeeper that is in the quorum, or standalone."""
     return b"\nMode: " in answer

@@ -1,1 +1,1 @@
-"""Kafka or Redpanda in containers."""
+"""Clusters of Kafka or Redpanda in containers."""

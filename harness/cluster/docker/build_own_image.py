@@ -1,7 +1,7 @@
-"""A container image of a broker, of jars and this machine's own Java: no registry, base image or builder.
+"""Builds a container image of a broker from jars and this machine's Java, without registry, base image or builder.
 
-The image holds a Java runtime, the shared libraries that it is linked with, a shell, the jars, and an entry
-that takes settings as the official image does (`image_entry.sh`). It is one layer, imported as a tar file.
+The image contains a Java runtime, the shared libraries that it needs, a shell, the jars, and an entry script that takes
+settings like the official image (`image_entry.sh`). It has one layer, imported as a tar file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LOG4J: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An image that was made: its tag, the id that the engine gave it, its size."""
+    """An image that was built: its tag, its id in the engine, its size."""
 
     tag: str
     id: str
@@ -60,30 +60,30 @@ class Built:
 
 
 def build(version: str, folder: Path | None, tag: str | None, say: engine_and_images.Say) -> Built:
-    """Make the image of a version, fetched if need be, or of the user's own jars in `folder`.
+    """Build the image of a version, whose jars are fetched if necessary, or of the user's own jars in `folder`.
 
-    tag  None: the one that `harness run --cluster docker` looks for
-    Raises BadInput (jars, version, tag), Missing (Java, a shell, room, the engine), ClusterTrouble.
+    tag  None: the one that `harness run --cluster docker` uses
+    Raises BadInput (jars, version, tag), Missing (Java, a shell, disk space, the engine), ClusterTrouble.
     """
     version = versions.resolve(version)
     if versions.KRAFT not in versions.modes(version):
-        raise BadInput(f"--kafka-version {version}: containers run KRaft, which is ready from 3.3.1 on")
+        raise BadInput(f"--kafka-version {version}: containers require KRaft, which is supported from 3.3.1 on")
     files, what = own_jars(folder) if folder is not None else ((), f"Kafka {version}")
     tag = tag or engine_and_images.local_tag(version if folder is None else "custom")
     repository, _, name = tag.rpartition(":")
     if not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*", repository) or not re.fullmatch(r"\w[\w.-]*", name):
         example = engine_and_images.local_tag(version)
-        raise BadInput(f"--tag {tag}: give NAME:TAG, the name in small letters, such as {example}")
+        raise BadInput(f"--tag {tag}: give NAME:TAG, the name in lower case, such as {example}")
     found = java.find()
     client = engine_and_images.connect(_IMPORT_TIMEOUT_S)
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if free < _DISK_BYTES:
         raise Missing(
-            f"only {free >> 20} MiB are free in {tempfile.gettempdir()}, and the image takes up to "
-            f"{_DISK_BYTES >> 20} MiB there while it is made: make room, or set TMPDIR"
+            f"only {free >> 20} MiB are free in {tempfile.gettempdir()}, and building the image takes up to "
+            f"{_DISK_BYTES >> 20} MiB there: free some space, or set TMPDIR"
         )
     files = files or _cached(version, found, say)
-    say(f"making {tag}: {what}, {len(files)} jars, Java {found.full}")
+    say(f"building {tag}: {what}, {len(files)} jars, Java {found.full}")
     with tempfile.TemporaryDirectory(prefix="image-") as temporary:
         path = Path(temporary) / "image.tar"
         with tarfile.open(path, "w") as tar:
@@ -92,15 +92,15 @@ def build(version: str, folder: Path | None, tag: str | None, say: engine_and_im
 
 
 def own_jars(folder: Path) -> tuple[tuple[Path, ...], str]:
-    """The jars in a folder and what they are. Raises BadInput when no broker is among them."""
+    """Returns the jars in a folder and a description of them. Raises BadInput if they do not include a broker."""
     if not folder.is_dir():
-        raise BadInput(f"--jars {folder}: there is no such folder")
+        raise BadInput(f"--jars {folder}: no such folder")
     files = tuple(sorted(folder.glob("*.jar")))
     broker = next((found for path in files if (found := _BROKER_JAR.fullmatch(path.name))), None)
     if broker is None:
         raise BadInput(
             f"--jars {folder}: no kafka_2.13-VERSION.jar among its {len(files)} jars; give the folder with a "
-            "broker and all that it needs, such as libs/ of a release or of a build"
+            "broker and all its dependencies, such as libs/ of a release or of a build"
         )
     return files, f"Kafka {broker[1]} from {folder}"
 
@@ -111,12 +111,12 @@ def _cached(version: str, found: java.Java, say: engine_and_images.Say) -> tuple
 
 
 def _home(path: str) -> Path:
-    """The folder of the runtime that an executable belongs to, whatever links lead to it."""
+    """Returns the folder of the runtime that an executable belongs to, with links resolved."""
     return Path(path).resolve().parents[1]
 
 
 def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
-    """Everything that the image holds."""
+    """Write the contents of the image."""
     for folder in (
         "tmp",
         "opt/kafka/config",
@@ -136,7 +136,7 @@ def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
     _add_text(tar, _ENTRY_AT, ENTRY.read_text(), 0o755)
     shell = shutil.which("sh")
     if shell is None:
-        raise Missing("no `sh` on the PATH, which the image needs")
+        raise Missing("no `sh` was found on the PATH, and the image needs one")
     _add_file(tar, Path(shell), "bin/sh")
     linked = {Path(shell).resolve()}
     for path, inside in _runtime(home):
@@ -145,7 +145,7 @@ def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
             linked.add(path)
     for library in sorted(shared_libraries(sorted(linked), home)):
         _add_file(tar, Path(library), library.lstrip("/"))
-    cache = Path("/etc/ld.so.cache")  # says where the loader finds libraries, on systems with folders of their own
+    cache = Path("/etc/ld.so.cache")  # tells the loader where libraries are, on systems with unusual folders
     if cache.exists():
         _add_file(tar, cache, "etc/ld.so.cache")
     for path in files:
@@ -153,7 +153,7 @@ def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
 
 
 def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
-    """(file, its path under `home`) of what running Java takes; links are followed, dead ones left out."""
+    """Yields (file, its path under `home`) for what Java needs at run time; follows links, skips broken ones."""
     for folder, folders, names in os.walk(home, followlinks=True):
         folders[:] = sorted(set(folders) - _SPARE)
         for name in sorted(set(names) - _SPARE):
@@ -163,9 +163,9 @@ def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
 
 
 def shared_libraries(paths: Sequence[Path], home: Path) -> set[str]:
-    """The libraries outside `home` that executables and libraries are linked with, by the loader's paths.
+    """Returns the libraries outside `home` that executables and libraries are linked with, by the loader's paths.
 
-    What is not found is not there on this machine either: windows and sound. Raises Missing without `ldd`.
+    Libraries that are not found (for windows and sound) are missing on this machine too. Raises Missing without `ldd`.
     """
     try:
         done = subprocess.run(
@@ -178,7 +178,7 @@ def shared_libraries(paths: Sequence[Path], home: Path) -> set[str]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Missing(f"`ldd` tells what Java is linked with, and it did not run: {error}") from None
+        raise Missing(f"`ldd`, which lists the libraries that Java is linked with, did not run: {error}") from None
     found = set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", done.stdout, re.MULTILINE))
     return {path for path in found if not Path(path).resolve().is_relative_to(home)}
 
@@ -197,7 +197,7 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str, mode: int = 0o644) -> 
 
 
 def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    """A file's content under another name, readable by everybody; root's."""
+    """Add a file's content under another name, owned by root and readable by everyone."""
     real = path.resolve()
     entry = tarfile.TarInfo(name)
     status = real.stat()
@@ -218,11 +218,11 @@ def _import(client: Any, path: Path, repository: str, name: str, what: str) -> B
         "EXPOSE 9092",
         f'LABEL {VERSION_LABEL}="{what}"',
     ]
-    with engine_and_images.trouble(f"the engine did not take the image {repository}:{name}"):
+    with engine_and_images.trouble(f"the engine did not import the image {repository}:{name}"):
         answer = client.api.import_image_from_file(str(path), repository, name, changes)
         lines = [json.loads(line) for line in answer.splitlines() if line.strip()]
         wrong = next((line["error"] for line in lines if "error" in line), None)
         if wrong:
-            raise ClusterTrouble(f"the engine did not take the image {repository}:{name}: {wrong}")
+            raise ClusterTrouble(f"the engine did not import the image {repository}:{name}: {wrong}")
         made = client.images.get(f"{repository}:{name}")
     return Built(f"{repository}:{name}", made.id, int(made.attrs["Size"]))

@@ -1,8 +1,8 @@
-"""What a run leaves with a Docker engine when it is killed, and taking that away.
+"""Finds and removes what killed runs have left in a Docker engine.
 
-Everything that a run makes there carries two labels: its run, and the process that owns it. While that
-process lives, what it owns is in use, not left over. A guard beside each run removes the run's things as soon
-as the harness is gone, and `harness cluster clean --cluster docker` does for what a guard did not.
+Everything that a run creates there has two labels: its run, and the process that owns it. While that process is
+running, its objects are in use, not leftovers. A guard process for each run removes the run's objects as soon as the
+harness has ended, and `harness cluster clean --cluster docker` removes what a guard did not.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _GUARD_TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something of a run whose harness is gone.
+    """An object of a run whose harness has ended.
 
     kind   "container", "network" or "volume"
-    name   as the engine has it
+    name   in the engine
     run    the run's id
-    since  when it was made, as the engine says
+    since  creation time according to the engine
     """
 
     kind: str
@@ -46,12 +46,12 @@ class Leftover:
 
 
 def labels(run: str) -> dict[str, str]:
-    """What to put on everything that this process makes for a run."""
+    """Returns the labels for everything that this process creates for a run."""
     return {RUN: run, OWNER: owner(os.getpid())}
 
 
 def owner(pid: int) -> str:
-    """A process of this machine, told from all others that get its number; empty when it is gone."""
+    """Identifies a process of this machine uniquely, even after its pid is reused; "" if it has ended."""
     try:
         started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
         return f"{_BOOT.read_text().strip()}/{pid}/{started}"
@@ -60,19 +60,19 @@ def owner(pid: int) -> str:
 
 
 def in_use(owned_by: str) -> bool:
-    """Whether the process of an owner label lives."""
+    """Whether the process of an owner label is still running."""
     number = owned_by.split("/")[1:2]
     return bool(number) and number[0].isdigit() and owner(int(number[0])) == owned_by
 
 
 def leftovers(client: Any = None) -> list[Leftover]:
-    """Everything of runs whose harness is gone, in the order of removal. Raises Missing without an engine."""
+    """Returns all objects of runs whose harness has ended, in order of removal. Raises Missing without an engine."""
     client = client or engine_and_images.connect()
     return [one for one, owned_by in everything(client) if not in_use(owned_by)]
 
 
 def remove(leftover: Leftover, client: Any = None) -> None:
-    """Take one away; nothing happens when it is gone, or going. Raises ClusterTrouble."""
+    """Remove one object, unless it is gone or being removed already. Raises ClusterTrouble."""
     import docker
 
     api = (client or engine_and_images.connect()).api
@@ -92,7 +92,7 @@ def remove(leftover: Leftover, client: Any = None) -> None:
 
 
 def remove_run(run: str, client: Any) -> int:
-    """Take away everything of a run, in use or not; how much that was. Raises ClusterTrouble."""
+    """Remove all objects of a run, in use or not; returns their number. Raises ClusterTrouble."""
     found = [one for one, _ in everything(client) if one.run == run]
     for one in found:
         remove(one, client)
@@ -100,7 +100,7 @@ def remove_run(run: str, client: Any) -> int:
 
 
 def everything(client: Any) -> list[tuple[Leftover, str]]:
-    """(what, owner) of all that runs have there now, in the order in which it can be removed."""
+    """Returns (object, owner) for all objects of runs in the engine, in an order in which they can be removed."""
     found: list[tuple[Leftover, str]] = []
     having = {"label": RUN}
 
@@ -108,7 +108,7 @@ def everything(client: Any) -> list[tuple[Leftover, str]]:
         labels_found = marks or {}
         found.append((Leftover(kind, name, labels_found.get(RUN, ""), since), labels_found.get(OWNER, "")))
 
-    with engine_and_images.trouble("listing what runs have left with the Docker engine"):
+    with engine_and_images.trouble("listing the objects of runs in the Docker engine"):
         for row in client.api.containers(all=True, filters=having):
             name = row["Names"][0].lstrip("/") if row.get("Names") else row["Id"]
             note("container", name, row.get("Labels"), _time(row.get("Created", 0)))
@@ -128,7 +128,7 @@ def _time(seconds: float) -> str:
 
 @contextmanager
 def guarded(run: str, log: Path) -> Iterator[None]:
-    """Inside the block, another process waits for this one's end, and then removes what the run has left."""
+    """While the block runs, another process waits for this one to end, then removes the run's objects."""
     argv = [sys.executable, "-m", "harness.cluster.docker.cleanup", run]
     with log.open("ab") as output:
         guard = subprocess.Popen(
@@ -152,7 +152,7 @@ def guarded(run: str, log: Path) -> Iterator[None]:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m harness.cluster.docker.cleanup RUN`: at the end of standard input, remove the run's things."""
+    """`python -m harness.cluster.docker.cleanup RUN`: at end-of-file on standard input, remove the run's objects."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()
@@ -165,7 +165,7 @@ def main(argv: list[str]) -> int:
         except HarnessError as error:
             print(error, file=sys.stderr)
             code = error.exit_code
-        time.sleep(1)  # what was being made when the harness ended may be there only now
+        time.sleep(1)  # objects that were being created when the harness ended may appear only now
     return code
 
 

@@ -1,7 +1,7 @@
-"""The brokers of docker-compose.yml in containers, by way of the Docker SDK.
+"""The brokers of docker-compose.yml in containers, controlled through the Docker SDK.
 
-Each run has its own names, network and ports. Clients run on this machine, under a supervisor without
-namespaces, and reach the brokers at ports of 127.0.0.1.
+Each run has its own names, network and ports. Clients run on this machine, under a supervisor without namespaces, and
+reach the brokers at ports of 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OUTPUT_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """What there is between `up` and `down`."""
+    """State that exists between `up` and `down`."""
 
     engine: Any
     control: Control
@@ -51,8 +51,8 @@ class _Running:
 class DockerCluster:
     """Satisfies Cluster, Hosts, Processes, Network, Checkpoints, Logs.
 
-    `docker_net.why_not` says where Network is refused.
-    All clients have one address, this machine's: they are cut off together, or not at all.
+    `packet_filters.why_not` decides whether Network is available.
+    All clients have the same address, this machine's: they can only be partitioned from a node together.
     """
 
     def __init__(self, containers: Containers) -> None:
@@ -64,7 +64,7 @@ class DockerCluster:
     # --- start and stop -------------------------------------------------------------------------------
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Start, and return when every node says that all are registered.
+        """Start all containers; returns when every node sees all brokers registered.
 
         Raises Missing (engine), ClusterTrouble.
         """
@@ -72,7 +72,7 @@ class DockerCluster:
         left = cleanup.leftovers(engine)
         if left:
             progress(
-                f"{len(left)} things of earlier runs are left with the Docker engine, first {left[0].name}; "
+                f"{len(left)} objects of earlier runs are left in the Docker engine, first {left[0].name}; "
                 "to remove them: harness cluster clean --cluster docker"
             )
         self.containers.work_dir.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class DockerCluster:
         guard.enter_context(cleanup.guarded(self.containers.run, self.containers.work_dir / "guard.log"))
         control = Control(isolated=False, log=self.containers.work_dir / "supervisor.log")
         state = self._state = _Running(engine, control, guard)
-        progress(f"{len(self.nodes)} containers of {self.containers.services[0].image}")
+        progress(f"starting {len(self.nodes)} containers of {self.containers.services[0].image}")
         net = make_network(engine, self.containers.run, self.nodes)
         state.filters.append(Filters(net.addresses, net.bridge, self._pid))
         for service in self.containers.services:
@@ -91,7 +91,7 @@ class DockerCluster:
         self._await_registered(progress)
 
     def down(self) -> None:
-        """Remove containers and network, end the clients. Safe to repeat. Raises ClusterTrouble."""
+        """Remove containers and network, end the clients. Can be called repeatedly. Raises ClusterTrouble."""
         self.containers.ports.give_back()
         state, self._state = self._state, None
         if state is None:
@@ -111,29 +111,29 @@ class DockerCluster:
             missing = [node for node in missing if len(self.seen_by(node)) < len(self.nodes)]
             for node in missing:
                 if not self.running(node):
-                    raise ClusterTrouble(f"{node} ended as it started: {self._last_words(node)}")
+                    raise ClusterTrouble(f"{node} exited during startup: {self._last_error(node)}")
             if missing and time.monotonic() - began > _UP_TIMEOUT_S:
                 raise ClusterTrouble(
-                    f"{', '.join(missing)} did not see every broker registered in {_UP_TIMEOUT_S:.0f} s: "
-                    f"{self._last_words(missing[0])}"
+                    f"{', '.join(missing)} did not see every broker registered within {_UP_TIMEOUT_S:.0f} s: "
+                    f"{self._last_error(missing[0])}"
                 )
             if missing:
                 time.sleep(0.1)
         progress(f"{len(self.nodes)} brokers registered in {time.monotonic() - began:.1f} s")
 
-    def _last_words(self, node: str) -> str:
+    def _last_error(self, node: str) -> str:
         with suppress(ClusterTrouble), trouble("reading the log"):
             state = self._up()
             text = state.engine.api.logs(state.container_ids[node], tail=200).decode(errors="replace")
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             bad = [line for line in lines if any(w in line for w in ("ERROR", "FATAL", "Exception", "error"))]
-            return str((bad or lines or ["it logged nothing"])[-1][:500])
+            return str((bad or lines or ["its log is empty"])[-1][:500])
         return "its log cannot be read"
 
-    # --- what the brokers say -------------------------------------------------------------------------
+    # --- what the brokers report ----------------------------------------------------------------------
 
     def seen_by(self, node: str) -> frozenset[str]:
-        """Names of the nodes that a node knows to be registered; empty when it does not answer."""
+        """Returns the names of the nodes that a node sees registered; empty if it does not answer."""
         try:
             ids = brokers_metadata_views.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S).brokers
         except (OSError, ValueError):
@@ -141,7 +141,7 @@ class DockerCluster:
         return frozenset(other for number, other in enumerate(self.nodes, start=1) if number in ids)
 
     def views(self) -> list[View]:
-        """What every node that answers believes about leaders and replicas."""
+        """Returns the metadata views of all nodes that answer: leaders, replicas, registered brokers."""
         found = []
         for node in self.nodes:
             with suppress(OSError, ValueError):
@@ -149,7 +149,7 @@ class DockerCluster:
         return found
 
     def controller(self) -> int | None:
-        """The id of the node that leads the metadata quorum; None when nobody says."""
+        """Returns the id of the leader of the metadata quorum; None if it cannot be determined."""
         found = []
         for node in self.nodes:
             with suppress(OSError, ValueError):
@@ -160,12 +160,12 @@ class DockerCluster:
     # --- the brokers' processes -----------------------------------------------------------------------
 
     def kill(self, node: str) -> None:
-        """SIGKILL; returns when it is gone."""
+        """Send SIGKILL; returns when the broker has ended."""
         self._signal(node, signal.SIGKILL)
         self._wait(node, "SIGKILL", _KILL_TIMEOUT_S)
 
     def stop(self, node: str, within_s: float = STOP_S) -> None:
-        """SIGTERM; returns when it has ended."""
+        """Send SIGTERM; returns when the broker has ended."""
         self._signal(node, signal.SIGTERM)
         self._wait(node, "SIGTERM", within_s)
 
@@ -176,7 +176,7 @@ class DockerCluster:
         self._signal(node, signal.SIGCONT)
 
     def start(self, node: str) -> None:
-        """Start a node that does not run, and cut it off again from whom it was; it has a new network."""
+        """Start a node that is not running. Its packet filters are restored, because its network is new."""
         state = self._up()
         with trouble(f"starting {node}"):
             state.engine.api.start(self._container(node))
@@ -186,13 +186,13 @@ class DockerCluster:
         return bool(self._container_state(node)["Running"])
 
     def _container_state(self, node: str) -> Mapping[str, Any]:
-        """The state of a node's container: Running, Pid, ExitCode."""
-        with trouble(f"asking about {node}"):
+        """Returns the state of a node's container: Running, Pid, ExitCode."""
+        with trouble(f"querying the container of {node}"):
             state: Mapping[str, Any] = self._up().engine.api.inspect_container(self._container(node))["State"]
             return state
 
     def _signal(self, node: str, number: signal.Signals) -> None:
-        """Nothing happens when it does not run."""
+        """Send a signal, unless the node is not running."""
         with trouble(f"sending {number.name} to {node}"):
             try:
                 self._up().engine.api.kill(self._container(node), signal=number.name)
@@ -210,14 +210,14 @@ class DockerCluster:
     # --- the network ----------------------------------------------------------------------------------
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, `at` does not hear `sources`. A client, as either, is all of them."""
+        """From now on, drop packets from `sources` at `at`. Any client stands for all clients."""
         self._filters().drop(at, sources)
 
     def heal(self) -> None:
         self._filters().heal()
 
     def dropped(self, at: str) -> int:
-        """Packets that the rules at a node have dropped; 0 for clients: see the nodes."""
+        """Returns how many packets the rules at a node have dropped; 0 for clients, whose rules are at the nodes."""
         return self._filters().dropped(at)
 
     def _filters(self) -> Filters:
@@ -233,7 +233,7 @@ class DockerCluster:
     # --- commands, clients, logs ----------------------------------------------------------------------
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command in a node's container. Raises ClusterTrouble when it cannot start or end in time."""
+        """Run a command in a node's container. Raises ClusterTrouble if it cannot start or does not end in time."""
         api, container = self._up().engine.api, self._container(node)
         answers: list[CommandResult | HarnessError] = []
 
@@ -251,7 +251,7 @@ class DockerCluster:
         thread.start()
         thread.join(timeout_s)
         if not answers:
-            raise ClusterTrouble(f"{argv[0]} did not end in {timeout_s:.0f} s")
+            raise ClusterTrouble(f"{argv[0]} did not end within {timeout_s:.0f} s")
         if isinstance(answers[0], HarnessError):
             raise answers[0]
         return answers[0]
@@ -263,7 +263,7 @@ class DockerCluster:
         return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
-        """Write what each container has logged to `folder`/<node>/server.log."""
+        """Write the log of each container to `folder`/<node>/server.log."""
         if self._state is None:
             return
         for node, container in self._state.container_ids.items():
@@ -274,11 +274,11 @@ class DockerCluster:
                     file.write(chunk)
 
     def checkpoint(self, node: str, name: str) -> str:
-        """See Checkpoints. Only images that take their folders for logs from KAFKA_LOG_DIRS have it."""
+        """See Checkpoints. Supported only for images that take their log directories from KAFKA_LOG_DIRS."""
         environment = {service.name: service.environment for service in self.containers.services}[node]
         folders = [folder for folder in environment.get("KAFKA_LOG_DIRS", "").split(",") if folder]
         if not folders:
-            raise ClusterTrouble(f"{node}: where its logs are is not known, for want of KAFKA_LOG_DIRS")
+            raise ClusterTrouble(f"{node}: its log directories are unknown, because KAFKA_LOG_DIRS is not set")
         return checkpoint_files.read(lambda argv: self.run(node, argv, checkpoint_files.TIMEOUT_S), name, folders)
 
     def _port(self, node: str) -> int:
@@ -296,7 +296,7 @@ class DockerCluster:
 
 
 def new_socket() -> socket.socket:
-    """A fresh TCP socket."""
+    """Returns a new TCP socket."""
     return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
 
 

@@ -1,6 +1,6 @@
-"""docker-compose.yml, the part of its language that ours needs. Pure: text and variables in, services out.
+"""Parses docker-compose.yml, as far as ours needs. Pure: text and variables in, services out.
 
-A field that is not known here is refused, so that nothing stands in the file and has no effect.
+An unknown field is an error, so that nothing in the file is silently ignored.
 Source: https://docs.docker.com/reference/compose-file/interpolation/ and .../services/
 """
 
@@ -16,7 +16,7 @@ import yaml
 
 from harness.model.errors_and_exit_codes import BadInput, Missing
 
-FILE: Final = Path(__file__).with_name("docker-compose.yml")  # a link to the one at the top: wheels hold it, too
+FILE: Final = Path(__file__).with_name("docker-compose.yml")  # a link to the top-level file, so that wheels contain it
 _FIELDS: Final = frozenset({"image", "hostname", "ports", "environment", "command"})
 _REFERENCE: Final = re.compile(
     r"\$(?:(?P<escaped>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-?])(?P<rest>[^}]*))?\})"
@@ -35,7 +35,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A container to run. `command` is empty for the image's own."""
+    """A container to run. An empty `command` means the image's own."""
 
     name: str
     image: str
@@ -46,19 +46,19 @@ class Service:
 
 
 def load(variables: Mapping[str, str], path: Path = FILE) -> tuple[Service, ...]:
-    """The services of a compose file. Raises Missing without the file, BadInput for what is wrong in it."""
+    """Returns the services of a compose file. Raises Missing without the file, BadInput for errors in it."""
     try:
         text = path.read_text()
     except OSError as error:
         raise Missing(
-            f"{path}: the brokers of --cluster docker are described there, and it cannot be read "
+            f"{path}, which describes the brokers of --cluster docker, cannot be read "
             f"({error.strerror}): run from a checkout of the project, installed with `make setup`"
         ) from None
     return parse(text, variables, str(path))
 
 
 def parse(text: str, variables: Mapping[str, str], where: str) -> tuple[Service, ...]:
-    """The services in a text; `where` names it in errors. Raises BadInput."""
+    """Returns the services in a text; `where` is its name in errors. Raises BadInput."""
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -72,12 +72,12 @@ def parse(text: str, variables: Mapping[str, str], where: str) -> tuple[Service,
 
 
 def with_environment(service: Service, more: Mapping[str, str]) -> Service:
-    """A service with some variables set, over its own."""
+    """Returns a service with additional variables, which override its own."""
     return replace(service, environment={**service.environment, **more})
 
 
 def interpolate(text: str, variables: Mapping[str, str], where: str) -> str:
-    """`text` with $V, ${V}, ${V:-default}, ${V-default}, ${V:?why}, ${V?why}, $$ resolved, or BadInput."""
+    """Returns `text` with $V, ${V}, ${V:-default}, ${V-default}, ${V:?why}, ${V?why}, $$ resolved. Raises BadInput."""
 
     def value(match: re.Match[str]) -> str:
         if match["escaped"]:
@@ -100,7 +100,7 @@ def _service(name: str, row: Any, variables: Mapping[str, str], where: str) -> S
         raise BadInput(f"{place}: no image")
     unknown = sorted(set(row) - _FIELDS)
     if unknown:
-        raise BadInput(f"{place}: {', '.join(unknown)}: not understood here; known: {', '.join(sorted(_FIELDS))}")
+        raise BadInput(f"{place}: unsupported fields: {', '.join(unknown)}; supported: {', '.join(sorted(_FIELDS))}")
 
     def text(value: Any) -> str:
         return interpolate(str(value), variables, place)

@@ -1,6 +1,6 @@
-"""The Docker engine: reaching it, what it has, and its errors as this project's own.
+"""The Docker engine: connects to it, finds its images, and translates its errors.
 
-The one that DOCKER_HOST names, or the system's (/var/run/docker.sock). The library is loaded when needed.
+The engine is the one in DOCKER_HOST, or the system's (/var/run/docker.sock). Its library is imported on use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BROKER_BYTES: Final = 512 << 20
 
 
 def connect(timeout_s: float = _TIMEOUT_S) -> Any:
-    """A client of the engine, which has answered. Raises Missing, saying where it was looked for."""
+    """Returns a client of an engine that has answered. Raises Missing with the address that was tried."""
     import docker
     import requests
 
@@ -33,19 +33,19 @@ def connect(timeout_s: float = _TIMEOUT_S) -> Any:
     except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
         raise Missing(
             f"no Docker engine answers at {where} ({_reason(error)}): start it (`systemctl start docker`), "
-            "or name another one in DOCKER_HOST; `make system-deps` installs one on Debian"
+            "or set DOCKER_HOST to another one; `make system-deps` installs one on Debian"
         ) from None
     return engine
 
 
 def is_local() -> bool:
-    """Whether the engine is reached by a socket of this machine."""
+    """Whether the engine is reached through a socket of this machine."""
     return os.environ.get("DOCKER_HOST", "unix://").startswith("unix://")
 
 
 @contextmanager
 def trouble(what: str) -> Iterator[None]:
-    """The library's errors inside the block become ClusterTrouble that says `what`."""
+    """Errors of the library inside the block become ClusterTrouble; `what` describes the action that failed."""
     import docker
     import requests
 
@@ -58,14 +58,14 @@ def trouble(what: str) -> Iterator[None]:
 
 
 def local_tag(version: str) -> str:
-    """The tag that `harness image build` gives unless told."""
+    """Returns the default tag of `harness image build`."""
     return f"{OWN}:{version}"
 
 
 def image(engine: Any, wanted_image: str, version: str) -> str:
-    """The image to run, of those that are there: the one asked for; the official one, or the one built here.
+    """Returns an available image: the requested one; otherwise the official one, or the one built here.
 
-    Nothing is fetched. Raises Missing with the two ways to get one.
+    Fetches nothing. Raises Missing with the two ways to get an image.
     """
     wanted = [wanted_image] if wanted_image else [f"{OFFICIAL}:{version}", local_tag(version)]
     for name in wanted:
@@ -74,16 +74,16 @@ def image(engine: Any, wanted_image: str, version: str) -> str:
     get = wanted_image or wanted[0]
     build = f"harness image build --kafka-version {version}" + (f" --tag {wanted_image}" if wanted_image else "")
     raise Missing(
-        f"the Docker engine has no image {' or '.join(wanted)}: fetch it with `docker pull {get}`, or, where "
-        f"no registry is reachable, make one of the cached jars with `{build}`"
+        f"the Docker engine has no image {' or '.join(wanted)}: fetch it with `docker pull {get}`, or, if "
+        f"no registry is reachable, build one from the cached jars with `{build}`"
     )
 
 
 def fetched(engine: Any, name: str) -> str:
-    """An image that cannot be made here, if it is there. Raises Missing."""
+    """Returns an image that cannot be built here, if it is available. Raises Missing."""
     if not _has(engine, name):
         raise Missing(
-            f"the Docker engine has no image {name}: fetch it with `docker pull {name}`, or name one that it "
+            f"the Docker engine has no image {name}: fetch it with `docker pull {name}`, or choose one that it "
             "has with --image"
         )
     return name
@@ -101,29 +101,29 @@ def _has(engine: Any, name: str) -> bool:
 
 
 def check_room(engine: Any, brokers: int) -> None:
-    """Raises Missing when the engine's machine has too little memory or disk for some brokers."""
-    with trouble("asking the Docker engine about its machine"):
+    """Raises Missing if the engine's machine has too little memory or disk space for the brokers."""
+    with trouble("querying the Docker engine's machine"):
         info = engine.info()
     needed = brokers * _BROKER_BYTES
     total = int(info.get("MemTotal") or needed)
     if total < needed:
         raise Missing(
-            f"the Docker engine's machine has {total >> 20} MiB of memory, and {brokers} brokers take "
-            f"{needed >> 20} MiB: give it more"
+            f"the Docker engine's machine has {total >> 20} MiB of memory, and {brokers} brokers need "
+            f"{needed >> 20} MiB: give it more memory"
         )
     root = str(info.get("DockerRootDir", ""))
-    if is_local() and os.path.isdir(root):  # noqa: PTH112  may not be ours to look into
+    if is_local() and os.path.isdir(root):  # noqa: PTH112  its parent may not be readable for us
         status = os.statvfs(root)
         free = status.f_bavail * status.f_frsize
         if free < _BROKER_BYTES:
             raise Missing(
-                f"only {free >> 20} MiB are free in {root}, where the Docker engine keeps its containers, "
-                f"and {_BROKER_BYTES >> 20} MiB are needed: make room (`docker system df`)"
+                f"only {free >> 20} MiB are free in {root}, where the Docker engine stores its containers, "
+                f"and {_BROKER_BYTES >> 20} MiB are needed: free some space (`docker system df`)"
             )
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost reason of an error, in one line."""
+    """Returns the innermost reason of an error, in one line."""
     seen = [error]
     while (inner := seen[-1].__cause__ or seen[-1].__context__) is not None and inner not in seen:
         seen.append(inner)

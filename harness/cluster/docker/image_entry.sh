@@ -1,18 +1,18 @@
 #!/bin/sh
-# The first process of the image that `harness image build` makes. It takes settings as the official image
-# does: KAFKA_A_B is a.b, two underscores are one, three are a dash; CLUSTER_ID names the cluster. The shell's
-# own commands are all there is in here.
+# The entry point of the image that `harness image build` builds. It takes settings like the official image:
+# KAFKA_A_B is a.b, two underscores are one, three are a dash; CLUSTER_ID is the cluster's id. Only shell built-ins
+# are available here.
 set -eu
 
 java=/opt/java/bin/java
 config=/opt/kafka/config
 
-jars= # in their order: Kafka 4 brings two bindings for logging, and the first one counts
+jars= # sorted: Kafka 4 includes two logging bindings, and the first one is used
 for jar in /opt/kafka/libs/*.jar; do
   jars=$jars${jars:+:}$jar
 done
 
-property() { # $name: the property of the variable $1
+property() { # $name: set to the property of the variable $1
   rest=${1#KAFKA_}
   name=
   while [ -n "$rest" ]; do
@@ -35,7 +35,7 @@ property() { # $name: the property of the variable $1
 
 write_properties() {
   export -p | while IFS= read -r line; do
-    case $line in "export KAFKA_"*=*) ;; *) continue ;; esac # another line of some value, perhaps
+    case $line in "export KAFKA_"*=*) ;; *) continue ;; esac # possibly a further line of a multi-line value
     variable=${line#export }
     variable=${variable%%=*}
     case $variable in

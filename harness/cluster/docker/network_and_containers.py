@@ -1,4 +1,4 @@
-"""What a Docker cluster is made of: its description, and its network and containers in the engine."""
+"""Describes a Docker cluster, and creates its network and containers in the engine."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from harness.model.errors_and_exit_codes import BadInput
 
 NODES: Final = ("n1", "n2", "n3")
 KAFKA_PORT: Final = 9094  # OUTSIDE in docker-compose.yml
-_FIRST_ADDRESS: Final = 10  # in the network, of the first node; below it is the bridge's
+_FIRST_ADDRESS: Final = 10  # of the first node in the network; the bridge has a lower one
 _NETWORK_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """What to run.
+    """Description of the containers.
 
-    run          id, in all names and labels
-    services     a container each; their names are the nodes'
-    work_dir     takes the supervisor's and the guard's logs
+    run          id, part of all names and labels
+    services     one container each; their names are the nodes'
+    work_dir     for logs of the supervisor and the guard
     client_port  the containers' port for clients
-    ports        those of this machine, held from other runs
+    ports        ports of this machine, reserved against other runs
     """
 
     run: str
@@ -43,7 +43,7 @@ class Containers:
     ports: Ports
 
     def port(self, node: str, inner: int) -> int:
-        """The port of 127.0.0.1 that leads to a container's. Raises BadInput when none does."""
+        """Returns the port of 127.0.0.1 that leads to a container's port. Raises BadInput if there is none."""
         for service in self.services:
             for port in service.ports:
                 if service.name == node and port.inner == inner:
@@ -53,7 +53,7 @@ class Containers:
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """A network that was made: its name, the bridge's address, the nodes' addresses."""
+    """A network that was created: its name, the bridge's address, the nodes' addresses."""
 
     name: str
     bridge: str
@@ -61,7 +61,7 @@ class Net:
 
 
 def kafka(spec: ClusterSpec, image: str) -> Containers:
-    """docker-compose.yml with a run's own ports, and with broker settings. Raises BadInput, Missing."""
+    """Describes docker-compose.yml with the run's own ports and broker settings. Raises BadInput, Missing."""
     broker_config.check_overrides(spec.kafka_config)
     ports = Ports()
     variables = {f"{node.upper()}_PORT": str(ports.take()) for node in NODES}
@@ -74,7 +74,7 @@ def kafka(spec: ClusterSpec, image: str) -> Containers:
 
 
 def redpanda_brokers(spec: ClusterSpec, image: str) -> Containers:
-    """Redpanda's brokers at a run's own ports, with cluster properties. Raises BadInput."""
+    """Describes Redpanda brokers with the run's own ports and cluster properties. Raises BadInput."""
     ports = Ports()
     pairs = {node: (ports.take(), ports.take()) for node in NODES}
     services = redpanda.services(NODES, image, pairs, spec.broker_config)
@@ -82,23 +82,23 @@ def redpanda_brokers(spec: ClusterSpec, image: str) -> Containers:
 
 
 def variable(key: str) -> str:
-    """The environment variable by which the images take a broker setting. Raises BadInput for none."""
+    """Returns the environment variable for a broker setting in the images. Raises BadInput for invalid names."""
     if key != key.lower():
-        raise BadInput(f"--broker-config {key}: an image takes settings in small letters only")
+        raise BadInput(f"--broker-config {key}: images accept only settings in lower case")
     return "KAFKA_" + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 
 def make_network(engine: Any, run: str, nodes: Sequence[str]) -> Net:
-    """A network of a run's own, with addresses that we choose, so that a node keeps its own over a restart.
+    """Create a network for a run with chosen addresses, so that a node keeps its address across restarts.
 
-    Addresses can be chosen only in a range that was chosen too; the engine is asked for a free one first.
+    Addresses can be chosen only in a range that was chosen too, so a first network is created to find a free range.
     Raises ClusterTrouble.
     """
     import docker
 
     name, marks = f"harness-{run}", cleanup.labels(run)
     for tries_left in reversed(range(_NETWORK_TRIES)):
-        with trouble(f"making the network {name}"):
+        with trouble(f"creating the network {name}"):
             tried = engine.networks.create(name, driver="bridge", labels=marks)
             tried.reload()
             hosts = ipaddress.ip_network(tried.attrs["IPAM"]["Config"][0]["Subnet"])
@@ -108,7 +108,7 @@ def make_network(engine: Any, run: str, nodes: Sequence[str]) -> Net:
             ipam = docker.types.IPAMConfig(pool_configs=[pool])
             try:
                 engine.networks.create(name, driver="bridge", labels=marks, ipam=ipam)
-            except docker.errors.APIError:  # another run took the range meanwhile
+            except docker.errors.APIError:  # another run has taken the range in the meantime
                 if not tries_left:
                     raise
                 continue
@@ -117,9 +117,9 @@ def make_network(engine: Any, run: str, nodes: Sequence[str]) -> Net:
 
 
 def make_container(engine: Any, run: str, service: Service, net: Net) -> str:
-    """A container, not started; its id. Raises ClusterTrouble."""
+    """Create a container without starting it; returns its id. Raises ClusterTrouble."""
     api = engine.api
-    with trouble(f"making the container of {service.name}"):
+    with trouble(f"creating the container of {service.name}"):
         outer = {port.inner: (port.address, port.outer) for port in service.ports}
         place = api.create_endpoint_config(aliases=[service.name], ipv4_address=net.addresses[service.name])
         made = api.create_container(
@@ -137,5 +137,5 @@ def make_container(engine: Any, run: str, service: Service, net: Net) -> str:
 
 
 def _unique(run: str) -> str:
-    """An id for a run: two folders of runs may hold runs of one name."""
+    """Returns a unique id for a run: different folders of runs may contain runs with the same name."""
     return f"{run}-{os.getpid()}-{secrets.token_hex(2)}"

@@ -1,9 +1,9 @@
-"""Packet filters in the networks of containers, entered from this machine: any image will do.
+"""Packet filters in the networks of containers, set up from this machine, so any image can be used.
 
-A container's network namespace is that of its process. To enter it takes root, and an engine whose processes
-are this machine's; both are checked. Rules are those of `netlink`: silent, one-way, counted. Clients run on
-this machine and all have its address, the bridge's: that none of them hears a node is a rule where the node
-sends, since this machine's own packet filters are left alone.
+A container's network namespace is that of its process. Entering it requires root, and an engine whose processes run on
+this machine; both are checked. Rules are those of `netlink`: silent, one-way, counted. Clients run on this machine and
+share one address there, that of the bridge. To cut all clients off from a node's answers, packets are dropped where the
+node sends them, since this machine's own packet filters must not be changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.cluster.local.netlink import Host
 from harness.model.capabilities import Network
 from harness.model.errors_and_exit_codes import ClusterTrouble
 
-_TABLE: Final = "harness"  # the table of netlink, so that its heal and its count are for this chain too
+_TABLE: Final = "harness"  # the same table as netlink's, so that its heal and counters include this chain
 _OUTPUT: Final = "output"
 _IPV4: Final = 2
 _DROP: Final = 0
@@ -32,22 +32,22 @@ _ACCEPT: Final = 1
 
 
 def why_not() -> str:
-    """Why containers' networks cannot be entered from here, with what to do; empty for no reason."""
+    """Returns why containers' networks cannot be entered, and what to do; empty if they can."""
     if not engine_and_images.is_local():
-        return "the Docker engine is on another machine, and packets are dropped from its own: run there"
+        return "the Docker engine is on another machine, and packets can only be dropped from there: run there"
     if os.geteuid() != 0:
-        return "dropping packets in a container's network takes root: run as root"
+        return "dropping packets in a container's network requires root: run as root"
     return ""
 
 
 def reasons(needed: frozenset[type]) -> dict[type, str]:
-    """What this machine does not let containers do, of some capabilities; empty texts for what it does."""
+    """Returns why this machine does not permit given capabilities of containers; an empty text if it does."""
     return {Network: why_not()} if Network in needed else {}
 
 
 @contextmanager
 def entered(name: str, pid: int, address: str) -> Iterator[Host]:
-    """A container's network, by its process. Raises ClusterTrouble when it has not that address."""
+    """Yields a container's network, found by its process. Raises ClusterTrouble if its address is another."""
     try:
         network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -56,7 +56,7 @@ def entered(name: str, pid: int, address: str) -> Iterator[Host]:
         with namespaces.inside(network), IPRoute() as ip:
             if not ip.get_addr(match=lambda row: row.get_attr("IFA_ADDRESS") == address):
                 raise ClusterTrouble(
-                    f"process {pid} is not that of {name} here: the engine's processes are not this machine's"
+                    f"process {pid} is not that of {name} here: the engine's processes do not run on this machine"
                 )
         yield Host(name, address, network)
     finally:
@@ -64,20 +64,20 @@ def entered(name: str, pid: int, address: str) -> Iterator[Host]:
 
 
 class Filters:
-    """The rules in force, by node. Thread-safe.
+    """The rules in effect, by node. Thread-safe.
 
     addresses  of the nodes
-    machine    the address that this machine's clients have there: the bridge's
-    pid        the process of a node, 0 while it does not run; a node that is started has a new network
+    machine    the address of this machine's clients in the containers' network: the bridge's
+    pid        returns the pid of a node, 0 if it is not running; a restarted node has a new network
     """
 
     def __init__(self, addresses: Mapping[str, str], machine: str, pid: Callable[[str], int]) -> None:
         self._addresses, self._machine, self._pid = addresses, machine, pid
-        self._rules: list[tuple[str, str, bool]] = []  # node, address, whether the node hears or is heard
+        self._rules: list[tuple[str, str, bool]] = []  # node, address, whether the node drops what it receives
         self._lock = threading.Lock()
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, `at` does not hear `sources`; who is no node stands for all clients."""
+        """From now on, drop packets from `sources` at `at`; a name that is not a node stands for all clients."""
         wanted = []
         for source in sources:
             if at in self._addresses:
@@ -91,14 +91,14 @@ class Filters:
                     self._put(*rule)
 
     def started(self, node: str) -> None:
-        """Put the rules of a node into its new network."""
+        """Restore the rules of a node in its new network after a start."""
         with self._lock:
             for rule in self._rules:
                 if rule[0] == node:
                     self._put(*rule)
 
     def heal(self) -> None:
-        """Remove every rule."""
+        """Remove all rules."""
         with self._lock:
             hit = {node for node, _, _ in self._rules}
             self._rules.clear()
@@ -108,7 +108,7 @@ class Filters:
                         netlink.heal(host)
 
     def dropped(self, at: str) -> int:
-        """Packets that the rules at a node have dropped since it was started; 0 for a client."""
+        """Returns how many packets the rules at a node have dropped since its last start; 0 for a client."""
         with self._lock:
             pid = self._pid(at) if any(node == at for node, _, _ in self._rules) else 0
             if not pid:
@@ -116,19 +116,19 @@ class Filters:
             with entered(at, pid, self._addresses[at]) as host:
                 return netlink.dropped(host)
 
-    def _put(self, node: str, address: str, hears: bool) -> None:
+    def _put(self, node: str, address: str, at_receiver: bool) -> None:
         pid = self._pid(node)
         if not pid:
             return
         with entered(node, pid, self._addresses[node]) as host:
-            if hears:
+            if at_receiver:
                 netlink.drop(host, [address])
             else:
-                _mute(host, address)
+                _drop_sent(host, address)
 
 
-def _mute(host: Host, listener: str) -> None:
-    """From now on, packets that `host` sends to the address `listener` vanish."""
+def _drop_sent(host: Host, listener: str) -> None:
+    """From now on, drop packets that `host` sends to the address `listener`."""
     with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
         nft.table("add", name=_TABLE)
         nft.chain("add", table=_TABLE, name=_OUTPUT, hook="output", type="filter", priority=0, policy=_ACCEPT)

@@ -1,6 +1,6 @@
-"""Redpanda in containers: its own image, start-up, ports and roles. Pure: names and ports in, services out.
+"""Redpanda in containers: image, command line, ports, and who coordinates. Pure: names and ports in, services out.
 
-Two listeners as for Kafka, and the admin port, which says who leads the controller.
+It has two listeners as for Kafka, and the admin port, which reports the controller leader.
 Sources: https://docs.redpanda.com/current/reference/rpk/rpk-redpanda/rpk-redpanda-start/ and
 .../reference/properties/; https://docs.redpanda.com/api/ for the admin port.
 """
@@ -23,7 +23,7 @@ _INSIDE_PORT: Final = 9092
 _RPC_PORT: Final = 33145
 _CLIENT: Final = b"harness"
 
-# The counterparts of what docker-compose.yml tells Kafka, where there is one.
+# The counterparts of Kafka's settings in docker-compose.yml, where they exist.
 _DEFAULTS: Final[Mapping[str, str]] = {
     "auto_create_topics_enabled": "false",
     "default_topic_replications": "3",
@@ -33,7 +33,7 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "enable_transactions": "true",
     "enable_idempotence": "true",
 }
-# What holds the cluster together, and is an option of the command line here.
+# Properties of the cluster's structure, which are set on the command line here.
 _RESERVED: Final = frozenset({"node_id", "seed_servers", "kafka_api", "advertised_kafka_api", "rpc_server", "admin"})
 
 
@@ -43,17 +43,17 @@ def services(
     ports: Mapping[str, tuple[int, int]],
     overrides: Mapping[str, str],
 ) -> tuple[Service, ...]:
-    """A service for each name.
+    """Returns a service for each name.
 
     ports      name -> ports of 127.0.0.1 for clients and for the admin interface
     overrides  cluster properties
-    Raises BadInput for a property that is the harness's own, or that cannot be one.
+    Raises BadInput for a property that is reserved for the harness, or invalid.
     """
     for key, value in overrides.items():
         if key in _RESERVED:
-            raise BadInput(f"--broker-config {key}: the harness sets this one itself; leave it out")
+            raise BadInput(f"--broker-config {key}: this setting is reserved for the harness; leave it out")
         if not key.replace("_", "").isalnum() or any(c in value for c in "\n\r"):
-            raise BadInput(f"--broker-config {key}={value}: Redpanda's properties are lower_case=VALUE, one line")
+            raise BadInput(f"--broker-config {key}={value}: give Redpanda's properties as lower_case=VALUE, one line")
     settings = {**_DEFAULTS, **overrides}
     return tuple(
         Service(
@@ -72,7 +72,7 @@ def services(
 
 
 def _command(name: str, number: int, seed: str, port: int, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """What the image's entry is told: it runs rpk."""
+    """Returns the arguments of the image's entry point, which runs rpk."""
     return (
         "redpanda",
         "start",
@@ -92,8 +92,8 @@ def _command(name: str, number: int, seed: str, port: int, settings: Mapping[str
 
 
 def coordinator_request(kind: str, name: str) -> bytes:
-    """FindCoordinator, version 1, without its size: who coordinates a "group-coordinator"'s group or a
-    "txn-coordinator"'s transactional id.
+    """Returns a FindCoordinator request, version 1, without its size, for the group of a "group-coordinator" or the
+    transactional id of a "txn-coordinator".
 
     Request   int16 10 | int16 1 | int32 correlation | string client | string key | int8 type
     Source: https://kafka.apache.org/protocol#The_Messages_FindCoordinator
@@ -105,21 +105,21 @@ def coordinator_request(kind: str, name: str) -> bytes:
 
 
 def coordinator(answer: bytes) -> int | None:
-    """The broker id in an answer to it; None when there is none yet.
+    """Returns the broker id in the answer to that request; None if there is no coordinator yet.
 
     Answer    int32 correlation | int32 throttle | int16 error | nullable string message | int32 node ...
-    Raises ValueError when it is cut short.
+    Raises ValueError if the answer is truncated.
     """
     try:
         error, length = struct.unpack_from(">hh", answer, 8)
         (node,) = struct.unpack_from(">i", answer, 12 + max(length, 0))
     except struct.error as cut:
-        raise ValueError("a FindCoordinator answer was cut short") from cut
+        raise ValueError("a FindCoordinator answer is truncated") from cut
     return int(node) if not error and node >= 0 else None
 
 
 def controller(answer: bytes) -> int | None:
-    """The id of the controller's leader in an answer of the admin port; None when it does not know one."""
+    """Returns the controller leader's id from an answer of the admin port; None if it does not know one."""
     try:
         leader = json.loads(answer)["controller_id"]
     except (ValueError, KeyError, TypeError):

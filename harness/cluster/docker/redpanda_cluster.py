@@ -1,4 +1,4 @@
-"""Redpanda's brokers in containers: as Kafka's, but for their start-up and for who knows the roles."""
+"""Redpanda's brokers in containers: like Kafka's, except for start-up and for how roles are found."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ANSWER_BYTES: Final = 1 << 20
 
 
 class RedpandaCluster(DockerCluster):
-    """As DockerCluster, and says who coordinates: Redpanda spreads groups and ids in a way of its own."""
+    """A DockerCluster that also finds coordinators itself: Redpanda assigns groups and ids differently from Kafka."""
 
     def controller(self) -> int | None:
-        """The id of the node that leads the controller's group, by the admin port; None when nobody says."""
+        """Returns the id of the controller leader, from the admin port; None if no node reports one."""
         for node in self.nodes:
             port = self.containers.port(node, redpanda.ADMIN_PORT)
             url = f"http://127.0.0.1:{port}{redpanda.CONTROLLER_PATH}"
@@ -29,7 +29,7 @@ class RedpandaCluster(DockerCluster):
         return None
 
     def coordinator(self, role: str, name: str) -> int | None:
-        """The id of the broker that coordinates a group or a transactional id; None when nobody says."""
+        """Returns the id of the coordinator of a group or a transactional id; None if no node reports one."""
         request = redpanda.coordinator_request(role, name)
         for node in self.nodes:
             port = self.containers.port(node, redpanda.KAFKA_PORT)

@@ -1,1 +1,1 @@
-"""Kafka on this machine: namespaces, processes, network, disks, clocks."""
+"""Kafka clusters on this machine: namespaces, processes, network, disks and clocks."""

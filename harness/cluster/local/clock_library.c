@@ -1,10 +1,11 @@
-/* A shared library that gives a process a wall clock of its own (LD_PRELOAD): see clock_library.py.
+/* A shared library that gives a process its own wall clock (LD_PRELOAD): see clock_library.py.
  *
- * It stands in for clock_gettime and gettimeofday of the C library: it asks the kernel, and adds a number of
- * nanoseconds that stands in the library's own file. The number is mapped read-only, so no process ever gets a page of
- * its own for it: writing it to the file changes the clock of every process that runs with the library, at once.
+ * It replaces clock_gettime and gettimeofday of the C library: it asks the kernel for the time and adds an offset in
+ * nanoseconds, which is stored in the library's own file. The offset is mapped read-only, so no process ever gets a
+ * private copy of its page: writing it to the file changes the clock of every process that has loaded the library, at
+ * once.
  *
- * It depends on nothing, not even the C library. As the kernel's answer, so the result: -1 for an error.
+ * It depends on nothing, not even the C library. Errors are returned as -1, as the kernel reports them.
  */
 
 #include <stdint.h>
@@ -18,7 +19,7 @@ enum { CLOCK_REALTIME = 0, CLOCK_REALTIME_COARSE = 5 };
 struct timespec { int64_t s, ns; };
 struct timeval { int64_t s, us; };
 
-/* The mark is how clock_library.py finds the number in the file. */
+/* clock_library.py finds the offset in the file by this mark. */
 static const struct {
     char mark[24];
     int64_t ahead_ns;

@@ -1,14 +1,14 @@
-"""A shared library that gives a process a wall clock of its own (LD_PRELOAD).
+"""A shared library that gives a process its own wall clock (LD_PRELOAD).
 
-It stands in for `clock_gettime` and `gettimeofday` of the C library: it asks the kernel, and adds a number of
-nanoseconds that stands in the library's own file. The file is mapped into the process, so writing the number
-there changes the clock of the running process at once. Clocks other than the wall clock are left alone, as
-are absolute deadlines that the process gives to the kernel.
+It replaces `clock_gettime` and `gettimeofday` of the C library: it asks the kernel for the time and adds an offset in
+nanoseconds. The offset is stored in the library's own file, which is mapped into the process, so writing to the file
+changes the clock of the running process at once. Other clocks are unaffected, as are absolute deadlines that the
+process passes to the kernel.
 
-libfaketime, which does the same, opens a file at each reading, or once a second: six threads of a JVM pay
-50 us for it, or 5 us and clocks that change a second late, where the plain clock takes 0.05 us and this one
-0.2 us. Nothing has to be installed or compiled: `clock_library.c` and what `make clock-library` makes of it, for
-x86-64 and arm64, lie beside this file.
+libfaketime does the same, but opens a file at every reading, or once a second. With six JVM threads a reading then
+costs 50 us, or 5 us with clocks that change up to a second late; an unmodified clock costs 0.05 us and this one 0.2 us.
+Nothing has to be installed or compiled: `clock_library.c` and the binaries that `make clock-library` builds from it
+for x86-64 and arm64 are in this folder.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from pathlib import Path
 from typing import Final
 
 MACHINES: Final = ("x86_64", "aarch64")
-_MARK: Final = b"harness clock ahead ns:\0"  # stands before the number
+_MARK: Final = b"harness clock ahead ns:\0"  # precedes the offset
 _PROBE_S: Final = 1_000_000
 _PROBE_TIMEOUT_S: Final = 20.0
 
 
 @cache
 def library(machine: str = "") -> bytes:
-    """The library of a machine, empty for this one, with a clock that is right."""
+    """Returns the library for a machine type ("": this machine's), with an offset of zero."""
     return Path(__file__).with_name(f"clock_library-{machine or platform.machine()}.so").read_bytes()
 
 
 @cache
 def number_at(machine: str = "") -> int:
-    """The byte offset of the number in the library's file."""
+    """Returns the byte position of the clock offset in the library's file."""
     return library(machine).index(_MARK) + len(_MARK)
 
 
 def set_ahead(path: Path, ahead_s: float) -> None:
-    """Set the clocks of all processes that run with the library at `path`, in one write."""
+    """Set the clocks of all processes that have loaded the library at `path`, with a single write."""
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.pwrite(file, struct.pack("<q", round(ahead_s * 1e9)), number_at())
@@ -52,9 +52,9 @@ def set_ahead(path: Path, ahead_s: float) -> None:
 
 
 def why_not() -> str:
-    """Why processes here cannot have clocks of their own, with what to do; empty when they can. Tries it."""
+    """Returns why processes here cannot have their own clocks, and what to do; empty if they can. Tries it."""
     if platform.machine() not in MACHINES:
-        return f"the clock library is for x86-64 and arm64 and this machine is {platform.machine()}: use one of those"
+        return f"the clock library needs x86-64 or arm64, and this machine is {platform.machine()}: use one of those"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "clock.so"
         path.write_bytes(library())
@@ -72,8 +72,8 @@ def why_not() -> str:
             )
             ahead_s = float(done.stdout) - before
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            return f"a process with a clock of its own does not run: {error}"
+            return f"a test process with its own clock failed: {error}"
     if not _PROBE_S <= ahead_s < _PROBE_S + _PROBE_TIMEOUT_S:
-        reason = done.stderr.strip() or "the C library does not let itself be stood in for (LD_PRELOAD)"
-        return f"a process does not take its own clock: {reason}; use a system with glibc"
+        reason = done.stderr.strip() or "the C library's clock functions could not be replaced (LD_PRELOAD)"
+        return f"a test process did not use its own clock: {reason}; use a system with glibc"
     return ""

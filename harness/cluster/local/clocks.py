@@ -1,7 +1,7 @@
-"""Wall clocks of the local cluster's servers: each is started with a clock library of its own.
+"""Wall clocks of the local cluster's servers: each server starts with its own copy of the clock library.
 
-What a server takes the time to be is read from its log: a connection that says nonsense makes it write a line
-at once ("Invalid receive", from 0.8 to now).
+A server's time is read from its log: a connection that sends a malformed request makes it log a line at once
+("Invalid receive", from Kafka 0.8 to now).
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from harness.cluster.local import clock_library
 
 _LINE: Final = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]", re.MULTILINE)
 _FORMAT: Final = "%Y-%m-%d %H:%M:%S,%f"
-_SAYS_WITHIN_S: Final = 3.0
+_LOGS_WITHIN_S: Final = 3.0
 _LOOK_AGAIN_S: Final = 0.002
 _LIBRARY: Final = "clock.so"
 
 
 class Clocks:
-    """Clocks by server. `home`: its folder, with server.log; `provoke`: has it write a line. Thread-safe."""
+    """Clocks by server. Thread-safe.
+
+    home     returns a server's folder, which contains server.log
+    provoke  makes a server write a line to its log
+    """
 
     def __init__(self, home: Callable[[str], Path], provoke: Callable[[str], None]) -> None:
         self._home, self._provoke = home, provoke
@@ -34,7 +38,7 @@ class Clocks:
         self._lock = threading.Lock()
 
     def env(self, name: str) -> Mapping[str, str]:
-        """What a server is started with. Its clock stays what it was when it is started again."""
+        """Returns the environment a server needs to use its clock. A restarted server keeps its clock's offset."""
         path = self._home(name) / _LIBRARY
         if not path.exists():
             path.write_bytes(clock_library.library())
@@ -42,13 +46,13 @@ class Clocks:
         return {"LD_PRELOAD": f"{path}:{others}" if others else str(path)}
 
     def set(self, name: str, ahead_s: float) -> None:
-        """The server's clock is `ahead_s` ahead, and stays so."""
+        """Set the server's clock ahead by `ahead_s`, until it is set again."""
         with self._lock:
             self._still(name)
             clock_library.set_ahead(self._home(name) / _LIBRARY, ahead_s)
 
     def strobe(self, name: str, ahead_s: float, every_s: float) -> None:
-        """The server's clock is `ahead_s` ahead, and right again, for `every_s` each."""
+        """Alternate the server's clock between `ahead_s` ahead and the right time, every `every_s`."""
         with self._lock:
             self._still(name)
             ended = threading.Event()
@@ -58,23 +62,23 @@ class Clocks:
             thread.start()
 
     def stop(self) -> None:
-        """No clock changes any more."""
+        """Stop all strobes; the clocks keep their current offsets."""
         with self._lock:
             for name in list(self._strobes):
                 self._still(name)
 
     def ahead_s(self, name: str) -> tuple[float, float] | None:
-        """How far ahead the server's own clock is, at least and at most; None where it says nothing."""
-        asked_s = time.time()
+        """Returns bounds (min, max) of how far the server's clock is ahead; None if the server logs nothing."""
+        before_s = time.time()
         log = self._home(name) / "server.log"
         at = log.stat().st_size if log.exists() else 0
-        with suppress(OSError):  # a server that is down is one that says nothing
+        with suppress(OSError):  # a stopped server logs nothing
             self._provoke(name)
-        deadline = time.monotonic() + _SAYS_WITHIN_S
+        deadline = time.monotonic() + _LOGS_WITHIN_S
         while time.monotonic() < deadline:
             logged_s = _first_time(log, at)
             if logged_s is not None:
-                return round(logged_s - time.time(), 3), round(logged_s - asked_s, 3)
+                return round(logged_s - time.time(), 3), round(logged_s - before_s, 3)
             time.sleep(_LOOK_AGAIN_S)
         return None
 
@@ -87,7 +91,7 @@ class Clocks:
 
 def _flip(library: Path, ahead_s: float, every_s: float, ended: threading.Event) -> None:
     ahead = True
-    with suppress(FileNotFoundError):  # the cluster is gone
+    with suppress(FileNotFoundError):  # the cluster has been removed
         while True:
             clock_library.set_ahead(library, ahead_s if ahead else 0.0)
             if ended.wait(every_s):
@@ -96,7 +100,7 @@ def _flip(library: Path, ahead_s: float, every_s: float, ended: threading.Event)
 
 
 def _first_time(log: Path, at: int) -> float | None:
-    """The time of the first line after a byte offset, in seconds since 1970; None while there is none."""
+    """Returns the timestamp of the first line after a byte offset, in seconds since 1970; None if there is none yet."""
     with suppress(FileNotFoundError), log.open("rb") as lines:
         lines.seek(at)
         found = _LINE.search(lines.read(1 << 16))

@@ -1,14 +1,16 @@
-"""Copies of servers' data folders, taken where they are, as `python -m harness.cluster.local.copy_data`:
+"""Copies servers' data folders.
 
-    TARGET PREFIX MOST_BYTES NODE=DATA ...   copy into TARGET/<node>/; {"bytes", "left_out"} as JSON
+Run in the supervisor's mount namespace, as `python -m harness.cluster.local.copy_data`:
 
-Of a server with several folders for its logs (DATA, DATA2, ...) all are copied into one: the lines of their
-checkpoints stand in one file, and a partition that is in two of them is copied from the first.
+    TARGET PREFIX MOST_BYTES NODE=DATA ...   copy into TARGET/<node>/; prints {"bytes", "left_out"} as JSON
 
-What is copied: the files of the node itself (checkpoints, meta.properties, the mark of a clean shutdown), and
-partitions of topics that begin with PREFIX, deleted ones too. A partition is copied from every node or from
-none: those that would make the whole larger than MOST_BYTES are left out. Files stay sparse: an index that
-is being written has room for much more than it holds. The servers should be paused meanwhile.
+The log directories of a server that has several (DATA, DATA2, ...) are merged into one folder: their checkpoints are
+merged line by line, and a partition that is in two directories is copied from the first.
+
+Copied are the node's own files (checkpoints, meta.properties, the clean shutdown file) and the partitions of topics
+that begin with PREFIX, including deleted ones. A partition is copied from every node or from none: partitions that
+would make the total larger than MOST_BYTES are left out. Files stay sparse, because the preallocated index of an
+active segment is mostly empty. The servers should be paused during the copy.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _PIECE: Final = 1 << 20
 
 
 def keep(target: Path, prefix: str, most: int, nodes: Mapping[str, Path]) -> dict[str, Any]:
-    """See the module's text. left_out: names of partitions."""
+    """Copy as the module docstring describes. left_out: names of the partitions that were not copied."""
     taken = 0
     logs: dict[str, dict[str, Path]] = {}  # by the partition's name, then by node
     for node, first in nodes.items():
@@ -45,7 +47,7 @@ def keep(target: Path, prefix: str, most: int, nodes: Mapping[str, Path]) -> dic
             left_out.append(name)
             continue
         taken += size
-        for node in by_node:  # an empty one says something too
+        for node in by_node:  # copy empty folders too: they show that the node has a replica
             (target / node / name).mkdir(exist_ok=True)
         for node, file in files:
             _copy(file, target / node / name / file.name)
@@ -53,12 +55,12 @@ def keep(target: Path, prefix: str, most: int, nodes: Mapping[str, Path]) -> dic
 
 
 def folders(data: Path) -> list[Path]:
-    """A server's folders for logs: DATA, DATA2, ..."""
+    """Returns a server's log directories: DATA, DATA2, ..."""
     return [data, *sorted(path for path in data.parent.glob(f"{data.name}[2-9]") if path.is_dir())]
 
 
 def _keep_own(data: Path, target: Path) -> None:
-    """The files of the node itself; a checkpoint joins what is there of other folders."""
+    """Copy the node's own files; merge a checkpoint with those of other log directories."""
     for file in sorted(path for pattern in _OF_NODE for path in data.glob(pattern)):
         kept = target / file.name
         if file.is_symlink() or not file.is_file():
@@ -70,7 +72,7 @@ def _keep_own(data: Path, target: Path) -> None:
 
 
 def joined(one: str, other: str) -> str:
-    """Two checkpoints as one; each is a version, a count, and lines. Whatever is none is left as it is."""
+    """Merge two checkpoints; each is a version, a count, and lines. If either is malformed, returns the first."""
     head, more = one.splitlines(), other.splitlines()
     if len(head) < 2 or len(more) < 2 or head[0] != more[0]:
         return one
@@ -88,14 +90,14 @@ def _used(file: Path) -> int:
 
 
 def _pieces(file: Path) -> Iterator[tuple[int, int]]:
-    """(from, to) of what is no hole. A file system that knows no holes says that there are none."""
+    """Yields (start, end) of the parts that are not holes. On a file system without holes, that is the whole file."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         end, size = 0, os.fstat(descriptor).st_size
         while end < size:
             try:
                 begin = os.lseek(descriptor, end, os.SEEK_DATA)
-            except OSError:  # nothing but a hole follows
+            except OSError:  # only a hole follows
                 return
             end = os.lseek(descriptor, begin, os.SEEK_HOLE)
             yield begin, end
@@ -115,7 +117,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """See the module's text. What goes wrong is said in one line on standard error."""
+    """Command line; see the module docstring. An error is printed as one line to standard error."""
     target, prefix, most, *rest = argv
     nodes = {name: Path(data) for name, _, data in (one.partition("=") for one in rest)}
     try:

@@ -1,4 +1,4 @@
-"""Slow disks on the local cluster: a `harness.cluster.local.freeze_disk` beside each node whose disk is hit."""
+"""Slow disks on the local cluster: one `harness.cluster.local.freeze_disk` process per affected node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.model.errors_and_exit_codes import ClusterTrouble
 
 
 class Stalls:
-    """The slow disks of a cluster. Thread-safe."""
+    """The slow disks of one cluster. Thread-safe."""
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
@@ -19,9 +19,9 @@ class Stalls:
         self._lock = threading.Lock()
 
     def begin(self, node: str, at: str, stall_s: float, gap_s: float) -> None:
-        """The disk that is mounted at `at` takes writes only for `gap_s` after each `stall_s`.
+        """Make the disk mounted at `at` accept writes only for `gap_s` after each stall of `stall_s`.
 
-        Raises ClusterTrouble with the kernel's reason when it refuses.
+        Raises ClusterTrouble with the kernel's reason if the disk cannot be frozen.
         """
         with self._lock:
             self._end([node])
@@ -33,11 +33,11 @@ class Stalls:
             )
 
     def end(self) -> None:
-        """Raises ClusterTrouble when a disk may still be slow; the others are well all the same."""
+        """Make all disks fast again. Raises ClusterTrouble if one may still be slow; the others are restored anyway."""
         with self._lock:
             self._end(list(self._slow))
 
     def _end(self, nodes: Sequence[str]) -> None:
         stuck = [node for node in nodes if node in self._slow and not self._slow.pop(node).close()]
         if stuck:
-            raise ClusterTrouble(f"the disks of {', '.join(stuck)} may still be held: take the cluster down")
+            raise ClusterTrouble(f"the disks of {', '.join(stuck)} may still be frozen: take the cluster down")

@@ -1,19 +1,18 @@
-"""A disk of its own for each node's data: an ext4 file system in a file, that can lose power.
+"""Gives each node's data a disk of its own, an ext4 file system in a file, whose power can be cut.
 
-The power cut is what xfstests do: an ioctl after which the file system writes nothing more, not even its
-journal; the next mount recovers what had been synced, and only that. The mounts are made inside the
-supervisor's mount namespace, so they end with it, and the loop devices with them. They take real root: a user
-namespace may not mount a disk.
+The power cut works as in xfstests: after an ioctl the file system writes nothing more, not even its journal; the next
+mount recovers only what had been synced. The mounts are made in the supervisor's mount namespace, so they and their
+loop devices disappear with it. They require real root: a user namespace may not mount a disk.
 
-Run inside as `python -m harness.cluster.local.disks`:
+Run in that namespace as `python -m harness.cluster.local.disks`:
 
-    make IMAGE AT BYTES ...   make and mount disks; what is in AT already goes onto its disk, synced
-    cut AT ...                no more writes reach these disks
-    again IMAGE AT ...        unmount what was cut, and mount what is left
-    sizes AT ...              {AT: bytes in *.log files} as JSON
-    fill AT ...               take all the room there is; {AT: bytes} as JSON
-    free AT ...               give it back
-    write AT COUNT EVERY_S    how long small synced writes take; [ms, ...] as JSON
+    make IMAGE AT BYTES ...   create and mount disks; existing contents of AT are copied to the disk, synced
+    cut AT ...                stop all writes to these disks
+    again IMAGE AT ...        unmount disks whose power was cut, and mount them again
+    sizes AT ...              print {AT: bytes in *.log files} as JSON
+    fill AT ...               take all free space; print {AT: bytes} as JSON
+    free AT ...               release that space
+    write AT COUNT EVERY_S    print latencies of small synced writes, [ms, ...], as JSON
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ _PROBE: Final = "probe.tmp"
 
 
 def why_not() -> str:
-    """Why this machine cannot give nodes disks of their own, with what to do; empty when it can."""
+    """Returns why this machine cannot give nodes their own disks, and what to do; empty if it can."""
     if os.geteuid() != 0:
-        return "mounting a disk takes root: run as root"
+        return "mounting a disk requires root: run as root"
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if missing:
         return f"{', '.join(missing)} not found: install e2fsprogs and mount"
     if not Path("/dev/loop-control").exists():
-        return "there are no loop devices here (/dev/loop-control): load the module `loop`"
+        return "there are no loop devices (/dev/loop-control): load the module `loop`"
     return ""
 
 
 def make(image: Path, at: Path, size: int) -> None:
-    """A file system in a file of `size` bytes at most, mounted, with what stood in `at` on it, synced."""
+    """Create and mount a file system in a sparse file of up to `size` bytes, with the contents of `at`, synced."""
     with image.open("wb") as file:
         file.truncate(size)
     _tool("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1", str(image))
@@ -64,14 +63,14 @@ def make(image: Path, at: Path, size: int) -> None:
         shutil.copytree(at, kept)
         _mount(image, at)
         shutil.copytree(kept, at, dirs_exist_ok=True)
-    shutil.rmtree(at / "lost+found", ignore_errors=True)  # Kafka takes a directory for a partition
+    shutil.rmtree(at / "lost+found", ignore_errors=True)  # Kafka would treat it as the directory of a partition
     os.sync()
 
 
 def cut(at: Path) -> None:
-    """From now on nothing reaches this disk. Raises OSError for a folder that is not a disk of its own."""
+    """Stop all writes to this disk. Raises OSError if the folder is not a mount point."""
     if not os.path.ismount(at):
-        raise OSError(f"{at} is not a disk of its own: the power of others would be cut, too")
+        raise OSError(f"{at} is not a disk of its own: cutting its power would affect other files, too")
     disk = os.open(at, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.ioctl(disk, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
@@ -80,22 +79,22 @@ def cut(at: Path) -> None:
 
 
 def again(image: Path, at: Path) -> None:
-    """What had been synced before the cut. Nobody may hold a file there any more."""
+    """Mount the disk again, with what had been synced before the cut. No process may have files open on it."""
     _tool("umount", str(at))
     _mount(image, at)
 
 
 def sizes(at: Path) -> int:
-    """Bytes in the segments of all logs."""
+    """Returns the number of bytes in all log segments."""
     return sum(file.stat().st_size for file in at.glob("*/*.log"))
 
 
 def fill(at: Path) -> int:
-    """A file that takes all the room there is; how many bytes that is. On a sparse image it costs nothing."""
+    """Create a file that takes all free space; returns its size in bytes. It takes no space in a sparse image."""
     room = os.statvfs(at)
     size = room.f_bavail * room.f_frsize
     with (at / _FILLER).open("wb") as filler:
-        for step in (1 << 20, 4096):  # what the file system needs for itself is not known beforehand
+        for step in (1 << 20, 4096):  # the file system's own overhead is not known in advance
             while size >= step:
                 try:
                     os.posix_fallocate(filler.fileno(), filler.seek(0, os.SEEK_END), size)
@@ -108,23 +107,23 @@ def fill(at: Path) -> int:
 
 
 def free(at: Path) -> None:
-    """Remove that file."""
+    """Remove the file that `fill` created."""
     (at / _FILLER).unlink(missing_ok=True)
 
 
 def write(at: Path, count: int, every_s: float) -> list[float]:
-    """How many ms each of some synced writes of a block takes, with a pause after each."""
-    took = []
+    """Returns the latencies, in ms, of synced writes of one block, with a pause after each."""
+    latencies_ms = []
     for _ in range(count):
         began = time.monotonic()
         with (at / _PROBE).open("wb") as probe:
             probe.write(bytes(4096))
             probe.flush()
             os.fsync(probe.fileno())
-        took.append(round((time.monotonic() - began) * 1000, 1))
+        latencies_ms.append(round((time.monotonic() - began) * 1000, 1))
         time.sleep(every_s)
     (at / _PROBE).unlink()
-    return took
+    return latencies_ms
 
 
 def _mount(image: Path, at: Path) -> None:
@@ -136,7 +135,7 @@ def _tool(*argv: str) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """See the module's text. What goes wrong is said in one line on standard error."""
+    """Command line; see the module docstring. An error is printed as one line to standard error."""
     verb, *rest = argv
     try:
         match verb:

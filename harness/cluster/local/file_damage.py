@@ -1,19 +1,22 @@
-"""Damage to the files of a server that is down. Run where they are, as `python -m harness.cluster.local.file_damage`:
+"""Damages the files of a stopped server.
 
-    KIND DATA PREFIX SEED    damage what belongs to topics that begin with PREFIX; says what, as JSON
+Run in the supervisor's mount namespace, as `python -m harness.cluster.local.file_damage`:
 
-    flip-bits          one bit in each of a few places of the largest segment, in bytes that a checksum covers
-    truncate-tail      the last part of the largest segment is gone, in the middle of a batch most likely
-    damage-index       the first bytes of every offset and time index are garbage
-    erase              everything is gone but what formatting wrote
-    format             as erase, and bootstrap.checkpoint is written anew and synced
-    format-unsynced    the same, not synced, as Kafka's own tool leaves it: a power cut can take it back
-    delete-checkpoint  recovery-point-offset-checkpoint, replication-offset-checkpoint and the mark of a clean
-                       shutdown are gone
+    KIND DATA PREFIX SEED    damage files of topics that begin with PREFIX; prints what was done, as JSON
 
-and those of `harness.cluster.local.file_damage_kinds`, which aim at one part of each log.
+    flip-bits          flip one bit in each of a few places of the largest segment, in bytes that a checksum covers
+    truncate-tail      cut off the last part of the largest segment, most likely in the middle of a batch
+    damage-index       overwrite the first bytes of every offset and time index with garbage
+    erase              delete everything except the files that formatting writes
+    format             as erase, then write bootstrap.checkpoint again and sync it
+    format-unsynced    as format, but without the sync, like Kafka's own tool: a power cut can undo it
+    delete-checkpoint  delete recovery-point-offset-checkpoint, replication-offset-checkpoint and the clean shutdown
+                       file
 
-What disks, memory and operators do to Kafka. Sources: Kafka documentation, 6.5 (log recovery); KIP-101.
+and the kinds in `harness.cluster.local.file_damage_kinds`, which damage one part of each log.
+
+Failing disks, memory and operators cause such damage to Kafka. Sources: Kafka documentation, 6.5 (log recovery);
+KIP-101.
 """
 
 from __future__ import annotations
@@ -39,13 +42,13 @@ CHECKPOINTS: Final = (
     ".kafka_cleanshutdown",
 )
 
-# What formatting writes, and a file system of its own for the data brings along.
+# What formatting writes, and what every new ext4 file system contains.
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 FORMATTED: Final = ("meta.properties", BOOTSTRAP, "lost+found")
 
 
 def _largest(data: Path, prefix: str) -> Path | None:
-    """The largest segment that is not empty; the first by name of several."""
+    """Returns the largest non-empty segment; the first by name if several are equally large."""
     files = sorted(data.glob(f"{prefix}*/*.log"))
     return max((file for file in files if file.stat().st_size), key=lambda file: file.stat().st_size, default=None)
 
@@ -68,7 +71,7 @@ def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def truncate_tail(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Cut off between a tenth and a half of the segment."""
+    """Cut off between a tenth and a half of the largest segment."""
     file = _largest(data, prefix)
     if file is None:
         return {}
@@ -80,7 +83,7 @@ def truncate_tail(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]
 
 
 def damage_index(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Overwrite the first entries of every index; one that has none yet gets them."""
+    """Overwrite the first entries of every index; an empty index gets garbage entries."""
     files = [file for kind in ("index", "timeindex") for file in sorted(data.glob(f"{prefix}*/*.{kind}"))]
     for file in files:
         with file.open("r+b") as index:
@@ -89,26 +92,26 @@ def damage_index(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def delete_checkpoint(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Remove what spares a start the recovery of every log."""
-    gone = [name for name in CHECKPOINTS if (data / name).exists()]
-    for name in gone:
+    """Delete the files that let a server skip log recovery when it starts."""
+    present = [name for name in CHECKPOINTS if (data / name).exists()]
+    for name in present:
         (data / name).unlink()
-    return {"deleted": gone} if gone else {}
+    return {"deleted": present} if present else {}
 
 
 def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Leave a node as empty as formatting did; the number of entries of its data folder that are gone."""
-    gone = [path for path in sorted(data.iterdir()) if path.name not in FORMATTED]
-    for path in gone:
+    """Delete everything but the files that formatting writes; returns how many entries of the folder were deleted."""
+    doomed = [path for path in sorted(data.iterdir()) if path.name not in FORMATTED]
+    for path in doomed:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
-    return {"erased": len(gone)} if gone else {}
+    return {"erased": len(doomed)} if doomed else {}
 
 
 def _formatted(synced: bool, data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Format anew. What was written first is kept beside the data, for when it has been lost."""
+    """Format again. The original bootstrap.checkpoint is kept next to the data folder in case it gets lost."""
     bootstrap, kept = data / BOOTSTRAP, data.with_name(f"kept-{BOOTSTRAP}")
     if not kept.exists() and bootstrap.exists():
         kept.write_bytes(bootstrap.read_bytes())
@@ -137,7 +140,7 @@ KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = 
 
 
 def main(argv: Sequence[str]) -> int:
-    """See the module's text."""
+    """Command line; see the module docstring."""
     kind, data, prefix, seed = argv
     try:
         done = KINDS[kind](Path(data), prefix, random.Random(int(seed)))

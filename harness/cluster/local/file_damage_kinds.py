@@ -1,19 +1,18 @@
-"""Damage to one part of every log of the run's topics, and to the files that say where recovery begins.
+"""Kinds of damage to one part of every log of the run's topics, and to the files that control recovery.
 
-    flip-last, flip-first      one bit that a checksum covers, in the last segment that holds anything, or in
-                               the first
-    tail-last                  the last batch of that segment is cut off in its middle
-    zero-last, zero-first      a page of zeroes in the middle of the segment, where a batch begins
-    index-bad, timeindex-bad   the first entries of every (offset, time) index are garbage
-    index-short                every index ends in the middle of an entry
-    index-gone                 every index is gone, of both kinds
-    snapshot-bad               every snapshot of the producers is garbage behind its first bytes
-    epochs-bad                 leader-epoch-checkpoint has a line that is none
-    no-point, no-marker        recovery-point-offset-checkpoint, the mark of a clean shutdown: gone
-    no-point-no-marker         both
-    point-bad                  recovery-point-offset-checkpoint has a line that is none
-    folder-fails, folder-back  the second folder for logs (data2) cannot be used any more, and again can
-    point-high                 recovery-point-offset-checkpoint says more than the logs hold
+    flip-last, flip-first      flip one bit that a checksum covers, in the last non-empty segment, or in the first
+    tail-last                  truncate the last non-empty segment in the middle of its last batch
+    zero-last, zero-first      fill with zeroes the page in which a batch in the middle of that segment begins
+    index-bad, timeindex-bad   overwrite the first entries of every (offset, time) index with garbage
+    index-short                truncate every index in the middle of an entry
+    index-gone                 delete every index of both kinds
+    snapshot-bad               overwrite every producer snapshot with garbage, except its first bytes
+    epochs-bad                 put a malformed line into leader-epoch-checkpoint
+    no-point, no-marker        delete recovery-point-offset-checkpoint, or the clean shutdown file
+    no-point-no-marker         delete both
+    point-bad                  put a malformed line into recovery-point-offset-checkpoint
+    folder-fails, folder-back  make the second log directory (data2) unusable, and usable again
+    point-high                 set the recovery points beyond the ends of the logs
 
 Sources: KAFKA-615 (the recovery point); Kafka's LogLoader and LogManager, 3.9 to 4.3.
 """
@@ -34,27 +33,27 @@ MARKER: Final = ".kafka_cleanshutdown"
 EPOCHS: Final = "leader-epoch-checkpoint"
 PAGE: Final = 4096
 SHORTER: Final = 3  # bytes: entries have 8 or 12
-BEYOND: Final = 1_000_000  # offsets that no log of a run has
+BEYOND: Final = 1_000_000  # an offset that no log of a run reaches
 Damage = Callable[[Path, str, random.Random], dict[str, Any]]
 
 
 def logs(data: Path, prefix: str) -> list[Path]:
-    """The folders of the run's partitions."""
+    """Returns the folders of the run's partitions."""
     return sorted(path for path in data.glob(f"{prefix}*") if path.is_dir())
 
 
 def segment(log: Path, which: int) -> Path | None:
-    """The first (0) or last (-1) segment of a log that is not empty; no first where it is the last too."""
+    """Returns the first (0) or last (-1) non-empty segment of a log; no first one if it is also the last."""
     files = [file for file in sorted(log.glob("*.log")) if file.stat().st_size]
     if which == 0 and len(files) < 2:
-        return None  # recovery would scan it
+        return None  # recovery would scan the last segment
     return files[which] if files else None
 
 
 def _segments(
     which: int, change: Callable[[bytearray, random.Random], str], data: Path, prefix: str, rng: random.Random
 ) -> dict[str, Any]:
-    """`change` one segment of every log that has one; which, and what was done to it."""
+    """Apply `change` to one segment of every log that has one; returns the files and what was done to each."""
     done = {}
     for log in logs(data, prefix):
         file = segment(log, which)
@@ -69,7 +68,7 @@ def _segments(
 
 
 def _flip(content: bytearray, rng: random.Random) -> str:
-    """One bit, of a batch in the middle of the segment."""
+    """Flip one bit of a batch in the middle of the segment."""
     batches = covered(content)
     if not batches:
         return ""
@@ -79,7 +78,7 @@ def _flip(content: bytearray, rng: random.Random) -> str:
 
 
 def _tail(content: bytearray, rng: random.Random) -> str:
-    """The file ends somewhere within its last batch, as a write that was not finished leaves it."""
+    """Truncate the file somewhere within its last batch, as an unfinished write would."""
     batches = covered(content)
     if not batches:
         return ""
@@ -90,7 +89,7 @@ def _tail(content: bytearray, rng: random.Random) -> str:
 
 
 def _zero(content: bytearray, rng: random.Random) -> str:
-    """A whole page, as a lost write leaves it: the one in which a batch in the middle begins."""
+    """Fill with zeroes the page in which a batch in the middle begins, as a lost write would leave it."""
     batches = covered(content)
     if not batches:
         return ""
@@ -103,14 +102,14 @@ def _zero(content: bytearray, rng: random.Random) -> str:
 def _files(
     pattern: str, change: Callable[[Path, random.Random], bool], data: Path, prefix: str, rng: random.Random
 ) -> dict[str, Any]:
-    """`change` every file of a kind in the run's logs; how many."""
+    """Apply `change` to every file that matches a pattern in the run's logs; returns how many changed."""
     found = [file for log in logs(data, prefix) for file in sorted(log.glob(pattern))]
     count = sum(change(file, rng) for file in found)
     return {"changed": count} if count else {}
 
 
 def _garbage(head: int, size: int) -> Callable[[Path, random.Random], bool]:
-    """Random bytes behind the first `head`, as many as there are up to `size`."""
+    """Overwrite up to `size` existing bytes after the first `head` with random bytes."""
 
     def change(file: Path, rng: random.Random) -> bool:
         length = min(size, file.stat().st_size - head)
@@ -145,10 +144,10 @@ def _bad_line(file: Path, rng: random.Random) -> bool:
 
 
 def _removed(names: tuple[str, ...], data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    gone = [name for name in names if (data / name).exists()]
-    for name in gone:
+    present = [name for name in names if (data / name).exists()]
+    for name in present:
         (data / name).unlink()
-    return {"deleted": gone} if len(gone) == len(names) else {}
+    return {"deleted": present} if len(present) == len(names) else {}
 
 
 def _point_bad(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
@@ -157,7 +156,7 @@ def _point_bad(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _point_high(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Each of the run's logs is said to be on disk far beyond its end."""
+    """Set the recovery point of each of the run's logs far beyond its end."""
     file = data / POINT
     if not file.exists():
         return {}
@@ -170,7 +169,7 @@ def _point_high(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _folder_fails(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """A file stands in its place: what is open goes on, and nothing can be opened or made there."""
+    """Replace the directory by a file: open files keep working, and nothing can be opened or created in it."""
     second, aside = _second(data)
     if not second.is_dir() or aside.exists():
         return {}

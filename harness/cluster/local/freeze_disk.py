@@ -1,13 +1,13 @@
-"""A disk that takes no writes for a while, again and again: its file system is frozen and thawed.
+"""Makes a disk stall repeatedly, by freezing and thawing its file system.
 
-Freezing (FIFREEZE, as before a snapshot) writes everything out, then holds whoever writes; reading goes on.
-It works on every file system of a disk, without control groups or a device mapper, and takes root.
+FIFREEZE, which snapshots use too, flushes everything and then blocks all writers; reads continue. It works on every
+disk file system, without control groups or a device mapper, and requires root.
 
-A process that waits for a frozen disk cannot be killed, and a frozen file system outlives its mount. So the
-guard of the namespaces thaws what was mounted in them when all ends: `thaw_all`.
+A process that waits for a frozen disk cannot be killed, and a frozen file system outlives its mount. Therefore the
+guard process of the namespaces thaws whatever was mounted in them when the cluster ends: `thaw_all`.
 
-Run as `python -m harness.cluster.local.freeze_disk AT STALL_S GAP_S` with a socket as descriptor 3: sends {} once the
-first stall has begun, or {"why": text}, and thaws and ends when the other side of the socket is gone.
+Run as `python -m harness.cluster.local.freeze_disk AT STALL_S GAP_S` with a socket as descriptor 3. It sends {} once
+the first stall has begun, or {"why": text} if it failed; when the other side of the socket closes, it thaws and ends.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ import orjson
 CONTROL: Final = 3
 _FREEZE: Final = 0xC0045877
 _THAW: Final = 0xC0045878
-# How mountinfo writes what would look like the end of a field.
+# mountinfo escapes these characters, because they would end a field.
 _ESCAPES: Final = ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\"))
 
 
 def freeze(at: str) -> None:
-    """Hold every write to the file system that is mounted at `at`. Raises OSError."""
+    """Block all writes to the file system mounted at `at`. Raises OSError."""
     _control(at, _FREEZE, errno.EBUSY)  # frozen already
 
 
 def thaw(at: str) -> None:
-    """Let writes go on; nothing where none are held. Raises OSError."""
+    """Unblock writes; does nothing if they are not blocked. Raises OSError."""
     _control(at, _THAW, errno.EINVAL)  # not frozen
 
 
 def mounted(mountinfo: int) -> frozenset[str]:
-    """Where ext4 file systems are mounted, from a descriptor of a mountinfo file."""
+    """Returns the mount points of ext4 file systems, read from a descriptor of a mountinfo file."""
     os.lseek(mountinfo, 0, os.SEEK_SET)
     with os.fdopen(os.dup(mountinfo), encoding="utf-8", errors="surrogateescape") as lines:
         found = set()
@@ -57,14 +57,14 @@ def mounted(mountinfo: int) -> frozenset[str]:
 
 
 def thaw_all(places: Iterable[str]) -> None:
-    """Thaw what can be thawed."""
+    """Thaw these mount points, ignoring errors."""
     for at in places:
         with suppress(OSError):
             thaw(at)
 
 
 def _control(at: str, request: int, harmless: int) -> None:
-    """Opened for the moment only: an open file would keep the disk from being unmounted."""
+    """Issue one ioctl. The file is open only for that moment: an open file would prevent unmounting the disk."""
     disk = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.ioctl(disk, request, 0)
@@ -76,7 +76,7 @@ def _control(at: str, request: int, harmless: int) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """See the module's text."""
+    """Command line; see the module docstring."""
     at, stall_s, gap_s = argv[0], float(argv[1]), float(argv[2])
     control = socket.socket(fileno=CONTROL)
     announced = False

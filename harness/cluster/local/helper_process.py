@@ -1,6 +1,6 @@
-"""Processes beside the servers that keep a fault on until this side of a socket closes.
+"""Helper processes that apply a fault until the harness closes a socket.
 
-One begins by sending {} once the fault is on, or {"why": text}; it has the socket as its descriptor 3.
+A helper sends {} once the fault is active, or {"why": text} if it failed; the socket is its descriptor 3.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Spawn = Callable[[Sequence[str], Sequence[int]], RemoteChild]
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """One that was started. `what`: how complaints name it."""
+    """A running helper process. `what` names its fault in error messages."""
 
     child: RemoteChild
     end: socket.socket
     what: str
 
     def ask(self) -> dict[str, Any]:
-        """What it has to tell. Raises ClusterTrouble when it has ended, or is silent."""
+        """Request the helper's current report. Raises ClusterTrouble if it has ended or does not answer."""
         try:
             self.end.send(b"?")
         except OSError as error:
-            raise ClusterTrouble(f"{self.what}: its process has ended by itself: {error}") from error
+            raise ClusterTrouble(f"{self.what}: the helper process has ended unexpectedly: {error}") from error
         return self._receive(_ANSWER_TIMEOUT_S)
 
     def close(self) -> bool:
-        """Have it undo what it does; whether it ended in time."""
+        """Make the helper undo its fault and end. Returns whether it ended in time."""
         self.end.close()
         return self.child.wait(_END_TIMEOUT_S) is not None
 
@@ -50,17 +50,17 @@ class Helper:
         try:
             data = self.end.recv(1 << 16)
         except TimeoutError:
-            raise ClusterTrouble(f"{self.what}: its process did not answer in {timeout_s:.0f} s") from None
+            raise ClusterTrouble(f"{self.what}: the helper process did not answer within {timeout_s:.0f} s") from None
         except OSError as error:
-            raise ClusterTrouble(f"{self.what}: its process has ended: {error}") from error
+            raise ClusterTrouble(f"{self.what}: the helper process has ended: {error}") from error
         if not data:
-            raise ClusterTrouble(f"{self.what}: its process has ended; supervisor.log may say why")
+            raise ClusterTrouble(f"{self.what}: the helper process has ended; see supervisor.log for the reason")
         message: dict[str, Any] = orjson.loads(data)
         return message
 
 
 def start(spawn: Spawn, module: str, arguments: Sequence[str], what: str) -> Helper:
-    """Start `python -m module`, and wait until the fault is on. Raises ClusterTrouble with what it says."""
+    """Start `python -m module` and wait until its fault is active. Raises ClusterTrouble with the helper's reason."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         with theirs:

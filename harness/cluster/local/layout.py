@@ -1,4 +1,4 @@
-"""Which servers a local cluster has and where each is. Pure."""
+"""Decides which servers a local cluster has, and their names, ids, addresses and ports. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Place: TypeAlias = Node | Keeper
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The servers by kind.
+    """The servers, by kind.
 
     brokers      n1, n2, ...
-    controllers  c1, c2, ...: nodes that only control; empty where the first brokers do that too
+    controllers  c1, c2, ...: dedicated controllers; empty if the first brokers are controllers too
     zookeepers   z1, ...: empty with KRaft
     """
 
@@ -36,18 +36,18 @@ class Layout:
 
     @property
     def voters(self) -> tuple[Node, ...]:
-        """The nodes that make up the metadata quorum; none with ZooKeepers."""
+        """The voters of the metadata quorum; empty with ZooKeeper."""
         return () if self.zookeepers else self.controllers or broker_config.controllers(self.brokers)
 
     @property
-    def beside(self) -> tuple[Place, ...]:
-        """The servers of the metadata that are no brokers."""
+    def metadata_servers(self) -> tuple[Place, ...]:
+        """The metadata servers that are not brokers: dedicated controllers and ZooKeepers."""
         return (*self.controllers, *self.zookeepers)
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Every server, in the order in which they are started."""
-        return (*self.beside, *self.brokers)
+        """All servers, in the order in which they start."""
+        return (*self.metadata_servers, *self.brokers)
 
 
 def _make(
@@ -57,16 +57,18 @@ def _make(
     address: Callable[[int], str],
     port: Callable[[int], int],
 ) -> Layout:
-    """`address`: of the n-th place; `port`: the one to use where another system would use this one.
+    """Build a layout.
 
-    Ids of controllers follow those of brokers.
+    address  address of the server with a given number
+    port     given the usual port of a listener, returns the port to use
+    Ids of dedicated controllers follow those of the brokers.
     """
     if not 1 <= nodes <= MAX_NODES:
         raise BadInput(f"--nodes {nodes}: give 1 to {MAX_NODES}")
     if not 0 <= controllers <= MAX_CONTROLLERS:
-        raise BadInput(f"--controllers {controllers}: give 1 to {MAX_CONTROLLERS}, or 0 for none of their own")
+        raise BadInput(f"--controllers {controllers}: give 1 to {MAX_CONTROLLERS}, or 0 for no dedicated controllers")
     if controllers and metadata == ZOOKEEPER:
-        raise BadInput("--controllers goes with KRaft: with ZooKeeper one of the brokers is the controller")
+        raise BadInput("--controllers requires KRaft: with ZooKeeper one of the brokers is the controller")
     return Layout(
         tuple(Node(f"n{i}", i, address(i), port(9092), port(9093)) for i in range(1, nodes + 1)),
         tuple(Node(f"c{i}", nodes + i, address(100 + i), 0, port(9093)) for i in range(1, controllers + 1)),
@@ -77,27 +79,27 @@ def _make(
     )
 
 
-def beside(nodes: int, controllers: int, metadata: Metadata) -> list[str]:
-    """Names of the servers of the metadata that are no brokers."""
+def metadata_server_names(nodes: int, controllers: int, metadata: Metadata) -> list[str]:
+    """Returns the names of the metadata servers that are not brokers."""
     return [f"c{i + 1}" for i in range(controllers)] + [f"z{i + 1}" for i in range(_keepers(nodes, metadata))]
 
 
 def server_names(spec: ClusterSpec) -> list[str]:
-    """Every server of a cluster on this machine: brokers, then those of the metadata."""
+    """Returns the names of all servers of a local cluster: brokers, then the other metadata servers."""
     brokers = [f"n{number}" for number in range(1, spec.nodes + 1)]
-    return brokers + beside(spec.nodes, spec.controllers, spec.metadata_kept)
+    return brokers + metadata_server_names(spec.nodes, spec.controllers, spec.metadata_kept)
 
 
 def _keepers(nodes: int, metadata: Metadata) -> int:
-    """How many ZooKeepers there are."""
+    """Returns the number of ZooKeepers."""
     return 0 if metadata == KRAFT else MAX_ZOOKEEPERS if nodes >= MAX_ZOOKEEPERS else 1
 
 
 def isolated(nodes: int, controllers: int, metadata: Metadata) -> Layout:
-    """Every server has an address of its own. Raises BadInput."""
+    """A layout in which every server has an address of its own. Raises BadInput."""
     return _make(nodes, controllers, metadata, lambda n: f"10.64.1.{n}", lambda usual: usual)
 
 
 def on_loopback(nodes: int, controllers: int, metadata: Metadata, free: Callable[[], int]) -> Layout:
-    """All at 127.0.0.1, each at ports of its own. Raises BadInput, or what `free` raises."""
+    """A layout with all servers on 127.0.0.1 and distinct ports. Raises BadInput, and whatever `free` raises."""
     return _make(nodes, controllers, metadata, lambda n: "127.0.0.1", lambda usual: free())

@@ -1,7 +1,7 @@
-"""Bad links on the local cluster: rules at the receivers send packets through a `harness.cluster.local.packet_queue`.
+"""Degraded links on the local cluster: rules at the receivers send packets through a queue process.
 
-What the harness itself asks a node, and what comes by its forwarded port, passes unharmed: that is the
-observer. The queues end with the supervisor, whatever ends that.
+The process is `harness.cluster.local.packet_queue`. The harness's own requests to a node and connections through its
+forwarded port are unaffected, so that observation does not depend on the fault. The queues end with the supervisor.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _PROBE_TIMEOUT_S: Final = 20.0
 _CONNECT_TIMEOUT_S: Final = 3.0
 _CONNECTIONS: Final = 5
 
-# (argv, descriptors, hosts of whose networks it gets netfilter sockets) -> the process
+# (argv, descriptors, hosts for whose networks the process gets a netfilter socket) -> the process
 Spawn = Callable[[Sequence[str], Sequence[int], Sequence[str]], RemoteChild]
-# (verb, arguments): a request of the supervisor
+# (verb, arguments): a request to the supervisor
 Ask = Callable[[str, Mapping[str, object]], object]
 
 
 def why_not() -> str:
-    """Why this kernel cannot hold packets back, with what to do; empty when it can. Tries it."""
+    """Returns why this kernel cannot queue packets, and what to do; empty if it can. Tries it."""
     argv = [sys.executable, "-m", "harness.cluster.local.packet_queue", "--probe"]
     env = {**os.environ, "PYTHONPATH": namespaces.python_path()}
     try:
@@ -52,34 +52,34 @@ def why_not() -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"the kernel's packet queues cannot be tried: {error}"
+        return f"the test of the kernel's packet queues could not run: {error}"
     if done.returncode == 0:
         return ""
     reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
-    return f"the kernel has no packet queues for us ({reason}): load the modules nfnetlink_queue and nft_queue"
+    return f"the kernel's packet queues cannot be used ({reason}): load the modules nfnetlink_queue and nft_queue"
 
 
 @dataclass(frozen=True, slots=True)
-class _Bad:
-    """Links that one process makes bad: those of `hosts`, address by name."""
+class _Degraded:
+    """Links degraded by one helper process. hosts: name -> address of the hosts whose links are affected."""
 
     helper: Helper
     hosts: Mapping[str, str]
 
 
 class LinkFaults:
-    """The bad links of a cluster. Thread-safe."""
+    """The degraded links of one cluster. Thread-safe."""
 
     def __init__(self, spawn: Spawn, ask: Ask) -> None:
         self._spawn, self._ask = spawn, ask
-        self._bad: dict[int, _Bad] = {}  # by the number of the queue
+        self._degraded: dict[int, _Degraded] = {}  # by the number of the queue
         self._used = 0
         self._lock = threading.Lock()
 
     def degrade(self, hosts: Mapping[str, str], names: Sequence[str], quality: LinkQuality, seed: int) -> None:
-        """Links between each of `names` and all others of `hosts` (address by name) are that bad from now on.
+        """Degrade all links between each of `names` and the other `hosts` (address by name), from now on.
 
-        Raises ClusterTrouble with the kernel's reason when it refuses.
+        Raises ClusterTrouble with the kernel's reason if the queue cannot be set up.
         """
         with self._lock:
             self._used += 1
@@ -89,9 +89,9 @@ class LinkFaults:
                 lambda argv, fds: self._spawn(argv, fds, list(hosts)),
                 "harness.cluster.local.packet_queue",
                 [str(number), text, str(seed), *(hosts[name] for name in names)],
-                f"a bad link of {', '.join(names)}",
+                f"a degraded link of {', '.join(names)}",
             )
-            self._bad[number] = _Bad(helper, {name: hosts[name] for name in names})
+            self._degraded[number] = _Degraded(helper, {name: hosts[name] for name in names})
             for at, address in hosts.items():
                 hit = [hosts[name] for name in names if name != at]
                 sources = [other for other in hosts.values() if other != address] if at in names else hit
@@ -99,29 +99,29 @@ class LinkFaults:
                     self._ask("hold", {"at": at, "sources": sources, "number": number})
 
     def counts(self, at: str) -> LinkCounts:
-        """Raises ClusterTrouble when the queue has ended."""
+        """Returns what happened to the packets of a host's links. Raises ClusterTrouble if the queue has ended."""
         with self._lock:
-            for bad in self._bad.values():
-                if at in bad.hosts:
-                    return LinkCounts(**bad.helper.ask()[bad.hosts[at]])
+            for degraded in self._degraded.values():
+                if at in degraded.hosts:
+                    return LinkCounts(**degraded.helper.ask()[degraded.hosts[at]])
         return LinkCounts()
 
     def restore(self) -> None:
-        """Raises ClusterTrouble when a queue does not end; the others are ended all the same."""
+        """Restore all links. Raises ClusterTrouble if a queue process does not end; the others are ended anyway."""
         with self._lock:
-            if not self._bad:
+            if not self._degraded:
                 return
             self._ask("release", {})
-            stuck = [bad for bad in self._bad.values() if not bad.helper.close()]
-            self._bad.clear()
+            stuck = [degraded for degraded in self._degraded.values() if not degraded.helper.close()]
+            self._degraded.clear()
         if stuck:
-            raise ClusterTrouble("a process that held packets back does not end; no packet goes to it any more")
+            raise ClusterTrouble("a packet queue process did not end; packets no longer pass through it")
 
 
 def round_trip_ms(new_socket: Callable[[], socket.socket], places: Sequence[tuple[str, int]]) -> float | None:
-    """Median time of a few TCP connections to (address, port)s in turn; None where none came about.
+    """Returns the median time of a few TCP connects to the given (address, port)s in turn; None if all failed.
 
-    A connection is there after one round trip; where packets are lost, after some more.
+    A connect takes one round trip, and more if packets are lost.
     """
     took: list[float] = []
     for n in range(_CONNECTIONS):

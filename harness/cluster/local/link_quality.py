@@ -1,7 +1,7 @@
-"""When each packet of a link of a given quality goes on, and which never do. Pure: times in, numbers out.
+"""Decides for each packet on a link of a given quality when it is forwarded, or that it is dropped. Pure.
 
-Each direction of a link is a line of its own. Packets keep their order whatever the jitter is, as in a queue
-of a router, but for the share that `reorder` lets go at once. All times are in ns of one clock.
+Each direction of a link is a queue of its own. Packets keep their order whatever the jitter is, as in a router's
+queue, except for the share given by `reorder`, which is forwarded at once. All times are in ns of one clock.
 """
 
 from __future__ import annotations
@@ -14,50 +14,51 @@ from typing import Final, TypeAlias
 
 from harness.model.capabilities import LinkCounts, LinkQuality
 
-# How much may wait: for a narrow line, and altogether. What comes beyond is dropped, as by a full router.
+# Limits of what may be queued: per direction of a rate-limited link, and in total. Packets beyond them are dropped, as
+# by a router whose queue is full.
 LINE_BUFFER_S: Final = 1.0
-MAX_HELD: Final = 16_384
+MAX_QUEUED: Final = 16_384
 _MS: Final = 1_000_000
 _S: Final = 1_000_000_000
 _JITTER_NS: Final = 100 * _MS
 
-# (queue that it is in, number there)
+# (index of the kernel queue, packet number in it)
 Packet: TypeAlias = tuple[int, int]
 
 
 @dataclass(slots=True)
 class _Line:
-    """When the last packet in order goes on, and when what has been sent is through."""
+    """One direction: when the last packet in order is forwarded, and when the link has sent all packets so far."""
 
     last_ns: int = 0
     free_ns: int = 0
 
 
 class Shaper:
-    """A link. What is drawn comes from the seed."""
+    """Simulates one link. Random choices follow from the seed."""
 
     def __init__(self, quality: LinkQuality, seed: int) -> None:
         self._quality = quality
         self._draw = random.Random(seed)
         self._lines = (_Line(), _Line())
-        self._held: list[tuple[int, Packet, int]] = []  # (due, packet, arrived)
+        self._queued: list[tuple[int, Packet, int]] = []  # (due, packet, arrived)
         self._dropped: list[Packet] = []
         self._count: Counter[str] = Counter()
-        self._held_ns = 0
+        self._delayed_ns = 0
         self._bad = True
         self._turns_ns: int | None = None
         self._jitter_ns = 0
         self._jitter_until_ns = 0
 
     def arrive(self, packet: Packet, incoming: bool, size: int, now_ns: int) -> None:
-        """A packet of `size` bytes is here; of those of one queue, the numbers rise."""
+        """Take a packet of `size` bytes. Packet numbers within one queue increase."""
         quality, count = self._quality, self._count
         count["packets"] += 1
-        if len(self._held) >= MAX_HELD:
+        if len(self._queued) >= MAX_QUEUED:
             self._drop(packet, "overrun")
             return
         if not self._is_bad(now_ns):
-            heapq.heappush(self._held, (now_ns, packet, now_ns))
+            heapq.heappush(self._queued, (now_ns, packet, now_ns))
             return
         line = self._lines[incoming]
         due_ns = now_ns
@@ -77,30 +78,30 @@ class Shaper:
                 count["overtook"] += 1
         else:
             due_ns = line.last_ns = max(due_ns + self._delay_ns(now_ns), line.last_ns)
-        heapq.heappush(self._held, (due_ns, packet, now_ns))
+        heapq.heappush(self._queued, (due_ns, packet, now_ns))
 
     def next_ns(self, now_ns: int) -> int | None:
-        """How long until something is due; None while nothing is held."""
+        """Returns how long until a packet is due; None if none is queued."""
         if self._dropped:
             return 0
-        return max(0, self._held[0][0] - now_ns) if self._held else None
+        return max(0, self._queued[0][0] - now_ns) if self._queued else None
 
     def due(self, now_ns: int) -> tuple[list[Packet], list[Packet]]:
-        """The packets to let go on, in order, and those to drop. Told once."""
+        """Returns the packets to forward now, in order, and those to drop. Each is returned once."""
         accepted = []
-        while self._held and self._held[0][0] <= now_ns:
+        while self._queued and self._queued[0][0] <= now_ns:
             accepted.append(self._let_go(now_ns))
         dropped, self._dropped = self._dropped, []
         return accepted, dropped
 
     def rest(self) -> tuple[list[Packet], list[Packet]]:
-        """All that is held, in order: the link is well again."""
-        return [heapq.heappop(self._held)[1] for _ in range(len(self._held))], self._dropped
+        """Returns all queued packets in order, and those to drop, when the link is restored."""
+        return [heapq.heappop(self._queued)[1] for _ in range(len(self._queued))], self._dropped
 
     def counts(self) -> LinkCounts:
-        """What the link did."""
+        """Returns what happened to the packets so far."""
         count = self._count
-        held_ms = self._held_ns / _MS / count["delayed"] if count["delayed"] else 0.0
+        held_ms = self._delayed_ns / _MS / count["delayed"] if count["delayed"] else 0.0
         return LinkCounts(
             packets=count["packets"],
             delayed=count["delayed"],
@@ -116,14 +117,14 @@ class Shaper:
         self._count[why] += 1
 
     def _let_go(self, now_ns: int) -> Packet:
-        due_ns, packet, arrived_ns = heapq.heappop(self._held)
+        due_ns, packet, arrived_ns = heapq.heappop(self._queued)
         if due_ns > arrived_ns:
             self._count["delayed"] += 1
-            self._held_ns += now_ns - arrived_ns
+            self._delayed_ns += now_ns - arrived_ns
         return packet
 
     def _delay_ns(self, now_ns: int) -> int:
-        """Jitter lasts: with a new one for each packet, packets in order would all wait for the slowest."""
+        """Jitter is kept for a while: with a new value per packet, in-order packets would all wait for the slowest."""
         quality = self._quality
         if now_ns >= self._jitter_until_ns:
             self._jitter_ns = int(quality.jitter_ms * _MS * (2 * self._draw.random() - 1))
@@ -131,7 +132,7 @@ class Shaper:
         return max(0, int(quality.delay_ms * _MS) + self._jitter_ns)
 
     def _is_bad(self, now_ns: int) -> bool:
-        """Whether the link is in a burst: good and bad turns, exponential lengths."""
+        """Whether the link is in a bad period. Good and bad periods alternate, with exponential lengths."""
         quality = self._quality
         if not quality.good_s:
             return True

@@ -1,15 +1,15 @@
-"""What is on a server's disk of the run's logs, in figures. Run where the files are:
+"""Describes the logs of the run's topics on one server's disk. Run in the supervisor's mount namespace:
 
     python -m harness.cluster.local.log_folders DATA PREFIX
 
-prints {"clean": whether the mark of a clean shutdown stands,
+prints {"clean": whether the clean shutdown file exists,
         "logs": {partition: {"segments": [[base offset, bytes], ...], "point": recovery point or null,
-                             "epochs": lines of leader-epoch-checkpoint, "snapshots": of producers,
-                             "indexes": [how many offset indexes, how many time indexes]}}}
+                             "epochs": lines of leader-epoch-checkpoint, "snapshots": number of producer snapshots,
+                             "indexes": [number of offset indexes, number of time indexes]}}}
 
-Of a server with several folders for its logs (DATA, DATA2, ...), what is in all of them. A recovery point is
-null where the checkpoint does not name the partition or cannot be read; Kafka then begins at 0. Checkpoints
-are text: a version, a count, and a line `topic partition offset` each.
+If a server has several log directories (DATA, DATA2, ...), all are read. The recovery point is null if the checkpoint
+does not list the partition or cannot be read; Kafka then starts recovery at 0. Checkpoints are text: a version, a
+count, and one line `topic partition offset` per partition.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.cluster.local.file_damage_kinds import EPOCHS, MARKER, POINT, logs
 
 
 def points(text: str) -> dict[str, int]:
-    """Partition -> offset of a checkpoint's text; empty when a line is none."""
+    """Returns partition -> offset from the text of a checkpoint; empty if a line is malformed."""
     found = {}
     for line in text.splitlines()[2:]:
         parts = line.split()
@@ -37,14 +37,14 @@ def points(text: str) -> dict[str, int]:
 
 
 def look(data: Path, prefix: str) -> dict[str, Any]:
-    """See the module's text."""
+    """Returns the description that the module docstring specifies."""
     several = folders(data)
     found: dict[str, Any] = {}
     for folder in several:
         checkpoint = folder / POINT
-        known = points(checkpoint.read_text(errors="replace")) if checkpoint.exists() else {}
-        kept = [log for log in logs(folder, prefix) if not log.name.endswith(("-delete", "-stray"))]
-        found |= {log.name: {**_log(log), "point": known.get(log.name)} for log in kept}
+        recovery_points = points(checkpoint.read_text(errors="replace")) if checkpoint.exists() else {}
+        present = [log for log in logs(folder, prefix) if not log.name.endswith(("-delete", "-stray"))]
+        found |= {log.name: {**_log(log), "point": recovery_points.get(log.name)} for log in present}
     return {"clean": all((folder / MARKER).exists() for folder in several), "logs": found}
 
 
@@ -60,7 +60,7 @@ def _log(log: Path) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """See the module's text."""
+    """Command line; see the module docstring."""
     data, prefix = argv
     try:
         found = look(Path(data), prefix)

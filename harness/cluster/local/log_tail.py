@@ -1,4 +1,4 @@
-"""Reading a log while it grows."""
+"""Reads a log file while a server appends to it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ CHUNK_BYTES: Final = 1 << 20
 
 
 def tail(path: Path, offset: int | None) -> tuple[bytes, int]:
-    """At most 1 MiB from a byte offset (None: from the end), and the offset after it.
+    """Returns at most 1 MiB from a byte offset (None: the end of the file), and the offset after it.
 
-    A log that has become shorter was begun anew, and is read from its beginning. Nothing where there is none.
+    A log that is now shorter than the offset has been recreated: it is read from its beginning. Returns no bytes
+    when the file cannot be read.
     """
     try:
         with path.open("rb") as file:

@@ -1,6 +1,6 @@
-"""Kafka on this machine, from nothing but Python and Java, on ports of 127.0.0.1: no network to break.
+"""A Kafka cluster on ports of 127.0.0.1, which needs only Python and Java; it has no network faults.
 
-Everything is below one supervisor: whatever ends this process, kill -9 included, ends all of it.
+All processes are descendants of one supervisor: whatever ends this process, even kill -9, ends all of them.
 `harness.cluster.local.namespaced_cluster` adds a network.
 """
 
@@ -32,7 +32,7 @@ from harness.cluster.local.clocks import Clocks
 from harness.cluster.local.layout import Layout
 from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.ports import Ports
-from harness.cluster.local.query_servers import Asking
+from harness.cluster.local.query_servers import ServerQueries
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.servers import Servers
 from harness.cluster.local.supervisor_client import Control, Refused
@@ -47,7 +47,7 @@ from harness.protocol.brokers_metadata_views import View
 Progress = Callable[[str], None]
 
 _WIRE_LOG = "wire.log"
-_NO_LOGS = (".img", ".so")  # disks, and libraries of clocks
+_NOT_COLLECTED = (".img", ".so")  # disk images and clock libraries
 _LOGS = ("supervisor.log", "forward.log", _WIRE_LOG)
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
@@ -56,9 +56,10 @@ _FILES_TIMEOUT_S = 120.0
 
 @dataclass(slots=True)
 class Running:
-    """What there is between `up` and `down`.
+    """State that exists between `up` and `down`.
 
-    addresses  of hosts, by name; made: those that exist already
+    addresses  of hosts, by name
+    made       names of the hosts that have been created
     children   the servers' processes, by name
     """
 
@@ -72,13 +73,11 @@ class Running:
 
 class LoopbackCluster:
     """Satisfies Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire, Clocks and
-    Logs; not Network.
+    Logs; not Network. Thread-safe once up.
 
-    Thread-safe once up.
+    If Clocks is needed, every server has its own clock (harness.cluster.local.clocks).
 
-    With Clocks among what is needed, every server has a clock of its own (harness.cluster.local.clocks).
-
-    jvm_flags  of brokers; None: those that let them start faster (harness.cluster.distribution.cds_archive)
+    jvm_flags  of brokers; None: flags that make them start faster (harness.cluster.distribution.cds_archive)
     """
 
     isolated: ClassVar = False
@@ -91,17 +90,17 @@ class LoopbackCluster:
         self._ports = Ports()
         self.layout = self._places()
         self.nodes = tuple(place.name for place in self.layout.brokers)
-        self.metadata_servers = tuple(place.name for place in self.layout.beside)
+        self.metadata_servers = tuple(place.name for place in self.layout.metadata_servers)
         self.bootstrap = ",".join(f"{place.address}:{place.port}" for place in self.layout.brokers)
-        self.direct_bootstrap = self.bootstrap  # not by way of a proxy, as `bootstrap` is once up with one
-        self.outside_bootstrap = self.bootstrap  # where this machine's own programs reach the brokers
-        self._asking = Asking(self.layout, self._socket)
+        self.direct_bootstrap = self.bootstrap  # always without the proxy; `bootstrap` leads to the proxy, if any
+        self.outside_bootstrap = self.bootstrap  # for programs of this machine outside the cluster's network
+        self._queries = ServerQueries(self.layout, self._socket)
         self._clocks: Clocks | None = None
         if capabilities.Clocks in spec.needed:
-            self._clocks = Clocks(lambda name: self._up().servers.home(name), self._asking.provoke)
+            self._clocks = Clocks(lambda name: self._up().servers.home(name), self._queries.provoke)
         self._state: Running | None = None
         self._lock = threading.Lock()
-        self._starting = threading.Lock()  # several faults may start a server
+        self._starting = threading.Lock()  # several faults may start the same server
 
     def _places(self) -> Layout:
         spec = self.spec
@@ -110,9 +109,9 @@ class LoopbackCluster:
     # --- start and stop -------------------------------------------------------------------------------
 
     def up(self, progress: Progress) -> None:
-        """Lay out, start, and return when every node says that all are registered.
+        """Lay out and start all servers; returns when every broker sees all brokers registered.
 
-        Raises ClusterTrouble; Missing, BadInput from finding Java and jars.
+        Raises ClusterTrouble; Missing and BadInput from finding Java and the jars.
         """
         found = java.find()
         fetched = jars.ensure(self.version, found, progress)
@@ -121,7 +120,7 @@ class LoopbackCluster:
         flags = cds_archive.of_kafka(found, fetched, progress) if flags is None else flags
         folder = self.work_dir.absolute() / "nodes"
         if folder.exists():
-            raise BadInput(f"{folder} is there already: give the cluster a working directory of its own")
+            raise BadInput(f"{folder} exists already: use another working directory for the cluster")
         self.work_dir.mkdir(parents=True, exist_ok=True)
         try:
             supervisor = Control(self.isolated, self.work_dir / "supervisor.log")
@@ -151,7 +150,7 @@ class LoopbackCluster:
         self._await_registered(_UP_TIMEOUT_S, progress)
 
     def _with_proxy(self, reached: Layout) -> Layout:
-        """Start the wire proxy where there is to be one; the layout, its brokers reached through it."""
+        """Start the wire proxy if the spec asks for one; returns the layout with brokers reached through it."""
         if self.spec.proxy == NOBODY:
             return reached
         state, log = self._up(), str(self.work_dir / _WIRE_LOG)
@@ -169,14 +168,14 @@ class LoopbackCluster:
         return lambda: (self._ports.take(), 0, 0)
 
     def _reached(self) -> Layout:
-        """The layout, with what is needed to reach the brokers from outside."""
+        """Returns the layout, with whatever is needed to reach the brokers from outside."""
         return self.layout
 
     def _prepare(self) -> None:
-        """Nothing more before the servers are started."""
+        """A hook that runs before the servers start; does nothing here."""
 
     def down(self) -> None:
-        """End everything and remove what `up` laid out. Safe to repeat."""
+        """End all processes and remove what `up` laid out. Can be called repeatedly."""
         if self._clocks is not None:
             self._clocks.stop()
         state, self._state = self._state, None
@@ -190,7 +189,7 @@ class LoopbackCluster:
                 (self.work_dir / name).unlink(missing_ok=True)
 
     def _await_registered(self, timeout_s: float, progress: Progress) -> None:
-        """Return when every node says that all are registered. Raises ClusterTrouble."""
+        """Wait until every broker sees all brokers registered. Raises ClusterTrouble."""
         began = time.monotonic()
         waiting = list(self.nodes)
         while True:
@@ -202,16 +201,16 @@ class LoopbackCluster:
             for name, child in self._up().children.items():
                 code = child.poll()
                 if code is not None:
-                    last_words = self._up().servers.last_words(name)
-                    raise ClusterTrouble(f"{name} ended with code {code} as it started: {last_words}")
+                    last_error = self._up().servers.last_error(name)
+                    raise ClusterTrouble(f"{name} exited with code {code} during startup: {last_error}")
             if time.monotonic() - began > timeout_s:
-                last_words = self._up().servers.last_words([*silent, *waiting][0])
+                last_error = self._up().servers.last_error([*silent, *waiting][0])
                 what = (
                     f"{', '.join(silent)} did not answer"
                     if silent
                     else (f"{', '.join(waiting)} did not see every broker registered")
                 )
-                raise ClusterTrouble(f"{what} in {timeout_s:.0f} s: {last_words}")
+                raise ClusterTrouble(f"{what} within {timeout_s:.0f} s: {last_error}")
             time.sleep(0.05)
 
     def _up(self) -> Running:
@@ -224,34 +223,34 @@ class LoopbackCluster:
             raise BadInput(f"there is no node {name!r}: the nodes are {', '.join(names)}")
         return name
 
-    # --- what the servers say -------------------------------------------------------------------------
+    # --- what the servers report ----------------------------------------------------------------------
 
     def _socket(self, host: str = "") -> socket.socket:
         return remote_process.new_socket(self._up().control, host)
 
     def seen_by(self, node: str) -> frozenset[str]:
-        """Names of the brokers that one knows to be registered; empty when it does not answer."""
+        """Returns the names of the brokers that a node sees registered; empty if it does not answer."""
         place = next(place for place in self.layout.brokers if place.name == self._known(node))
-        view = self._asking.view(place)
+        view = self._queries.view(place)
         ids = view.brokers if view else frozenset()
         return frozenset(other.name for other in self.layout.brokers if other.id in ids)
 
     def views(self) -> list[View]:
-        """What every broker that answers believes about leaders and replicas."""
-        return self._asking.views()
+        """Returns the metadata views of all brokers that answer: leaders, replicas, registered brokers."""
+        return self._queries.views()
 
     def controller(self) -> int | None:
-        """The id of the node that controls the cluster; None when nobody says."""
-        return self._asking.controller()
+        """Returns the id of the active controller; None if it cannot be determined."""
+        return self._queries.controller()
 
     def silent(self) -> list[str]:
-        """The servers of the metadata that do not answer."""
-        return self._asking.silent()
+        """Returns the names of the metadata servers that do not answer."""
+        return self._queries.silent()
 
     # --- the servers' processes -----------------------------------------------------------------------
 
     def start(self, node: str) -> None:
-        """Start a server that does not run, without waiting for it to register."""
+        """Start a server that is not running; does not wait until it has registered."""
         with self._starting:
             if not self.running(node):
                 state = self._up()
@@ -261,11 +260,11 @@ class LoopbackCluster:
                 state.children[node] = self.spawn(node, state.servers.argv(place), env, [], log)
 
     def kill(self, node: str) -> None:
-        """SIGKILL; returns when it is gone."""
+        """Send SIGKILL; returns when the process has ended."""
         self._end(node, signal.SIGKILL, _KILL_TIMEOUT_S)
 
     def stop(self, node: str, within_s: float = STOP_S) -> None:
-        """SIGTERM; returns when it has ended, its leaderships handed over and its logs flushed."""
+        """Send SIGTERM; returns when the server has ended, after it moved its leaderships and flushed its logs."""
         self._end(node, signal.SIGTERM, within_s)
 
     def _end(self, node: str, number: signal.Signals, timeout_s: float) -> None:
@@ -290,7 +289,7 @@ class LoopbackCluster:
         child = self._up().children.get(self._known(node))
         return child is not None and child.poll() is None
 
-    # --- requests on their way ------------------------------------------------------------------------
+    # --- wire proxy rules -----------------------------------------------------------------------------
 
     def apply_rules(self, name: str, rules: Sequence[Rule], seed: int) -> None:
         self._proxy().apply(name, rules, seed)
@@ -314,9 +313,9 @@ class LoopbackCluster:
 
     @property
     def clocks(self) -> Clocks:
-        """Raises ClusterTrouble where the servers were started without."""
+        """Raises ClusterTrouble if the servers were started without clocks of their own."""
         if self._clocks is None:
-            raise ClusterTrouble("the servers have no clocks of their own")
+            raise ClusterTrouble("the servers have no clocks of their own: the cluster was started without them")
         return self._clocks
 
     def set_clock(self, node: str, ahead_s: float) -> None:
@@ -332,12 +331,12 @@ class LoopbackCluster:
 
     @property
     def files(self) -> NodeFiles:
-        """The servers' files, for the faults of disks and data."""
+        """The servers' files, for disk and data faults."""
         folders = {place.name: self._up().servers.home(place.name) for place in self.layout.places}
         return NodeFiles(folders, self._inside)
 
     def _inside(self, module: str, *arguments: str) -> str:
-        """Run a module where the servers' files are; what it prints. Raises ClusterTrouble."""
+        """Run a module where the servers' files are; returns its output. Raises ClusterTrouble."""
         env = {"PYTHONPATH": namespaces.python_path()}
         argv = [sys.executable, "-m", module, *arguments]
         done = remote_process.run(self._up().control, "", argv, _FILES_TIMEOUT_S, env)
@@ -369,11 +368,11 @@ class LoopbackCluster:
                 self.resume(node)
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        """What a server's log holds from a byte offset (None: its end), and the offset after it."""
+        """Returns a server's log from a byte offset (None: its end), and the offset after it."""
         return log_tail.tail(self._up().servers.home(self._known(node)) / servers.LOG, offset)
 
     def collect(self, folder: str) -> None:
-        """Copy each server's logs and configuration into `folder`/<name>/, as they are now."""
+        """Copy each server's current logs and configuration into `folder`/<name>/."""
         target = Path(folder)
         for log in _LOGS:
             path = self.work_dir / log
@@ -383,18 +382,18 @@ class LoopbackCluster:
         for place in self.layout.places:
             home = self.work_dir / "nodes" / place.name
             for path in sorted(home.iterdir()) if home.is_dir() else ():
-                if path.is_file() and path.suffix not in _NO_LOGS:
+                if path.is_file() and path.suffix not in _NOT_COLLECTED:
                     (target / place.name).mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(path, target / place.name / path.name)
 
     # --- hosts and commands ---------------------------------------------------------------------------
 
     def host(self, name: str) -> str:
-        """The address of a host."""
+        """Returns the address of a host."""
         return "127.0.0.1"
 
     def ask(self, verb: str, arguments: Mapping[str, object]) -> dict[str, object]:
-        """A request of the supervisor's own: see `supervisor`."""
+        """Send a request to the supervisor: see `harness.cluster.local.supervisor`."""
         return self._up().control.ask(verb, arguments)[0]
 
     def spawn(
@@ -405,6 +404,6 @@ class LoopbackCluster:
         return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command on a node's host. Raises ClusterTrouble when it cannot start or end in time."""
+        """Run a command on a node's host. Raises ClusterTrouble if it cannot be started or does not end in time."""
         self.host(self._known(node))
         return remote_process.run(self._up().control, node, argv, timeout_s)

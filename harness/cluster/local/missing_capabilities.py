@@ -1,6 +1,6 @@
-"""What the local cluster could do and a machine may not let it do: capability -> the reason, with what to do.
+"""Checks which capabilities of the local cluster this machine lacks: capability -> the reason, with what to do.
 
-A reason is asked for when it is needed: some are found by trying.
+A check runs only when its capability is needed, because some checks try the operation.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ def _network() -> str:
 
 
 def reasons(needed: Iterable[type] = tuple(WHY_NOT)) -> dict[type, str]:
-    """The reasons for some capabilities; empty texts for what the machine allows."""
+    """Returns the reason for each given capability; an empty text where the machine allows it."""
     return {need: WHY_NOT[need]() for need in needed if need in WHY_NOT}

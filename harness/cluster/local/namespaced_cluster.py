@@ -1,7 +1,7 @@
-"""Kafka on this machine, each server and each worker host with a network of its own.
+"""A Kafka cluster on this machine in which each server and each worker host has its own network.
 
-`LocalCluster` gives every host a network namespace and an address, and can cut hosts off from each other; for
-systems that refuse namespaces there is `harness.cluster.local.loopback_cluster`. `make` chooses.
+`LocalCluster` gives every host a network namespace and an address, and can partition hosts. Systems that refuse
+namespaces use `harness.cluster.local.loopback_cluster`. `make` chooses between them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ FORWARD_PORT = 9094
 
 
 def make(spec: ClusterSpec) -> LoopbackCluster:
-    """A cluster of the kind that this system allows; with network "auto", `spec.say` hears why it is the lesser one.
+    """Create a cluster of the kind that this system allows. With network "auto", a fallback is reported to `spec.say`.
 
-    Raises BadInput for what makes no sense, Missing when there is no room for the servers, or when namespaces are
-    insisted on and refused.
+    Raises BadInput for invalid options; Missing if memory or disk do not suffice, or if namespaces are required but
+    refused.
     """
     if spec.network not in get_args(NetworkMode):
-        raise BadInput(f"cluster mode {spec.network!r}: give auto, namespaces or loopback")
+        raise BadInput(f"unknown network mode {spec.network!r}: give auto, namespaces or loopback")
     capacity.require(len(layout.server_names(spec)), spec.work_dir)
     if spec.tiered:
         spec = _with_tier(spec)
@@ -50,17 +50,16 @@ def make(spec: ClusterSpec) -> LoopbackCluster:
 
 
 def _with_tier(spec: ClusterSpec) -> ClusterSpec:
-    """The spec with what makes brokers keep a remote tier. Raises Missing."""
+    """Add the broker settings for tiered storage to the spec. Raises Missing."""
     jar = tiered_storage.jar(spec.kafka_version, spec.say)
     settings = tiered_storage.settings(jar, tiered_storage.folder(spec.work_dir), spec.nodes)
     return replace(spec, broker_config={**spec.broker_config, **settings})
 
 
 class LocalCluster(LoopbackCluster):
-    """As LoopbackCluster, and satisfies Network, Links, Disks and SlowDisks too.
+    """A LoopbackCluster that also satisfies Network, Links, Disks and SlowDisks.
 
-    With Disks or SlowDisks among what is needed, every server's data is on a disk of its own
-    (harness.cluster.local.disks).
+    If Disks or SlowDisks are needed, each server's data is on its own disk (harness.cluster.local.disks).
     """
 
     isolated: ClassVar = True
@@ -68,8 +67,8 @@ class LocalCluster(LoopbackCluster):
     def __init__(self, spec: ClusterSpec, jvm_flags: Sequence[str] | None = None) -> None:
         super().__init__(spec, jvm_flags)
         self._disks = bool(spec.needed & {Disks, SlowDisks})
-        self._links = LinkFaults(self._beside, self.ask)
-        self._stalls = Stalls(self._beside)
+        self._links = LinkFaults(self._spawn_helper, self.ask)
+        self._stalls = Stalls(self._spawn_helper)
         self.outside_bootstrap = ""  # until `up`
 
     def _places(self) -> Layout:
@@ -80,7 +79,7 @@ class LocalCluster(LoopbackCluster):
 
     @property
     def files(self) -> NodeFiles:
-        """The servers' files; disks of their own are mounted where the servers are, and nowhere else."""
+        """The servers' files; if they have their own disks, these are mounted only in the supervisor's namespace."""
         files = super().files
         return replace(files, root=Path(f"/proc/{self._up().control.pid}/root")) if self._disks else files
 
@@ -89,7 +88,7 @@ class LocalCluster(LoopbackCluster):
             self.files.make_disks()
 
     def _reached(self) -> Layout:
-        """The layout, its brokers with a second listener each, to which a port of 127.0.0.1 leads."""
+        """Returns the layout; if needed, with a second listener per broker that a port of 127.0.0.1 forwards to."""
         if not self.spec.outside:
             return self.layout
         brokers = self.layout.brokers
@@ -112,7 +111,7 @@ class LocalCluster(LoopbackCluster):
     # --- hosts and their network ----------------------------------------------------------------------
 
     def host(self, name: str) -> str:
-        """The address of a host, which is made unless there is one. Servers are hosts too."""
+        """Returns the address of a host, which is created if it does not exist. Servers are hosts too."""
         state = self._up()
         with self._lock:
             if name not in state.addresses:
@@ -125,7 +124,7 @@ class LocalCluster(LoopbackCluster):
             return address
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, `at` does not hear `sources`; all are hosts, made if need be."""
+        """From now on, drop packets from `sources` at `at`. Hosts that do not exist are created."""
         self.host(at)
         self.ask("drop", {"at": at, "sources": [self.host(source) for source in sources]})
 
@@ -149,17 +148,17 @@ class LocalCluster(LoopbackCluster):
         places = [(place.address, place.port) for place in self.layout.brokers if place.name != at]
         return round_trip_ms(lambda: self._socket(at), places)
 
-    def _beside(self, argv: Sequence[str], fds: Sequence[int], queues: Sequence[str] = ()) -> RemoteChild:
-        """Start a process where the supervisor is, with netfilter sockets of the networks of `queues`."""
+    def _spawn_helper(self, argv: Sequence[str], fds: Sequence[int], queues: Sequence[str] = ()) -> RemoteChild:
+        """Start a process in the supervisor's network, with a netfilter socket in the network of each of `queues`."""
         env, log = {"PYTHONPATH": namespaces.python_path()}, str(self.work_dir / "supervisor.log")
         return remote_process.spawn(self._up().control, "", argv, env, fds, log, queues)
 
     # --- disks ----------------------------------------------------------------------------------------
 
     def power_off(self, nodes: Sequence[str]) -> dict[str, int]:
-        """Cut the power of nodes, all in one moment; bytes of their logs that were lost, by node.
+        """Cut the power of several nodes at once; returns how many bytes of their logs were lost, by node.
 
-        Their servers are stopped first, so that none acknowledges in between. Raises ClusterTrouble.
+        Their servers are paused first, so that none acknowledges in between. Raises ClusterTrouble.
         """
         self._require_disks()
         self.unstall()
@@ -174,9 +173,9 @@ class LocalCluster(LoopbackCluster):
         return {name: before[name] - after[name] for name in nodes}
 
     def _require_disks(self) -> None:
-        """What breaks a disk must never reach the host's."""
+        """Make sure that a fault which breaks a disk can never reach the host's disk."""
         if not self._disks:
-            raise ClusterTrouble("the servers have no disks of their own: the cluster was started without")
+            raise ClusterTrouble("the servers have no disks of their own: the cluster was started without them")
 
     def fill(self, nodes: Sequence[str]) -> Mapping[str, int]:
         self._require_disks()

@@ -1,7 +1,7 @@
-"""Linux namespaces through the C library: Python 3.11 has neither unshare nor setns.
+"""Linux namespaces through the C library, because Python 3.11 has neither unshare nor setns.
 
-A network namespace is held as a file descriptor, so it needs no name and no mount, and is gone when the last
-process in it and the last descriptor are.
+A network namespace is kept as a file descriptor, so it needs no name and no mount, and disappears with the last
+process in it and the last descriptor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PROBE_TIMEOUT_S = 20.0
 HINT = "; to allow it: "
 
-# Where a system says that it refuses user namespaces: file, value that means so, setting that allows them.
+# Files that show that the system refuses user namespaces: file, value that means so, sysctl setting that allows them.
 SWITCHES = (
     (
         "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
@@ -43,7 +43,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Refused(OSError):
-    """The system refuses a namespace; `step` says which."""
+    """The system refuses a namespace; `step` names it."""
 
     def __init__(self, step: str, error: OSError) -> None:
         super().__init__(error.errno, error.strerror)
@@ -60,19 +60,19 @@ def _call(name: str, *args: object) -> None:
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when the thread that forked it ends. Not inherited; kept over exec."""
+    """Send this process SIGKILL when the thread that forked it ends. Not inherited by fork; kept across exec."""
     _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parents die become this process's children."""
+    """Make this process the parent of descendants whose own parents die."""
     _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def enter() -> None:
-    """Move this process to new namespaces: network and mount, pid for its children, user when not root.
+    """Move this process into new network and mount namespaces, its children into a new pid namespace.
 
-    Must run while the process has one thread. Raises Refused.
+    Adds a user namespace if the process is not root. Must run while the process has one thread. Raises Refused.
     """
     if os.geteuid() != 0:
         _enter_user()
@@ -80,7 +80,7 @@ def enter() -> None:
         try:
             _call("unshare", _CLONE_NEWNET | _CLONE_NEWNS | _CLONE_NEWPID)
         except OSError:
-            # Root without CAP_SYS_ADMIN, as in a container, may still be allowed a user namespace.
+            # Root without CAP_SYS_ADMIN, as in a container, may still create a user namespace.
             _enter_user()
         else:
             return _private_mounts()
@@ -104,7 +104,7 @@ def _enter_user() -> None:
 
 
 def _private_mounts() -> None:
-    """Keep what is mounted in here from reaching the rest of the system."""
+    """Keep mounts of this namespace from propagating to the rest of the system."""
     try:
         _call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
     except OSError as error:
@@ -112,7 +112,7 @@ def _private_mounts() -> None:
 
 
 def mount_proc() -> bool:
-    """A /proc that shows this pid namespace. False where that is refused; nothing here depends on it."""
+    """Mount a /proc that shows this pid namespace. Returns False if that is refused; nothing depends on it."""
     try:
         _call("mount", b"proc", b"/proc", b"proc", _MS_NOSUID_NODEV_NOEXEC, None)
     except OSError:
@@ -121,12 +121,12 @@ def mount_proc() -> bool:
 
 
 def current_network() -> int:
-    """A descriptor of this thread's network namespace."""
+    """Returns a descriptor of this thread's network namespace."""
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def new_network() -> int:
-    """A descriptor of a new, empty network namespace; this thread stays where it is."""
+    """Returns a descriptor of a new, empty network namespace; this thread stays in its own."""
     home = current_network()
     try:
         _call("unshare", _CLONE_NEWNET)
@@ -145,7 +145,7 @@ def join(network: int) -> None:
 
 @contextmanager
 def inside(network: int) -> Iterator[None]:
-    """Run a block in another network namespace: sockets made in it belong there. Not for fork."""
+    """Run a block in another network namespace: sockets created in it belong to that network. Not for fork."""
     home = current_network()
     try:
         join(network)
@@ -158,9 +158,9 @@ def inside(network: int) -> Iterator[None]:
 
 
 def available() -> tuple[bool, str]:
-    """Whether this user may have what the local cluster needs, and if not, why.
+    """Returns whether this user may use what the local cluster needs, and the reason if not.
 
-    Tries it, in a process of its own: namespaces, a bridge, a pair of links, a packet filter.
+    Tries it in a separate process: namespaces, a bridge, a pair of links, a packet filter.
     """
     argv = [sys.executable, "-m", "harness.cluster.local.supervisor", "--probe"]
     try:
@@ -183,7 +183,7 @@ def available() -> tuple[bool, str]:
 
 
 def hint() -> str:
-    """What to do about a refusal, where the reason can be seen; otherwise empty."""
+    """Returns what to do about a refusal if its cause can be determined; otherwise an empty text."""
     for path, bad, setting in SWITCHES:
         with suppress(OSError):
             if Path(path).read_text().strip() == bad:
@@ -192,7 +192,7 @@ def hint() -> str:
 
 
 def python_path() -> str:
-    """PYTHONPATH under which a child finds this very package, whatever its working directory."""
+    """Returns a PYTHONPATH with which a child imports this package, whatever its working directory."""
     root = str(Path(__file__).resolve().parents[3])
     inherited = os.environ.get("PYTHONPATH")
     return f"{root}:{inherited}" if inherited else root

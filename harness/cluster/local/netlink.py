@@ -1,7 +1,7 @@
-"""A bridge, hosts on it, and silent one-way packet filters, through pyroute2 (no `ip` or `nft` binary).
+"""Creates a bridge, hosts on it, and silent one-way packet filters, through pyroute2 (no `ip` or `nft` binary).
 
-One subnet, 10.64.0.0/16, inside a network namespace of its own: it meets nothing outside. Rules sit at the
-receiver, name a source address, count what they drop, and answer nothing.
+All hosts share one subnet, 10.64.0.0/16, in a network namespace that has no connection to the outside. Rules apply at
+the receiver, match a source address, count what they drop, and send no reply.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ACCEPT = 1
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A network namespace on the bridge: its name, address and descriptor."""
+    """A network namespace on the bridge: its name, its address and a descriptor of it."""
 
     name: str
     address: str
@@ -43,7 +43,7 @@ class Host:
 
 
 def make_bridge() -> None:
-    """The bridge, with an address of its own, in the present (new) network namespace."""
+    """Create the bridge, with its own address, in the current (new) network namespace."""
     with IPRoute() as ip:
         ip.link("set", index=_index(ip, "lo"), state="up")
         ip.link("add", ifname=_BRIDGE, kind="bridge")
@@ -53,7 +53,7 @@ def make_bridge() -> None:
 
 
 def make_host(name: str, address: str, number: int) -> Host:
-    """A network namespace with one link to the bridge. `number` is unique and names the link."""
+    """Create a network namespace with one link to the bridge. `number` must be unique; it names the link."""
     network = namespaces.new_network()
     try:
         with IPRoute() as ip:
@@ -71,7 +71,7 @@ def make_host(name: str, address: str, number: int) -> Host:
 
 
 def drop(host: Host, sources: Iterable[str]) -> None:
-    """From now on, packets from the addresses `sources` vanish at `host`."""
+    """From now on, silently drop packets from the addresses `sources` at `host`."""
     with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
         nft.table("add", name=_TABLE)
         nft.chain("add", table=_TABLE, name=_CHAIN, hook="input", type="filter", priority=0, policy=_ACCEPT)
@@ -81,26 +81,26 @@ def drop(host: Host, sources: Iterable[str]) -> None:
 
 
 def heal(host: Host) -> None:
-    """Remove every rule at `host` that drops."""
+    """Remove all drop rules at `host`."""
     _remove(host, _TABLE)
 
 
 def dropped(host: Host) -> int:
-    """Packets that the present rules at `host` have dropped."""
+    """Returns how many packets the current rules at `host` have dropped."""
     with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
         return sum(
             int(expression.get_attr("NFTA_EXPR_DATA").get_attr("NFTA_COUNTER_PACKETS"))
             for rule in nft.get_rules()
-            if rule.get_attr("NFTA_RULE_TABLE") == _TABLE  # a container's network has others
+            if rule.get_attr("NFTA_RULE_TABLE") == _TABLE  # the network of a container has other tables too
             for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS") or ()
             if expression.get_attr("NFTA_EXPR_NAME") == "counter"
         )
 
 
 def hold(host: Host, sources: Iterable[str], number: int) -> None:
-    """From now on, packets from the addresses `sources` pass through queue `number` at `host`.
+    """From now on, send packets from the addresses `sources` through queue `number` at `host`.
 
-    Without a listener at the queue they pass as they are.
+    Packets pass unchanged while no process listens on the queue.
     """
     with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
         nft.table("add", name=_QUEUE_TABLE)
@@ -115,12 +115,12 @@ def hold(host: Host, sources: Iterable[str], number: int) -> None:
 
 
 def release(host: Host) -> None:
-    """Nothing passes through a queue at `host` any more."""
+    """Stop sending packets through queues at `host`."""
     _remove(host, _QUEUE_TABLE)
 
 
 def queue_socket(host: Host) -> int:
-    """A descriptor of a netfilter socket of the host's network: see `queue`."""
+    """Returns the descriptor of a netfilter socket in the host's network: see `packet_queue`."""
     with namespaces.inside(host.network):
         return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER).detach()
 

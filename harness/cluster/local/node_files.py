@@ -1,7 +1,8 @@
-"""The files of a local cluster's nodes, as the faults of disks and data reach them.
+"""Accesses the files of a local cluster's nodes, for disk and data faults.
 
-Through programs that run where the files are, in the supervisor's mount namespace: `harness.cluster.local.disks`,
-`harness.cluster.local.file_damage`, `harness.cluster.local.log_folders` and `harness.cluster.local.copy_data`.
+The work is done by programs that run in the supervisor's mount namespace, where the files are:
+`harness.cluster.local.disks`, `harness.cluster.local.file_damage`, `harness.cluster.local.log_folders` and
+`harness.cluster.local.copy_data`.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-DISK_BYTES: Final = 4 << 30  # at most: the file is sparse
+DISK_BYTES: Final = 4 << 30  # an upper bound: the file is sparse
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """Where the files are, and how they are reached.
+    """Where the files are, and how to reach them.
 
     folders  by node
-    inside   runs a module there and gives what it prints, or raises ClusterTrouble
-    root     what is / there, for this process
+    inside   runs a module in the mount namespace and returns its output, or raises ClusterTrouble
+    root     path, for this process, of the mount namespace's root directory
     """
 
     folders: Mapping[str, Path]
@@ -32,57 +33,57 @@ class NodeFiles:
         return str(self.folders[node] / "data")
 
     def here(self, node: str) -> Path:
-        """A node's data, as this process can read it."""
+        """A node's data folder, as a path that this process can read."""
         return self.root / self.data(node).lstrip("/")
 
     def image(self, node: str) -> str:
         return str(self.folders[node] / "disk.img")
 
     def make_disks(self) -> None:
-        """A disk for every node, with what is in its data folder on it."""
+        """Create a disk for every node, containing what is in its data folder."""
         rows = [(self.image(node), self.data(node), str(DISK_BYTES)) for node in self.folders]
         self._disks("make", *(each for row in rows for each in row))
 
     def log_bytes(self, nodes: Sequence[str]) -> dict[str, int]:
-        """What the segments of all logs hold, by node."""
+        """Returns the total size of all log segments, by node."""
         return self._counted("sizes", nodes)
 
     def cut(self, nodes: Sequence[str]) -> None:
-        """From now on nothing reaches these disks."""
+        """Cut the power of these nodes' disks: from now on no write reaches them."""
         self._disks("cut", *map(self.data, nodes))
 
     def mount_again(self, nodes: Sequence[str]) -> None:
-        """What had been synced before the cut; no server may run."""
+        """Mount the disks again, with what had been synced before the power cut. No server may be running."""
         self._disks("again", *(each for node in nodes for each in (self.image(node), self.data(node))))
 
     def fill(self, nodes: Sequence[str]) -> dict[str, int]:
-        """Leave no room; the bytes that were free, by node."""
+        """Fill the disks completely; returns the bytes that were free, by node."""
         return self._counted("fill", nodes)
 
     def free(self, nodes: Sequence[str]) -> None:
-        """Make room again."""
+        """Free the space that `fill` took."""
         self._disks("free", *map(self.data, nodes))
 
     def write_ms(self, node: str) -> list[float]:
-        """How long small synced writes to a node's disk take, spread over a second."""
+        """Returns the latencies, in ms, of small synced writes to a node's disk, spread over about a second."""
         took: list[float] = json.loads(self._disks("write", self.data(node), "15", "0.05"))
         return took
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> dict[str, Any]:
-        """Damage the files of a node that is down; what was done."""
+        """Damage the files of a stopped node; returns what was done."""
         output = self.inside("harness.cluster.local.file_damage", kind, self.data(node), topic_prefix, str(seed))
         done: dict[str, Any] = json.loads(output)
         return done
 
     def look(self, node: str, topic_prefix: str) -> dict[str, Any]:
-        """What is on a node's disk of some topics: see `harness.cluster.local.log_folders`."""
+        """Describe a node's logs of the topics with a prefix: see `harness.cluster.local.log_folders`."""
         found: dict[str, Any] = json.loads(
             self.inside("harness.cluster.local.log_folders", self.data(node), topic_prefix)
         )
         return found
 
     def keep(self, folder: str, topic_prefix: str, most: int, nodes: Sequence[str]) -> dict[str, Any]:
-        """Copy what some nodes hold of some topics: see `harness.cluster.local.copy_data`."""
+        """Copy some nodes' data of the topics with a prefix: see `harness.cluster.local.copy_data`."""
         rows = [f"{node}={self.data(node)}" for node in nodes]
         done: dict[str, Any] = json.loads(
             self.inside("harness.cluster.local.copy_data", folder, topic_prefix, str(most), *rows)

@@ -1,18 +1,18 @@
-"""Slow, lossy or narrow links, made of packets that wait in queues of the kernel (NFQUEUE).
+"""Makes links slow, lossy or narrow by delaying packets in queues of the kernel (NFQUEUE).
 
-The kernel hands over the number of every packet that rules (`netlink.hold`) send to a queue, and keeps
-the packet until it is told to let it go or to forget it: no netem, no root and no library is needed. Packets
-wait where they are received: a sender whose packets waited on their way out would hold back further ones (TCP
-small queues), and what was dropped there it would know at once.
+The kernel passes on the number of each packet that a rule (`netlink.hold`) sends to a queue, and keeps the packet until
+this process accepts or drops it. No netem, root or library is needed. Packets are delayed at the receiver: a sender
+whose packets are delayed on their way out would hold back further packets (TCP small queues), and would notice at once
+when one is dropped.
 
-When this process ends, what it holds is let go. Should it be killed, the kernel drops that, and lets later
-packets pass (the bypass flag): a queue that is gone holds nobody up.
+When this process ends, it accepts all queued packets. If it is killed, the kernel drops them and lets later packets
+pass (the bypass flag), so a queue without a process blocks nothing.
 
-Run as `python -m harness.cluster.local.packet_queue NUMBER QUALITY SEED ADDRESS ...`: QUALITY is a `LinkQuality`
-as JSON, for the links of the addresses. Descriptor 3 is a socket, 4 and so on netfilter sockets of the networks where
-packets wait, in queue NUMBER of each. It sends {} once it listens, or {"why": text}; answers each message
-with {address: `LinkCounts`} as JSON; and ends when the other side is gone. `--probe` tries it, in namespaces
-that end with it.
+Run as `python -m harness.cluster.local.packet_queue NUMBER QUALITY SEED ADDRESS ...`: QUALITY is a `LinkQuality` as
+JSON, for the links of the addresses. Descriptor 3 is a control socket; 4 and up are netfilter sockets of the networks
+whose packets are delayed, in queue NUMBER of each. The process sends {} once it listens, or {"why": text} if it failed;
+answers each message with {address: `LinkCounts`} as JSON; and ends when the other side closes. `--probe` tries all this
+in temporary namespaces.
 
 Source: linux/netfilter/nfnetlink_queue.h.
 """
@@ -33,7 +33,7 @@ from typing import Final
 
 import orjson
 
-from harness.cluster.local.link_quality import MAX_HELD, Packet, Shaper
+from harness.cluster.local.link_quality import MAX_QUEUED, Packet, Shaper
 from harness.model.capabilities import LinkQuality
 
 CONTROL: Final = 3
@@ -45,7 +45,7 @@ _REQUEST, _ACK = 1, 4
 _ERROR: Final = 2
 _BIND: Final = 1
 _COPY_PACKET: Final = 2
-# IPv4's header up to both addresses: bytes 12 to 20.
+# The IPv4 header up to and including both addresses, which are bytes 12 to 20.
 _COPIED_BYTES: Final = 20
 _CFG_COMMAND, _CFG_PARAMS, _CFG_MAX_LENGTH = 1, 2, 3
 _ATTR_PACKET, _ATTR_VERDICT, _ATTR_PAYLOAD, _ATTR_LENGTH = 1, 2, 10, 13
@@ -59,37 +59,37 @@ _ID: Final = struct.Struct("!I")
 
 
 class Queue:
-    """A queue of the network that a netfilter socket belongs to. Raises OSError where the kernel has none."""
+    """A packet queue in the network of a netfilter socket. Raises OSError if the kernel does not support it."""
 
     def __init__(self, end: socket.socket, number: int) -> None:
         self.end = end
         end.bind((0, 0))
         try:
             end.setsockopt(socket.SOL_SOCKET, _RCVBUFFORCE, _BUFFER_BYTES)
-        except OSError:  # not for the root of a user namespace
+        except OSError:  # not permitted to the root of a user namespace
             end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         self._family = _FAMILY.pack(0, 0, number)
         self._configure(_CFG_COMMAND, struct.pack("!BBH", _BIND, 0, socket.AF_INET))
         self._configure(_CFG_PARAMS, struct.pack("!IB", _COPIED_BYTES, _COPY_PACKET))
-        self._configure(_CFG_MAX_LENGTH, struct.pack("!I", 2 * MAX_HELD))  # ours is the limit that counts
+        self._configure(_CFG_MAX_LENGTH, struct.pack("!I", 2 * MAX_QUEUED))  # above our own limit, which applies first
         end.setblocking(False)
 
     def arrived(self) -> Iterator[tuple[int, bytes, bytes, int]]:
-        """(number, sender, receiver, bytes) of packets, `_AT_ONCE` at most."""
+        """Yields (number, sender, receiver, size in bytes) of new packets, at most `_AT_ONCE`."""
         for _ in range(_AT_ONCE):
             try:
                 data = self.end.recv(4096)
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno != errno.ENOBUFS:  # the kernel dropped what did not fit into our buffer
+                if error.errno != errno.ENOBUFS:  # the kernel dropped packets that did not fit into our buffer
                     raise
                 continue
             if _HEADER.unpack_from(data)[1] == _PACKET:
                 yield _packet(data)
 
     def decide(self, numbers: Sequence[int], verdict: int) -> None:
-        """Let packets go on, in this order, or vanish."""
+        """Accept or drop packets, in this order."""
         for start in range(0, len(numbers), _AT_ONCE):
             batch = numbers[start : start + _AT_ONCE]
             self.end.send(b"".join(self._verdict(number, verdict) for number in batch))
@@ -125,7 +125,7 @@ def _packet(data: bytes) -> tuple[int, bytes, bytes, int]:
 
 
 def serve(queues: Sequence[Queue], shapers: Mapping[bytes, Shaper], control: socket.socket) -> None:
-    """Hold packets as long as the shapers of their links say, until the other side of `control` is gone."""
+    """Delay packets as the shapers of their links decide, until the other side of `control` closes."""
     poll = select.poll()
     for each in (control, *(queue.end for queue in queues)):
         poll.register(each, select.POLLIN)
@@ -149,7 +149,7 @@ def serve(queues: Sequence[Queue], shapers: Mapping[bytes, Shaper], control: soc
 
 
 def _take(index: int, queue: Queue, shapers: Mapping[bytes, Shaper]) -> None:
-    """Packets between two bad links wait once, for the sender's."""
+    """Take new packets from a queue. A packet between two degraded hosts is delayed once, for the sender's link."""
     now_ns = time.monotonic_ns()
     for number, sender, receiver, size in queue.arrived():
         if sender in shapers:
@@ -170,7 +170,7 @@ def _decide(queues: Sequence[Queue], accepted: Sequence[Packet], dropped: Sequen
 
 
 def main(argv: list[str]) -> int:
-    """See the module's text."""
+    """Command line; see the module docstring."""
     if argv == ["--probe"]:
         return probe()
     number, content, seed, *addresses = argv
@@ -179,7 +179,7 @@ def main(argv: list[str]) -> int:
     control = socket.socket(fileno=CONTROL)
     try:
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, -10)  # or it would keep packets for too long; root only
+            os.setpriority(os.PRIO_PROCESS, 0, -10)  # otherwise packets are delayed too long; root only
         queues = [Queue(end, int(number)) for end in _given()]
     except OSError as error:
         control.send(orjson.dumps({"why": str(error)}))
@@ -190,15 +190,15 @@ def main(argv: list[str]) -> int:
 
 
 def _given() -> Iterator[socket.socket]:
-    """The sockets that are descriptors 4 and so on."""
-    for fd in sorted(int(name) for name in os.listdir("/proc/self/fd")):  # noqa: PTH208  names are all there is
+    """Yields the sockets passed as descriptors 4 and up."""
+    for fd in sorted(int(name) for name in os.listdir("/proc/self/fd")):  # noqa: PTH208  only names are needed
         if fd > CONTROL:
-            with suppress(OSError):  # that of the listing is closed by now
+            with suppress(OSError):  # the descriptor of the listing itself is closed by now
                 yield socket.socket(fileno=fd)
 
 
 def probe() -> int:
-    """Whether the kernel has what this needs."""
+    """Test whether the kernel supports packet queues; returns the exit code."""
     from harness.cluster.local import namespaces, netlink
 
     try:
@@ -207,7 +207,7 @@ def probe() -> int:
         host = netlink.make_host("h", "10.64.0.2", 1)
         Queue(socket.socket(fileno=netlink.queue_socket(host)), 1)
         netlink.hold(host, ["10.64.0.3"], 1)
-    except Exception as error:  # any answer of the kernel's is a reason
+    except Exception as error:  # whatever the kernel answers is reported
         print(error if str(error) else type(error).__name__, file=sys.stderr)
         return 1
     return 0

@@ -1,9 +1,10 @@
-"""Carries TCP connections from ports of this machine's 127.0.0.1 to addresses inside the cluster's network.
+"""Forwards TCP connections from ports of this machine's 127.0.0.1 to addresses inside the cluster's network.
 
     python -m harness.cluster.local.port_forward 10.64.1.1:9094 10.64.1.2:9094 ...
 
-Descriptor 3 is a listening socket for the first address, 4 for the second, and so on. They were opened
-outside and keep belonging there; what this process opens itself belongs to the network that it runs in.
+Descriptor 3 is a listening socket for the first address, 4 for the second, and so on. They were opened outside the
+cluster's network namespace and still belong to the outside; sockets that this process opens belong to the namespace
+that it runs in.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _FIRST_FD = 3
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until the end, and pass the end on."""
+    """Copy bytes until end of stream, and forward the end of stream."""
     with suppress(OSError):
         while data := await reader.read(_CHUNK_BYTES):
             writer.write(data)
@@ -30,7 +31,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _carry(outer: tuple[asyncio.StreamReader, asyncio.StreamWriter], address: str, port: int) -> None:
-    """One connection, both ways. A broker that is not there closes it, as a refused one would be."""
+    """Forward one connection in both directions. It is closed if the broker is unreachable, as if it were refused."""
     with suppress(OSError, TimeoutError):
         opening = asyncio.open_connection(address, port)
         inner = await asyncio.wait_for(opening, _CONNECT_TIMEOUT_S)

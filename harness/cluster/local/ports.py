@@ -1,4 +1,4 @@
-"""TCP ports of 127.0.0.1 for servers, kept from other runs until they are given back."""
+"""Reserves TCP ports of 127.0.0.1 for servers, so that other runs do not take them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import socket
 
 from harness.model.errors_and_exit_codes import Missing
 
-_LOWEST, _HIGHEST = 20_000, 32_000  # below the range that the system hands out itself
+_LOWEST, _HIGHEST = 20_000, 32_000  # below the system's ephemeral port range
 
 
 class Ports:
-    """Each port that was taken is held by a socket that is bound and does not listen.
+    """Reserves each port with a socket that is bound but does not listen.
 
-    Another run's attempt to take it fails; a server, which as every JVM binds with SO_REUSEADDR, may have it,
-    again and again. The end of this process, however it comes, gives all of them back.
+    Another run that tries to reserve the port fails. A server can still bind it, repeatedly, because every JVM
+    binds with SO_REUSEADDR. All ports are released when this process ends, for whatever reason.
     """
 
     def __init__(self) -> None:
-        self._next = _LOWEST + os.getpid() * 61 % 10_000  # runs seldom begin at the same place
+        self._next = _LOWEST + os.getpid() * 61 % 10_000  # different runs usually start at different ports
         self._holders: list[socket.socket] = []
 
     def take(self) -> int:
-        """A port that nothing uses. Raises Missing."""
+        """Returns a port that is not in use, and reserves it. Raises Missing."""
         for _ in range(_HIGHEST - _LOWEST):
             port = self._next
             self._next = port + 1 if port + 1 < _HIGHEST else _LOWEST
@@ -32,14 +32,14 @@ class Ports:
             except OSError:
                 holder.close()
                 continue
-            # Only now: with it, the attempt would succeed beside another run's.
+            # Set only after bind: with the option, bind would succeed although another run has reserved the port.
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._holders.append(holder)
             return port
-        raise Missing(f"all ports of 127.0.0.1 from {_LOWEST} to {_HIGHEST} are in use: end what uses them")
+        raise Missing(f"all ports of 127.0.0.1 from {_LOWEST} to {_HIGHEST} are in use: stop programs that use them")
 
     def give_back(self) -> None:
-        """Let go of all of them."""
+        """Release all ports."""
         for holder in self._holders:
             holder.close()
         self._holders = []

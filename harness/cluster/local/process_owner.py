@@ -1,4 +1,4 @@
-"""Processes of this machine, told from all others that get their numbers."""
+"""Identifies a process of this machine uniquely, even after its pid has been reused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def owner(pid: int) -> str:
-    """BOOT/PID/START of a process; empty when it is gone."""
+    """Returns BOOT/PID/START for a running process (boot id, pid, start time), or "" when it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] == "Z" else f"{_BOOT.read_text().strip()}/{pid}/{fields[19]}"
@@ -18,11 +18,11 @@ def owner(pid: int) -> str:
 
 
 def pid_of(owned_by: str) -> int:
-    """The number of an owner; 0 for what is none."""
+    """Returns the pid in an owner string; 0 when the string is malformed."""
     number = owned_by.split("/")[1:2]
     return int(number[0]) if number and number[0].isdigit() else 0
 
 
 def in_use(owned_by: str) -> bool:
-    """Whether that very process lives."""
+    """Returns whether exactly this process is still running."""
     return bool(pid_of(owned_by)) and owner(pid_of(owned_by)) == owned_by

@@ -1,4 +1,4 @@
-"""What the servers of a local cluster say, asked one by one: who is there, who leads, who controls."""
+"""Queries the servers of a local cluster one by one: registered brokers, partition leaders, active controller."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from harness.protocol.one_exchange import exchange
 
 _TIMEOUT_S: Final = 1.0
 _STATUS_BYTES: Final = 1 << 16
-# A request of -1 bytes: a server closes the connection, and writes that it did.
+# The length prefix -1: the server closes the connection and logs that it did.
 _NONSENSE: Final = b"\xff\xff\xff\xff"
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """connect: a fresh TCP socket of the cluster's network."""
+class ServerQueries:
+    """Queries the servers of one cluster. connect: creates a TCP socket in the cluster's network."""
 
     layout: Layout
     connect: Callable[[], socket.socket]
 
     def view(self, broker: Node) -> View | None:
-        """What a broker believes; None when it does not answer."""
+        """Returns a broker's view of the cluster metadata; None if it does not answer."""
         with suppress(OSError, ValueError):
             return brokers_metadata_views.ask(self.connect(), broker.address, broker.port, _TIMEOUT_S)
         return None
 
     def views(self) -> list[View]:
-        """What every broker that answers believes."""
+        """Returns the metadata views of all brokers that answer."""
         found = (self.view(broker) for broker in self.layout.brokers)
         return [view for view in found if view is not None]
 
     def controller(self) -> int | None:
-        """The id of the node that controls the cluster; None when nobody says.
+        """Returns the id of the active controller; None if it cannot be determined.
 
-        With KRaft it is the leader of the metadata quorum, by the newest answer of the voters. (Brokers would
-        pass the question on to the leader they know, and wait for it when it is silent.) With ZooKeeper it
-        is the broker that most brokers name, and more than any other.
+        With KRaft it is the leader of the metadata quorum, according to the voters' answer with the highest epoch.
+        (Brokers would forward the question to the leader they know, and wait if that leader is silent.) With
+        ZooKeeper it is the broker that more brokers name than any other.
         """
         if self.layout.zookeepers:
             return most_named(view.controller for view in self.views())
@@ -56,11 +56,11 @@ class Asking:
         return max(found)[1] if found else None
 
     def silent(self) -> list[str]:
-        """The servers of the metadata, of those that are no brokers, that do not answer."""
-        return [place.name for place in self.layout.beside if not self._answers(place)]
+        """Returns the names of the metadata servers (brokers excluded) that do not answer."""
+        return [place.name for place in self.layout.metadata_servers if not self._answers(place)]
 
     def provoke(self, name: str) -> None:
-        """Have a broker or controller write a line to its log. Raises OSError when it does not listen."""
+        """Make a broker or controller write a line to its log. Raises OSError if it does not accept connections."""
         node = next(place for place in self.layout.places if place.name == name and isinstance(place, Node))
         with self.connect() as connection:
             connection.settimeout(_TIMEOUT_S)
@@ -69,18 +69,18 @@ class Asking:
 
     def _answers(self, place: Place) -> bool:
         with suppress(OSError, ValueError):
-            if isinstance(place, Node):  # whoever leads the quorum: any answer is a sign of life
+            if isinstance(place, Node):  # any answer shows that it is running, whoever the leader is
                 return bool(self._quorum(place))
             return zookeeper.serves(self._status(place.address, place.port))
         return False
 
     def _quorum(self, voter: Node) -> bytes:
-        """A controller's answer to the question who leads."""
+        """A controller's answer to a DescribeQuorum request."""
         port = voter.controller_port
         return exchange(self.connect(), voter.address, port, quorum.REQUEST, _TIMEOUT_S)
 
     def _status(self, address: str, port: int) -> bytes:
-        """A ZooKeeper's answer, which ends with the connection."""
+        """A ZooKeeper's answer to a status command; ZooKeeper closes the connection after it."""
         answer = b""
         with self.connect() as connection:
             connection.settimeout(_TIMEOUT_S)
@@ -92,7 +92,7 @@ class Asking:
 
 
 def most_named(named: Iterable[int | None]) -> int | None:
-    """The one that is named more often than any other; None when there is none."""
+    """Returns the value named more often than any other; None if there is none."""
     counted = Counter(each for each in named if each is not None).most_common(2)
     if not counted or (len(counted) == 2 and counted[0][1] == counted[1][1]):
         return None

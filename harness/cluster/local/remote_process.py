@@ -1,4 +1,4 @@
-"""Processes, commands and sockets on the other side of a supervisor."""
+"""Processes, commands and sockets that a supervisor creates for the harness."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KILL_TIMEOUT_S = 10.0
 
 @dataclass(slots=True)
 class RemoteChild:
-    """A process that the supervisor started. `pid` is its number in there."""
+    """A process started by the supervisor. `pid` is its pid in the supervisor's namespace."""
 
     pid: int
     control: Control
@@ -51,12 +51,12 @@ def spawn(
     log: str,
     queues: Sequence[str] = (),
 ) -> RemoteChild:
-    """Start a process on a host ("": where the supervisor is).
+    """Start a process on a host ("": in the supervisor's own network).
 
     env  is added to this process's environment
-    fds  become its descriptors 3, 4, ..., and a netfilter socket of each host in `queues` those after
-    log  takes its standard output and error, appended
-    Raises ClusterTrouble when it cannot be started.
+    fds  become its descriptors 3, 4, ..., followed by one netfilter socket for each host in `queues`
+    log  receives its standard output and error, appended
+    Raises ClusterTrouble if the process cannot be started.
     """
     path = Path(log)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,14 +71,14 @@ def run(
     timeout_s: float,
     env: Mapping[str, str] = MappingProxyType({}),
 ) -> CommandResult:
-    """Run a command on a host. Raises ClusterTrouble when it cannot start or end in time."""
+    """Run a command on a host. Raises ClusterTrouble if it cannot be started or does not end in time."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = _spawn(control, host, argv, env, [out.fileno(), err.fileno()])
         code = child.wait(timeout_s)
         if code is None:
             child.signal(signal.SIGKILL)
             child.wait(_KILL_TIMEOUT_S)
-            raise ClusterTrouble(f"{argv[0]} did not end in {timeout_s:.0f} s")
+            raise ClusterTrouble(f"{argv[0]} did not end within {timeout_s:.0f} s")
         text = []
         for stream in (out, err):
             stream.seek(0)
@@ -87,7 +87,7 @@ def run(
 
 
 def new_socket(control: Control, host: str = "") -> socket.socket:
-    """A TCP socket that lives in the network of a host, or of the supervisor: connect it from here."""
+    """Returns a new TCP socket in the network of a host ("": the supervisor's). Connecting it works from here."""
     _, fds = control.ask("socket", {"host": host})
     return socket.socket(fileno=fds[0])
 

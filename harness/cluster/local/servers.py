@@ -1,4 +1,4 @@
-"""A server of a local cluster in its folder: configuration, logging, storage and command line.
+"""Lays out each server of a local cluster in a folder: configuration, logging, storage and command line.
 
 nodes/n1/server.properties  log4j*.properties  server.log  stdout.log  data/     a broker or controller
 nodes/z1/zoo.cfg            log4j.properties   server.log  stdout.log  data/     a ZooKeeper
@@ -27,14 +27,14 @@ LOG: Final = "server.log"
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What all of them share.
+    """Settings that all servers of the cluster share.
 
-    folder     holds a folder for each
-    overrides  broker settings of the user
-    template   formatted storage; None: brokers make their own, with ZooKeeper
-    cluster_id of the template's copies
-    log_dirs   folders of each broker for its logs; that of the metadata is the first
-    jvm_flags  of brokers
+    folder      contains one folder per server
+    overrides   broker settings of the user
+    template    formatted storage; None with ZooKeeper, where brokers create their own
+    cluster_id  written into copies of the template
+    log_dirs    number of log directories of each broker; the first also contains the metadata log
+    jvm_flags   of brokers
     """
 
     layout: Layout
@@ -55,12 +55,12 @@ class Servers:
         return self.home(name) / "data"
 
     def folders(self, place: Place) -> list[Path]:
-        """Where a server's logs are: data, data2, ..."""
+        """A server's log directories: data, data2, ..."""
         more = range(2, self.log_dirs + 1) if isinstance(place, Node) else ()
         return [self.data(place.name), *(self.home(place.name) / f"data{n}" for n in more)]
 
     def lay_out(self, place: Place) -> None:
-        """Make a server's folder with everything that it needs to start."""
+        """Create a server's folder with everything that it needs to start."""
         home = self.home(place.name)
         home.mkdir()
         config, text = self._config(place)
@@ -70,7 +70,7 @@ class Servers:
         self.store(place)
 
     def store(self, place: Place) -> None:
-        """An empty storage, which must not be there."""
+        """Create a server's empty storage, which must not exist yet."""
         for data in self.folders(place):
             if isinstance(place, Node) and self.template is not None:
                 storage_format.write(self.template, data, self.cluster_id, place.id)
@@ -80,7 +80,7 @@ class Servers:
                 (data / "myid").write_text(f"{place.id}\n")
 
     def argv(self, place: Place) -> list[str]:
-        """The command line."""
+        """Returns the command line that starts a server."""
         home = self.home(place.name)
         log_name, _ = broker_config.log_config(self.version, "")
         if isinstance(place, Node):
@@ -90,18 +90,18 @@ class Servers:
         config, _ = self._config(place)
         return broker_config.java_argv(self.java, self.jars, str(home / log_name), main, [str(home / config)], flags)
 
-    def last_words(self, name: str) -> str:
-        """A server's last complaint in its logs, and where they are."""
+    def last_error(self, name: str) -> str:
+        """Returns the last error in a server's logs, and where the logs are."""
         lines: list[str] = []
         for file in (LOG, STDOUT):
             with suppress(OSError):
                 lines += (self.home(name) / file).read_text(errors="replace").splitlines()
         bad = [line for line in lines if "ERROR" in line or "FATAL" in line or "Exception" in line]
-        last = (bad or lines or ["it logged nothing"])[-1]
+        last = (bad or lines or ["the logs are empty"])[-1]
         return f"{last.strip()[:500]} (its logs are in {self.home(name)})"
 
     def _config(self, place: Place) -> tuple[str, str]:
-        """(file name, text) of a server's configuration."""
+        """Returns (file name, text) of a server's configuration."""
         data, layout = ",".join(map(str, self.folders(place))), self.layout
         if not isinstance(place, Node):
             return "zoo.cfg", zookeeper.config(place, layout.zookeepers, data)
@@ -112,5 +112,5 @@ class Servers:
 
 
 def kraft_template(layout: Layout, java: Java, jars: Jars, progress: Progress) -> Template | None:
-    """The storage that nodes are given; None with ZooKeeper, where brokers make their own."""
+    """Returns the formatted storage for nodes; None with ZooKeeper, where brokers create their own."""
     return storage_format.template(java, jars, progress) if layout.metadata == versions.KRAFT else None

@@ -1,8 +1,8 @@
-"""A shell or a command on a node's host, at this terminal.
+"""Runs a shell or a command on a node's host, attached to this terminal.
 
-What runs inside is `python -m harness.cluster.local.shell_on_a_node ARGV...`, whose descriptors 3, 4 and 5 become
-standard input, output and error. With a terminal they are one end of a pseudo-terminal, since a session inside
-cannot have the terminal of one outside; this side copies between the two.
+On the host it runs as `python -m harness.cluster.local.shell_on_a_node ARGV...`, whose descriptors 3, 4 and 5 become
+standard input, output and error. With a terminal, these are one end of a pseudo-terminal, because a session inside
+the namespace cannot use a terminal of one outside; this side copies between the two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Spawn = Callable[[Sequence[str], Sequence[int]], Child]
 
 
 def run(spawn: Spawn, argv: Sequence[str]) -> int:
-    """Run `argv` with this process's input and output; its exit code. `spawn(argv, fds)` starts it inside."""
+    """Run `argv` with this process's input and output; returns its exit code. `spawn(argv, fds)` starts it inside."""
     inside = [sys.executable, "-m", "harness.cluster.local.shell_on_a_node", *argv]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return _plainly(spawn, inside)
@@ -64,13 +64,13 @@ def _code(child: Child) -> int:
 
 
 def _copy(ours: int) -> None:
-    """Between this terminal and the one inside, until that is closed."""
+    """Copy between this terminal and the pseudo-terminal until the latter is closed."""
     here, out = sys.stdin.fileno(), sys.stdout.fileno()
     while True:
         ready = select.select([here, ours], [], [])[0]
         if ours in ready:
             data = b""
-            with suppress(OSError):  # the last process inside has closed it
+            with suppress(OSError):  # the last process inside has closed the pseudo-terminal
                 data = os.read(ours, 1 << 16)
             if not data:
                 return
@@ -86,7 +86,7 @@ def _same_size(other: int) -> None:
 
 
 def main(argv: Sequence[str]) -> Any:
-    """Inside: take the descriptors, and the terminal where there is one, and become the command."""
+    """Inside: install the descriptors, acquire the controlling terminal if there is one, and exec the command."""
     for number in range(3):
         os.dup2(number + 3, number)
         os.close(number + 3)

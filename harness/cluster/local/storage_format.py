@@ -1,8 +1,8 @@
-"""Formatted storage without a JVM for each node: Kafka's own tool formats once per version, into the cache.
+"""Formats nodes' storage without starting a JVM for each: Kafka's tool formats once per version, into the cache.
 
-`kafka.tools.StorageTool format` writes two small files. bootstrap.checkpoint holds the feature levels that
-the version begins with, the same for every node and cluster; meta.properties names the cluster, the node
-and, from 3.7 on, the directory. A node's storage is a copy of the first and the second with its own names.
+`kafka.tools.StorageTool format` writes two small files. bootstrap.checkpoint contains the version's initial feature
+levels and is the same for every node and cluster; meta.properties names the cluster, the node and, from 3.7 on, the
+directory. A node's storage is a copy of the first, and of the second with the node's own ids.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _BOOTSTRAP = "bootstrap.checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What the tool wrote for a version: properties to rename, bytes to copy (None: it wrote none)."""
+    """What the tool wrote for a version: properties whose ids are replaced, bytes to copy (None: no such file)."""
 
     meta: dict[str, str]
     bootstrap: bytes | None
 
 
 def random_id() -> str:
-    """A Kafka Uuid: 22 characters of base64, none that the command line takes for an option."""
+    """Returns a Kafka Uuid: 22 characters of base64 that do not start with "-", which would look like an option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -44,7 +44,7 @@ def random_id() -> str:
 
 
 def template(java: Java, jars: Jars, progress: Progress) -> Template:
-    """The version's template, from the cache or made now (one JVM start). Raises ClusterTrouble."""
+    """Returns the version's template, from the cache or created now (one JVM start). Raises ClusterTrouble."""
     folder = download_cache.root() / "format" / jars.version
     if not (folder / _META).exists():
         with download_cache.locked(folder.with_name(f"{jars.version}.lock"), progress, "formatting storage"):
@@ -58,7 +58,7 @@ def template(java: Java, jars: Jars, progress: Progress) -> Template:
 
 
 def write(made: Template, data: Path, cluster_id: str, node_id: int) -> None:
-    """Lay out a node's empty storage in `data`, and make it last through a power cut."""
+    """Write a node's empty storage to `data`, synced so that it survives a power cut."""
     data.mkdir(parents=True)
     renamed = {**made.meta, "cluster.id": cluster_id, "node.id": str(node_id)}
     if "directory.id" in renamed:
@@ -76,7 +76,7 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _format(java: Java, jars: Jars, target: Path) -> None:
-    """Let the tool format one imaginary node, and keep what it wrote in `target`."""
+    """Run the tool for a dummy node, and copy what it wrote to `target`."""
     node = broker_config.Node("n1", 1, "127.0.0.1", 9092, 9093)
     with tempfile.TemporaryDirectory(prefix="format-", dir=target.parent) as name:
         temporary = Path(name)
@@ -98,7 +98,7 @@ def _format(java: Java, jars: Jars, target: Path) -> None:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise ClusterTrouble(f"Kafka's storage tool did not end in {_FORMAT_TIMEOUT_S:.0f} s") from None
+            raise ClusterTrouble(f"Kafka's storage tool did not end within {_FORMAT_TIMEOUT_S:.0f} s") from None
         if done.returncode != 0:
             raise ClusterTrouble(
                 f"Kafka {jars.version} could not format its storage with {java.path}: {done.stdout.strip()[-2000:]}"

@@ -1,28 +1,28 @@
-"""The process that brokers and workers are children of. Run as `python -m harness.cluster.local.supervisor`.
+"""The parent process of brokers and workers. Run as `python -m harness.cluster.local.supervisor`.
 
     harness ──socket── supervisor (PID 1 of its namespaces) ── brokers, workers, commands
                             └─ one network namespace per host, on a bridge
 
-With `--namespaces FD` a first process enters new namespaces and forks the supervisor as PID 1 there: when
-that ends, for whatever reason, the kernel ends every process in there, and with the last of them the network
-namespaces, links and rules are gone. With `--loopback FD` there are no namespaces, and children are killed
-one by one. End-of-file on the socket FD ends the supervisor: a killed harness leaves nothing.
+With `--namespaces FD` a guard process enters new namespaces and forks the supervisor as PID 1 there. When the
+supervisor ends, for whatever reason, the kernel ends every process in the namespaces, and network namespaces, links and
+rules disappear with the last of them. With `--loopback FD` there are no namespaces, and children are killed one by one.
+End-of-file on the socket FD ends the supervisor, so a killed harness leaves nothing behind.
 
-Verbs (see `wire` for the envelope):
+Verbs (see `harness.cluster.json_messages` for the message format):
 
-    host     {name, address}                 a network namespace for `name`; nothing when there is one already
+    host     {name, address}                 create a network namespace for `name` if it has none
     spawn    {host, argv, env, cwd} + fds    -> {pid}; the descriptors become 1, 2, 3, ... of the child; with
-                                             {queues: [host]}, netfilter sockets of their networks follow
-    signal   {pid, signal}                   -> {sent}; to the child's whole process group
-    socket   {host}                          -> a fresh TCP socket of the host's network ("": the inner one)
-    drop     {at, sources: [address]}
-    heal     {}
-    hold     {at, sources: [address], number}  packets go through a queue
-    release  {}
+                                             {queues: [host]}, netfilter sockets of these networks follow
+    signal   {pid, signal}                   -> {sent}; signals the child's whole process group
+    socket   {host}                          -> a new TCP socket in the host's network ("": the supervisor's)
+    drop     {at, sources: [address]}        drop packets
+    heal     {}                              remove all drop rules
+    hold     {at, sources: [address], number}  send packets through a queue
+    release  {}                              send no more packets through queues
     dropped  {at}                            -> {packets}
-    end      {}                              answered, then everything ends
+    end      {}                              is answered, then everything ends
 
-One thread: a namespace is entered by the thread that asks, and fork is safe.
+The supervisor has a single thread: entering a namespace affects only the calling thread, and fork is safe.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster import json_messages
@@ -47,7 +48,7 @@ _END: Final = "end"
 
 
 class Supervisor:
-    """State of the loop: which children run, which hosts there are."""
+    """The request loop, with the running children and existing hosts."""
 
     def __init__(self, control: socket.socket, isolated: bool) -> None:
         self._control = control
@@ -56,7 +57,7 @@ class Supervisor:
         self._hosts: dict[str, Any] = {}
 
     def serve(self) -> None:
-        """Answer requests and report ended children until the end of the socket, or `end`."""
+        """Answer requests and report children that end, until the socket closes or `end` is requested."""
         wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -77,13 +78,13 @@ class Supervisor:
                     return
 
     def _request(self) -> str:
-        """Read and answer one request; its verb."""
+        """Read and answer one request; returns its verb."""
         message, fds = json_messages.receive(self._control)
         answer: dict[str, Any] = {"id": message["id"]}
         passed: list[int] = []
         try:
             answer["ok"] = self._do(message, fds, passed)
-        except Exception as error:  # every failure is the caller's to handle; the supervisor goes on
+        except Exception as error:  # report every failure to the caller; the supervisor continues
             answer["error"] = f"{message.get('do')}: {error or type(error).__name__}"
         try:
             json_messages.send(self._control, answer, passed)
@@ -132,7 +133,7 @@ class Supervisor:
         return {}
 
     def _socket(self, host: str) -> int:
-        """A descriptor: a socket belongs to the network that it was made in, whoever uses it."""
+        """Returns the descriptor of a new socket. It belongs to the network that it was created in."""
         with contextlib.ExitStack() as stack:
             if host and self._isolated:
                 stack.enter_context(namespaces.inside(self._hosts[host].network))
@@ -143,24 +144,27 @@ class Supervisor:
             self._hosts[name] = self._netlink().make_host(name, address, len(self._hosts) + 1)
 
     def _netlink(self) -> Any:
-        """The network module; loaded late, because without namespaces it is not needed."""
+        """The netlink module, imported only when needed: never without namespaces."""
         if not self._isolated:
-            raise ValueError("there is no network to change without namespaces")
+            raise ValueError("without namespaces there is no network to change")
         from harness.cluster.local import netlink
 
         return netlink
 
     def _signal(self, pid: int, number: int) -> bool:
-        """Only our own children: a pid may have been used again by something else."""
+        """Signal one of our own children. Any other pid may have been reused by an unrelated process."""
         if pid not in self._running:
             return False
         with suppress(ProcessLookupError):
             os.killpg(pid, number)
+            for group in _other_groups(pid):
+                with suppress(ProcessLookupError):
+                    os.killpg(group, number)
             return True
         return False
 
     def _reap(self) -> None:
-        """Collect ended processes, orphans too, and report our own children."""
+        """Reap processes that have ended, including orphans, and report our own children."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -170,14 +174,17 @@ class Supervisor:
                 return
             if pid in self._running:
                 self._running.discard(pid)
+                for group in _other_groups(pid):
+                    with suppress(ProcessLookupError):
+                        os.killpg(group, signal.SIGKILL)
                 code = os.waitstatus_to_exitcode(status)
                 json_messages.send(self._control, {"event": "exit", "pid": pid, "code": code})
 
     def kill_all(self) -> None:
-        """Kill every descendant and wait until none is left, `_KILL_TIMEOUT_S` at most."""
+        """Kill every descendant and wait until none remains, at most `_KILL_TIMEOUT_S`."""
         deadline = time.monotonic() + _KILL_TIMEOUT_S
         while time.monotonic() < deadline:
-            # For PID 1, -1 is everything in its namespace but itself.
+            # For PID 1, kill(-1) signals every process in its namespace but itself.
             for pid in [-1] if self._isolated else _descendants():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -189,12 +196,25 @@ class Supervisor:
             time.sleep(0.01)
 
 
+def _other_groups(session: int) -> set[int]:
+    """The process groups of a session beside the one that it began with: client programs of a worker."""
+    groups = set()
+    for folder in os.scandir("/proc"):
+        if folder.name.isdecimal():
+            with suppress(OSError, ValueError):
+                # After the command's name in parentheses: state, parent, process group, session.
+                fields = Path(folder.path, "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == session and int(fields[2]) != session:
+                    groups.add(int(fields[2]))
+    return groups
+
+
 def _descendants() -> list[int]:
-    """Every process below this one, by the parents that /proc names."""
+    """Returns the pids of all descendants of this process, according to the parents in /proc."""
     parents: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
-            with suppress(OSError), open(f"/proc/{entry.name}/stat", "rb") as stat:  # noqa: PTH123  hot at the end
+            with suppress(OSError), open(f"/proc/{entry.name}/stat", "rb") as stat:  # noqa: PTH123  faster than Path.open
                 parents.setdefault(int(stat.read().rpartition(b")")[2].split()[1]), []).append(int(entry.name))
     found: list[int] = []
     todo = [os.getpid()]
@@ -206,7 +226,7 @@ def _descendants() -> list[int]:
 
 
 def run_isolated(control: socket.socket) -> int:
-    """Enter new namespaces, fork PID 1 and guard it; the exit code."""
+    """Enter new namespaces, fork PID 1 and guard it; returns the exit code."""
     try:
         namespaces.enter()
     except namespaces.Refused as error:
@@ -220,14 +240,14 @@ def run_isolated(control: socket.socket) -> int:
 
 
 def _first(control: socket.socket) -> int:
-    """PID 1."""
+    """Run as PID 1 of the namespaces."""
     namespaces.die_with_parent()
     try:
         namespaces.mount_proc()
         from harness.cluster.local import netlink
 
         netlink.make_bridge()
-    except Exception as error:  # whatever a kernel without bridges answers: the harness falls back
+    except Exception as error:  # whatever a kernel without bridges answers: the harness falls back to loopback
         json_messages.send(control, {"event": "refused", "why": f"bridge: {error or type(error).__name__}"})
         return 1
     Supervisor(control, isolated=True).serve()
@@ -235,9 +255,9 @@ def _first(control: socket.socket) -> int:
 
 
 def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
-    """Wait for PID 1, and kill it if the harness is gone and it does not notice (when stopped, say).
+    """Wait for PID 1; kill it if the harness has ended but PID 1 does not react (because it is stopped, for example).
 
-    Its children cannot die while they wait for a disk that is held.
+    Its children cannot die while they wait for a frozen disk, so thaw the disks.
     """
     before = freeze_disk.mounted(mountinfo)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -245,7 +265,7 @@ def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
     ended = os.pidfd_open(pid)
     poll = select.poll()
     poll.register(ended, select.POLLIN)
-    poll.register(control, 0)  # hang-up is always reported; what is readable is for PID 1
+    poll.register(control, 0)  # only hang-up, which is always reported; PID 1 reads the data
     poll.poll()
     os.kill(pid, signal.SIGKILL)
     while True:
@@ -257,7 +277,7 @@ def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
 
 
 def run_loopback(control: socket.socket) -> int:
-    """Serve without namespaces; at the end kill every descendant, also those that changed their parents."""
+    """Serve without namespaces; at the end kill every descendant, including those whose parent has changed."""
     namespaces.adopt_orphans()
     supervisor = Supervisor(control, isolated=False)
     signal.signal(signal.SIGTERM, lambda *_: control.shutdown(socket.SHUT_RDWR))
@@ -269,7 +289,7 @@ def run_loopback(control: socket.socket) -> int:
 
 
 def probe() -> int:
-    """Try everything that the network needs, inside namespaces that end with this process."""
+    """Try everything that the network needs, in namespaces that end with this process."""
     try:
         namespaces.enter()
     except namespaces.Refused as error:
@@ -286,14 +306,14 @@ def probe() -> int:
     ):
         try:
             act()
-        except Exception as error:  # any answer of the kernel's is a reason
+        except Exception as error:  # whatever the kernel answers is reported
             print(f"{what}: {error or type(error).__name__}", file=sys.stderr)
             return 1
     return 0
 
 
 def main(argv: list[str]) -> int:
-    """The command line: see the module's text."""
+    """Command line; see the module docstring."""
     if argv == ["--probe"]:
         return probe()
     mode, number = argv

@@ -1,4 +1,4 @@
-"""The harness's side of the supervisor: start it, ask it, hear from it. Safe to use from many threads."""
+"""The harness's side of the supervisor: starts it, sends requests, receives answers and exit notices. Thread-safe."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ Answer = tuple[dict[str, Any], list[int]]
 
 
 class Refused(Exception):
-    """The system does not allow namespaces; the text says why."""
+    """The system does not allow namespaces; the text gives the reason."""
 
 
 class Control:
-    """One supervisor. Closing it, or the end of this process, ends everything that it started."""
+    """A running supervisor. Closing it, or the end of this process, ends everything that it started."""
 
     def __init__(self, isolated: bool, log: Path) -> None:
-        """Start a supervisor, in namespaces when `isolated`; `log` takes what it prints.
+        """Start a supervisor, in namespaces if `isolated`; its output is appended to the file `log`.
 
-        Raises Refused, or ClusterTrouble when it does not start at all.
+        Raises Refused, or ClusterTrouble if it does not start at all.
         """
         ours, theirs = json_messages.pair()
         self._socket = ours
@@ -49,7 +49,7 @@ class Control:
                 stdout=output,
                 stderr=output,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the harness, which then heals
+                start_new_session=True,  # Ctrl-C must reach only the harness, which then heals the cluster
                 env={**os.environ, "PYTHONPATH": namespaces.python_path()},
             )
         self._await_ready(log)
@@ -58,8 +58,8 @@ class Control:
         self._next = 0
         self._waiting: dict[int, SimpleQueue[Answer]] = {}
         self._exits: dict[int, int] = {}
-        self._closed = False  # nothing more may be asked
-        self._gone = False  # nothing more will be heard
+        self._closed = False  # no more requests are accepted
+        self._gone = False  # no more messages will arrive
         self._reader = threading.Thread(target=self._read, name="supervisor-reader", daemon=True)
         self._reader.start()
 
@@ -69,7 +69,7 @@ class Control:
             message, _ = json_messages.receive(self._socket)
         except (Closed, TimeoutError) as error:
             self._abandon()
-            raise ClusterTrouble(f"the cluster's supervisor did not start; {log} says why") from error
+            raise ClusterTrouble(f"the cluster's supervisor did not start; see {log} for the reason") from error
         self._socket.settimeout(None)
         if message["event"] != "ready":
             self._abandon()
@@ -84,7 +84,7 @@ class Control:
 
     @property
     def pid(self) -> int:
-        """The supervisor's process, as the harness sees it."""
+        """The supervisor's pid, as the harness sees it."""
         return self._process.pid
 
     def ask(
@@ -94,11 +94,11 @@ class Control:
         fds: Sequence[int] = (),
         timeout_s: float = _ANSWER_TIMEOUT_S,
     ) -> Answer:
-        """Send a request and wait for its answer. Raises ClusterTrouble on refusal, silence or the end."""
+        """Send a request and wait for its answer. Raises ClusterTrouble if it is refused or not answered in time."""
         answers: SimpleQueue[Answer] = SimpleQueue()
         with self._lock:
             if self._closed or self._gone:
-                what = "has been taken down" if self._closed else "is gone: its supervisor has ended"
+                what = "has been taken down" if self._closed else "has ended: its supervisor ended"
                 raise ClusterTrouble(f"the cluster {what}")
             number = self._next
             self._next += 1
@@ -112,7 +112,7 @@ class Control:
         except ValueError as error:
             raise ClusterTrouble(f"{verb}: {error}") from error
         except Empty:
-            raise ClusterTrouble(f"the cluster's supervisor did not answer in {timeout_s:.0f} s ({verb})") from None
+            raise ClusterTrouble(f"the cluster's supervisor did not answer {verb} within {timeout_s:.0f} s") from None
         finally:
             with self._lock:
                 self._waiting.pop(number, None)
@@ -121,9 +121,9 @@ class Control:
         return message["ok"], received
 
     def wait(self, pid: int, timeout_s: float) -> int | None:
-        """The exit code of a child, or None when it still runs after `timeout_s`.
+        """Returns the exit code of a child, or None if it still runs after `timeout_s`.
 
-        Once the supervisor is gone, a child that had not exited was killed by its end.
+        The end of the supervisor kills all children that are still running.
         """
         deadline = time.monotonic() + timeout_s
         with self._changed:
@@ -137,7 +137,7 @@ class Control:
             return self._exits[pid]
 
     def close(self) -> None:
-        """End the supervisor and everything below it. Safe to repeat."""
+        """End the supervisor and all its descendants. Can be called repeatedly."""
         with suppress(ClusterTrouble):
             self.ask("end", {}, timeout_s=_END_TIMEOUT_S)
         with self._lock:
@@ -153,9 +153,9 @@ class Control:
         self._socket.close()
 
     def _read(self) -> None:
-        """Hand answers to those who wait and note exits, until the supervisor is gone."""
+        """Deliver answers to waiting threads and record exits, until the supervisor ends."""
         try:
-            with suppress(OSError):  # Closed is one; a socket closed under us is another
+            with suppress(OSError):  # Closed is a subclass; closing the socket here raises another
                 while True:
                     self._hear(*json_messages.receive(self._socket))
         finally:
@@ -166,13 +166,13 @@ class Control:
                 self._changed.notify_all()
 
     def _hear(self, message: Mapping[str, Any], fds: list[int]) -> None:
-        """One answer or notice."""
+        """Process one answer or notice."""
         with self._changed:
             if message.get("event") == "exit":
                 self._exits[message["pid"]] = message["code"]
                 self._changed.notify_all()
             if "id" in message:
-                # The kernel may give the pid of a child that ended long ago to a new one.
+                # The kernel may reuse the pid of a child that has ended.
                 self._exits.pop(message.get("ok", {}).get("pid"), None)
                 waiting = self._waiting.get(message["id"])
                 if waiting is not None:

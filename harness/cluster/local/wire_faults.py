@@ -1,11 +1,11 @@
-"""The wire proxy of a local cluster: where it stands, and its orders.
+"""Starts and controls the wire proxy of a local cluster.
 
-Each broker gets a listener for clients that advertises a socket of the proxy's at the broker's own address,
-so a client that follows the metadata comes to the proxy without knowing. The sockets belong to the brokers'
-networks and what goes on to a broker comes from outside them: a packet filter between two hosts cuts what
-passes through the proxy as it cuts what does not. The harness's own questions go to the brokers directly.
+Each broker has a listener for clients that advertises a socket of the proxy at the broker's own address, so a client
+that follows the metadata connects to the proxy without any configuration. The listening sockets belong to the brokers'
+network namespaces, and the proxy's connections to a broker come from outside them. So a packet filter between two hosts
+blocks traffic through the proxy just like direct traffic. The harness's own requests go to the brokers directly.
 
-    w0 ── n1's network: proxy's socket :9096 ── proxy (beside the supervisor) ── n1's network: broker :9095
+    w0 ── n1's network: proxy's socket :9096 ── proxy (in the supervisor's network) ── n1's network: broker :9095
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from harness.cluster.spec import EVERYBODY, Proxied
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.wire_rules import BROKERS, CLIENTS, Rule, RuleCounts, Traffic
 
-# A port for a broker's listener for clients, and the proxy's at the broker's address, for clients and for
-# other brokers; 0: any.
+# Returns three ports for a broker: of its listener for clients, and of the proxy at the broker's address, for clients
+# and for other brokers; 0: any.
 TakePorts = Callable[[], tuple[int, int, int]]
 CLIENT_PORT: Final = 9095
 PROXY_PORT: Final = 9096
@@ -38,8 +38,8 @@ _ANSWER_BYTES_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Stand:
-    """A listening socket of the proxy's and where it leads."""
+class _Listener:
+    """A listening socket of the proxy, whose connections come from `sender`s, and the target it forwards to."""
 
     listener: socket.socket
     node: str
@@ -55,27 +55,27 @@ def start(
     proxied: Proxied,
     log: str,
 ) -> tuple[tuple[Node, ...], WireProxy]:
-    """The brokers as they are reached through a proxy, and the proxy, started. Raises ClusterTrouble.
+    """Start a proxy. Returns the brokers as clients reach them through it, and the proxy. Raises ClusterTrouble.
 
     listen  (host, address, port) -> a listening socket there
-    take    ports for a broker
+    take    returns ports for a broker
     """
-    placed, stands = [], []
+    placed, listeners = [], []
     for node in brokers:
         client_port, proxy_port, peer_port = take()
         listener = listen(node.name, node.address, proxy_port)
-        stands.append(_Stand(listener, node.name, CLIENTS, (node.address, client_port)))
+        listeners.append(_Listener(listener, node.name, CLIENTS, (node.address, client_port)))
         made = replace(node, client_port=client_port, proxy_port=listener.getsockname()[1])
         if proxied == EVERYBODY:
             listener = listen(node.name, node.address, peer_port)
-            stands.append(_Stand(listener, node.name, BROKERS, (node.address, node.port)))
+            listeners.append(_Listener(listener, node.name, BROKERS, (node.address, node.port)))
             made = replace(made, peer_port=listener.getsockname()[1])
         placed.append(made)
-    return tuple(placed), WireProxy(control, stands, log)
+    return tuple(placed), WireProxy(control, listeners, log)
 
 
 def listening(fresh: socket.socket, address: str, port: int) -> socket.socket:
-    """Make a fresh socket listen."""
+    """Make a new socket listen."""
     fresh.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     fresh.bind((address, port))
     fresh.listen(_BACKLOG)
@@ -83,20 +83,20 @@ def listening(fresh: socket.socket, address: str, port: int) -> socket.socket:
 
 
 class WireProxy:
-    """A proxy that runs. Thread-safe. Its end, and that of the cluster, is the supervisor's business."""
+    """A running proxy process. Thread-safe. The supervisor ends it together with the cluster."""
 
-    def __init__(self, control: Control, stands: Sequence[_Stand], log: str) -> None:
-        """Start it; `log` takes what it prints, appended. Raises ClusterTrouble."""
+    def __init__(self, control: Control, listeners: Sequence[_Listener], log: str) -> None:
+        """Start the proxy; its output is appended to the file `log`. Raises ClusterTrouble."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.settimeout(_ANSWER_TIMEOUT_S)
         self._socket, self._lock, self._last_request, self._log = ours, threading.Lock(), 0, log
         argv = [sys.executable, "-m", "harness.cluster.wire_proxy.proxy"]
-        argv += [f"{each.node}={each.sender}={each.target[0]}:{each.target[1]}" for each in stands]
+        argv += [f"{each.node}={each.sender}={each.target[0]}:{each.target[1]}" for each in listeners]
         env = {"PYTHONPATH": namespaces.python_path()}
-        fds = [theirs.fileno(), *(each.listener.fileno() for each in stands)]
+        fds = [theirs.fileno(), *(each.listener.fileno() for each in listeners)]
         self.child = remote_process.spawn(control, "", argv, env, fds, log)
         theirs.close()
-        for each in stands:
+        for each in listeners:
             each.listener.close()
 
     def apply(self, name: str, rules: Sequence[Rule], seed: int) -> None:
@@ -112,7 +112,7 @@ class WireProxy:
         return Traffic(**self._ask("traffic"))
 
     def close(self) -> None:
-        """Let it end. Safe to repeat."""
+        """Close the connection to the proxy, which makes it end. Can be called repeatedly."""
         self._socket.close()
 
     def _ask(self, verb: str, **arguments: object) -> Any:
@@ -125,14 +125,14 @@ class WireProxy:
         return answer["ok"]
 
     def _exchange(self, line: bytes, number: int) -> Mapping[str, Any]:
-        """Send a line and wait for its answer; an earlier one that came too late is passed over."""
+        """Send a line and wait for its answer; late answers to earlier requests are skipped."""
         try:
             self._socket.sendall(line + b"\n")
             received = bytearray()
             while len(received) < _ANSWER_BYTES_MAX:
                 chunk = self._socket.recv(1 << 16)
                 if not chunk:
-                    raise ClusterTrouble(f"the wire proxy has ended; {self._log} may say why")
+                    raise ClusterTrouble(f"the wire proxy has ended; see {self._log} for the reason")
                 received += chunk
                 *lines, rest = bytes(received).split(b"\n")
                 for each in lines:
@@ -142,8 +142,8 @@ class WireProxy:
                 received = bytearray(rest)
         except TimeoutError:
             raise ClusterTrouble(
-                f"the wire proxy did not answer in {_ANSWER_TIMEOUT_S:.0f} s; is it paused? See {self._log}"
+                f"the wire proxy did not answer within {_ANSWER_TIMEOUT_S:.0f} s; is it paused? See {self._log}"
             ) from None
         except OSError as error:
-            raise ClusterTrouble(f"the wire proxy has ended ({error}); {self._log} may say why") from error
-        raise ClusterTrouble("the wire proxy answers without end")
+            raise ClusterTrouble(f"the wire proxy has ended ({error}); see {self._log} for the reason") from error
+        raise ClusterTrouble(f"the wire proxy's answer is longer than {_ANSWER_BYTES_MAX >> 20} MiB; see {self._log}")

@@ -1,5 +1,7 @@
-"""`python -m harness.cluster.local.write_cds_archive VERSION`: a broker that starts, stops, and leaves an archive of
-the classes that it loaded. The archive's path is in the environment: see `harness.cluster.distribution.cds_archive`.
+"""Starts and stops one broker so that it writes an archive of the classes it loaded (class data sharing).
+
+Run as `python -m harness.cluster.local.write_cds_archive VERSION`. An environment variable names the archive's path:
+see `harness.cluster.distribution.cds_archive`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from harness.model.errors_and_exit_codes import HarnessError
 
 
 def main(version: str) -> int:
-    """Start a broker of its own, and stop it; exit code of the error that prevents it."""
+    """Start a one-broker cluster and stop it. Returns the exit code; that of the error if one occurs."""
     with tempfile.TemporaryDirectory(prefix="classes-") as folder:
         spec = ClusterSpec(nodes=1, kafka_version=version, work_dir=Path(folder) / "cluster")
         cluster = LoopbackCluster(spec, writing(os.environ[TO]))

@@ -1,1 +1,1 @@
-"""A persistent cluster as runs use it: its client, and calls to its server."""
+"""The client side of persistent clusters, as runs use them, and the calls to their keeper process."""

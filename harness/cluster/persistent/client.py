@@ -1,13 +1,13 @@
-"""Clusters that stay: `harness cluster up NAME` starts one, and runs use it as local:NAME.
+"""Persistent clusters, client side: `harness cluster up NAME` starts one, and runs use it as local:NAME.
 
-    <cache>/clusters/NAME/   plan.yaml    what it is
-                             state.json   whose it is and since when; there once it is up
-                             socket       where its keeper (`harness.persistent.server`) takes calls
-                             keeper.log   what the keeper says
-                             cluster/     the cluster's own folder
+    <cache>/clusters/NAME/   plan.yaml    its plan
+                             state.json   its owner and start time; exists once it is up
+                             socket       where its keeper process (`harness.persistent.server`) accepts calls
+                             keeper.log   output of the keeper
+                             cluster/     the cluster's working directory
 
-The keeper holds the supervisor and everything below it, and does for a run what a cluster of the run's own
-would do (`harness.cluster.persistent.named_cluster`).
+The keeper owns the supervisor and all its descendants, and offers runs what a cluster of their own would
+(`harness.cluster.persistent.named_cluster`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOG: Final = "keeper.log"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """kind: as in --cluster; owner: the keeper (`owners`); since: UTC."""
+    """kind: as in --cluster; owner: the keeper, as in `process_owner`; since: UTC."""
 
     name: str
     kind: str
@@ -51,12 +51,12 @@ class State:
 
 
 def folder(name: str) -> Path:
-    """Where a cluster of that name has its files."""
+    """Returns the folder of the cluster with that name."""
     return download_cache.root() / "clusters" / name
 
 
 def write(state: State) -> None:
-    """In one step: a reader sees all of it or nothing."""
+    """Write a cluster's state atomically."""
     path = folder(state.name) / STATE
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps(asdict(state)))
@@ -64,7 +64,7 @@ def write(state: State) -> None:
 
 
 def read(name: str) -> State | None:
-    """The state of a cluster, alive or left over; None when there is none, or not yet."""
+    """Returns the state of a cluster, whether it is up or not; None if it has no state (yet)."""
     try:
         return State(**json.loads((folder(name) / STATE).read_text()))
     except (OSError, ValueError, TypeError):
@@ -72,44 +72,44 @@ def read(name: str) -> State | None:
 
 
 def names() -> list[str]:
-    """Every cluster that has files, alive or not."""
+    """Returns the names of all clusters that have files, whether they are up or not."""
     clusters = download_cache.root() / "clusters"
     return sorted(path.name for path in clusters.iterdir() if path.is_dir()) if clusters.is_dir() else []
 
 
 def alive() -> list[State]:
-    """Clusters that are up."""
+    """Returns the clusters that are up."""
     return [state for name in names() if (state := read(name)) is not None and state.alive]
 
 
 def find(name: str = "", kind: str = "") -> State:
-    """The cluster of that name, or the only one that is up. Raises BadInput."""
+    """Returns the cluster of that name, or the only one that is up. Raises BadInput."""
     up = [state for state in alive() if kind in ("", state.kind)]
     fitting = [state for state in up if name in ("", state.name)]
     if len(fitting) == 1:
         return fitting[0]
     names_up = ", ".join(f"{state.kind}:{state.name}" for state in up)
     if fitting:
-        raise BadInput(f"several clusters are up ({names_up}): name one")
+        raise BadInput(f"several clusters are up ({names_up}): give the name of one")
     of_kind = "" if kind in ("", "local") else f" --cluster {kind}"
-    start = f"start it: harness cluster up{of_kind} {name or DEFAULT}"
-    what = f"no {kind + ' ' if kind else ''}cluster {name or 'of a name'} is up"
-    raise BadInput(f"{what} ({f'up: {names_up}' if up else 'none is'}): {start}")
+    start = f"start it with: harness cluster up{of_kind} {name or DEFAULT}"
+    what = f"no {kind + ' ' if kind else ''}cluster {f'{name} ' if name else ''}is up"
+    raise BadInput(f"{what} ({f'running: {names_up}' if up else 'none is running'}): {start}")
 
 
 def call(name: str, do: str, fds: Sequence[int] = (), timeout_s: float = CALL_TIMEOUT_S, **more: Any) -> Any:
-    """A request to a cluster's keeper. Raises what the keeper raised, or ClusterTrouble."""
+    """Send a request to a cluster's keeper; returns the answer. Raises what the keeper raised, or ClusterTrouble."""
     return rpc.call(folder(name) / SOCKET, {"do": do, **more}, fds, timeout_s)
 
 
 def call_method(name: str, method: str, *arguments: Any) -> Any:
-    """What a method of the kept cluster gives. Raises what it raised, or ClusterTrouble."""
+    """Call a method of the persistent cluster; returns its result. Raises what it raised, or ClusterTrouble."""
     return call(name, "call", method=method, arguments=arguments)
 
 
 @dataclass(slots=True)
-class KeptChild:
-    """A process that the keeper's cluster started for us. `pid` is its number in there."""
+class KeeperChild:
+    """A process that the keeper's cluster started for this run. `pid` is its pid in the supervisor's namespace."""
 
     pid: int
     cluster: str

@@ -1,7 +1,7 @@
-"""A cluster that stays, as a run sees it: every capability there is, carried out by the cluster's keeper.
+"""A persistent cluster as a run sees it: every capability is a method that calls the cluster's keeper process.
 
-Which of them the kept cluster has, it says itself; `capabilities` lists their names, and
-`harness.model.capabilities.offers` goes by that list.
+Which capabilities the cluster really has is in `capabilities`, as reported by the keeper;
+`harness.model.capabilities.offers` uses that list.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from harness.cluster.json_messages import Closed
 from harness.cluster.local import namespaces, process_owner
 from harness.cluster.persistent import client, rpc
-from harness.cluster.persistent.client import KeptChild, State
+from harness.cluster.persistent.client import KeeperChild, State
 from harness.model.capabilities import STOP_S, CommandResult, LinkCounts, LinkQuality
 from harness.model.errors_and_exit_codes import ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
@@ -25,11 +25,11 @@ HOLD_TIMEOUT_S: Final = 200.0
 
 
 class NamedCluster:
-    """Satisfies Cluster and Hosts, and what `capabilities` names.
+    """Satisfies Cluster, Hosts, and the capabilities in `capabilities`.
 
-    capabilities  names of what the kept cluster offers
-    run           who holds it from `up` to `down`; a second one is refused
-    left_runs     runs whose topics are still there, once up
+    capabilities  names of the capabilities that the persistent cluster offers
+    run           the run that reserves the cluster from `up` to `down`; a second run is refused
+    left_runs     once up: earlier runs whose topics still exist
     """
 
     def __init__(self, state: State, run: str) -> None:
@@ -47,10 +47,10 @@ class NamedCluster:
     def _call(self, method: str, *arguments: Any) -> Any:
         return client.call_method(self.name, method, *arguments)
 
-    # --- holding it -----------------------------------------------------------------------------------
+    # --- reserving the cluster ------------------------------------------------------------------------
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Hold it, and return when it is healed and healthy. Raises BadInput when another run holds it."""
+        """Reserve the cluster; returns once it is healed and healthy. Raises BadInput if another run uses it."""
         hold = rpc.connect(client.folder(self.name) / client.SOCKET, HOLD_TIMEOUT_S)
         try:
             owner = process_owner.owner(os.getpid())
@@ -67,10 +67,10 @@ class NamedCluster:
             hold.close()
             raise
         self._hold = hold
-        progress(f"{len(self.nodes)} brokers of {self.name}, healthy")
+        progress(f"the {len(self.nodes)} brokers of {self.name} are healthy")
 
     def down(self) -> None:
-        """Let it go, healed, for others. Safe to repeat. Raises ClusterTrouble when it does not heal."""
+        """Heal and release the cluster. Can be called repeatedly. Raises ClusterTrouble if it does not heal."""
         hold, self._hold = self._hold, None
         if hold is None:
             return
@@ -79,31 +79,33 @@ class NamedCluster:
                 rpc.send(hold, {"do": "release"})
                 answer, _ = rpc.receive(hold)
             except (Closed, OSError) as error:
-                raise ClusterTrouble(f"the cluster {self.name}: its keeper is gone ({error})") from None
+                raise ClusterTrouble(f"the cluster {self.name}: its keeper has ended ({error})") from None
             rpc.value(answer)
 
     def forget(self, runs: Sequence[str]) -> None:
-        """The topics of these runs are gone, or are to stay."""
+        """Make the keeper forget these earlier runs: their topics have been deleted, or are to stay."""
         client.call(self.name, "forget", runs=list(runs))
 
     # --- Cluster, Hosts, OwnAddresses -----------------------------------------------------------------
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command where the node runs."""
+        """Run a command on a node's host."""
         result: CommandResult = self._call("run", node, list(argv), timeout_s)
         return result
 
-    def spawn(self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str) -> KeptChild:
-        """Start a process on a host, in this process's environment and `env`."""
-        everything = {**os.environ, "PYTHONPATH": namespaces.python_path(), **env}
+    def spawn(
+        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+    ) -> KeeperChild:
+        """Start a process on a host; `env` is added to this process's environment."""
+        environment = {**os.environ, "PYTHONPATH": namespaces.python_path(), **env}
         path = str(Path(log).absolute())
-        pid = client.call(self.name, "spawn", fds, host=host, argv=list(argv), env=everything, log=path)
-        return KeptChild(int(pid), self.name)
+        pid = client.call(self.name, "spawn", fds, host=host, argv=list(argv), env=environment, log=path)
+        return KeeperChild(int(pid), self.name)
 
     def host(self, name: str) -> str:
         return str(self._call("host", name))
 
-    # --- Processes, MetadataServers, Brokers, and what each broker says -------------------------------
+    # --- Processes, MetadataServers, Brokers, and metadata views --------------------------------------
 
     def kill(self, node: str) -> None:
         self._call("kill", node)
@@ -243,9 +245,9 @@ class NamedCluster:
 
 
 def attach(name: str, kind: str, run: str) -> NamedCluster:
-    """The cluster of that name, for a run. Raises BadInput, or Missing when its keeper does not answer."""
+    """Returns the cluster of that name, for a run. Raises BadInput, or Missing if its keeper does not answer."""
     state = client.find(name, kind)
     try:
         return NamedCluster(state, run)
     except ClusterTrouble as error:
-        raise Missing(f"{error}: harness cluster down {name}, then up again") from None
+        raise Missing(f"{error}: run harness cluster down {name}, then harness cluster up {name}") from None

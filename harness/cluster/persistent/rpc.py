@@ -1,10 +1,10 @@
 """Calls between processes of one user on one machine: one request and its answer per connection.
 
     request  an object, with descriptors
-    answer   {"value": ...}, {"raise": name of the error, "text": ...}, or, while a request takes its time, {"say": ...}
+    answer   {"value": ...}, {"raise": name of the error, "text": ...}, or, while a request is in progress, {"say": ...}
 
-Values that JSON has no word for are encoded by `harness.cluster.persistent.values`. The socket lies in a folder that
-only its user can enter, and the other side's user is checked: whoever is let in can run any command.
+Values without a JSON representation are encoded by `harness.cluster.persistent.values`. Whoever can connect can run any
+command. Therefore the socket is in a folder that only its user can enter, and the user of the other side is checked.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ERRORS: Final = {kind.__name__: kind for kind in (HarnessError, BadInput, Missi
 
 
 def _short(path: Path) -> tuple[int, str]:
-    """A socket's path is 107 bytes at most, so its folder goes by a descriptor, to be closed after use."""
+    """A socket's path has at most 107 bytes, so the folder is replaced by a descriptor, to be closed after use."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     return folder, f"/proc/self/fd/{folder}/{path.name}"
 
 
 def listen(path: Path) -> socket.socket:
-    """A listening socket at `path`; what stood there is replaced."""
+    """Returns a listening socket at `path`; replaces an existing one."""
     path.unlink(missing_ok=True)
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder, name = _short(path)
@@ -46,7 +46,7 @@ def listen(path: Path) -> socket.socket:
 
 
 def connect(path: Path, timeout_s: float) -> socket.socket:
-    """A connection to what listens at `path`. Raises OSError."""
+    """Returns a connection to the socket at `path`. Raises OSError."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     end.settimeout(timeout_s)
     folder = -1
@@ -63,57 +63,57 @@ def connect(path: Path, timeout_s: float) -> socket.socket:
 
 
 def same_user(end: socket.socket) -> bool:
-    """Whether the other side is ours, or root's."""
+    """Whether the other side belongs to this user or to root."""
     raw = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return _CREDENTIALS.unpack(raw)[1] in (os.geteuid(), 0)
 
 
 def send(end: socket.socket, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
-    """Send a request and descriptors. Raises OSError."""
+    """Send a request with descriptors. Raises OSError."""
     json_messages.send(end, values.encode(request), fds)
 
 
 def receive(end: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """A request or an answer, and its descriptors. Raises Closed at the end, TimeoutError."""
+    """Returns a request or an answer, and its descriptors. Raises Closed at the end, TimeoutError."""
     data, fds = json_messages.receive(end)
     message: dict[str, Any] = values.decode(data)
     return message, fds
 
 
 def answered(work: Callable[[], Any]) -> dict[str, Any]:
-    """What to answer, as JSON: a value, or the error that the other side is to raise."""
+    """Do some work; returns the answer as JSON: its value, or the error that the other side is to raise."""
     try:
         return {"value": values.encode(work())}
     except HarnessError as error:
         return {"raise": type(error).__name__, "text": str(error)}
-    except Exception as error:  # a fault's trouble is the run's to handle; the keeper goes on
+    except Exception as error:  # report every failure to the caller; the keeper continues
         return {"raise": ClusterTrouble.__name__, "text": f"{type(error).__name__}: {error}"}
 
 
 def reply(end: socket.socket, work: Callable[[], Any]) -> None:
-    """Send what `answered` says of some work, or that it cannot be sent. Raises OSError."""
+    """Send the answer of some work, or an error if the answer cannot be encoded. Raises OSError."""
     answer = answered(work)
     try:
         json_messages.send(end, answer)
     except (TypeError, ValueError) as error:
-        json_messages.send(end, {"raise": ClusterTrouble.__name__, "text": f"an answer that cannot be sent: {error}"})
+        json_messages.send(end, {"raise": ClusterTrouble.__name__, "text": f"the answer cannot be encoded: {error}"})
 
 
 def value(answer: Mapping[str, Any]) -> Any:
-    """The value of an answer. Raises what the other side raised."""
+    """Returns the value of an answer. Raises what the other side raised."""
     if "raise" in answer:
         raise _ERRORS.get(answer["raise"], ClusterTrouble)(answer["text"])
     return answer["value"]
 
 
 def call(path: Path, request: Mapping[str, Any], fds: Sequence[int] = (), timeout_s: float = 30.0) -> Any:
-    """The answer to a request. Raises what the other side raised, or ClusterTrouble."""
+    """Send a request; returns the value of the answer. Raises what the other side raised, or ClusterTrouble."""
     try:
         with connect(path, timeout_s) as end:
             send(end, request, fds)
             answer, passed = receive(end)
     except (TypeError, ValueError) as error:
-        raise ClusterTrouble(f"{path}: a request that cannot be sent ({error})") from None
+        raise ClusterTrouble(f"{path}: the request cannot be encoded ({error})") from None
     except OSError as error:
         raise ClusterTrouble(f"{path}: no answer ({error or type(error).__name__})") from None
     for fd in passed:

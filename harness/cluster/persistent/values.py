@@ -1,4 +1,4 @@
-"""The values of calls to a cluster that stays, as JSON: {"is": type, "of": ...} for what JSON has no word for."""
+"""JSON encoding of values in calls to a persistent cluster: {"is": type, "of": ...} for non-JSON types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RECORDS: Final[Mapping[str, Any]] = {
 
 
 def encode(value: Any) -> Any:
-    """As JSON. Raises TypeError for a value of a type that calls do not carry."""
+    """Returns a value as JSON. Raises TypeError for an unsupported type."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list):
@@ -36,7 +36,7 @@ def encode(value: Any) -> Any:
         return _typed("dict", [[encode(key), encode(item)] for key, item in value.items()])
     name = type(value).__name__
     if _RECORDS.get(name) is not type(value):
-        raise TypeError(f"a call carries no {name}")
+        raise TypeError(f"values of type {name} cannot be encoded")
     return _typed(name, {field.name: encode(getattr(value, field.name)) for field in fields(_RECORDS[name])})
 
 
@@ -45,7 +45,7 @@ def _typed(name: str, content: Any) -> dict[str, Any]:
 
 
 def decode(data: Any) -> Any:
-    """What `encode` was given. Raises ValueError for a type that is none."""
+    """The inverse of `encode`. Raises ValueError for an unknown type."""
     if isinstance(data, list):
         return [decode(item) for item in data]
     if not isinstance(data, dict):
@@ -63,5 +63,5 @@ def decode(data: Any) -> Any:
         case "dict":
             return {decode(key): decode(item) for key, item in content}
     if name not in _RECORDS:
-        raise ValueError(f"a call carries no {name}")
+        raise ValueError(f"values of type {name} cannot be decoded")
     return _RECORDS[name](**{field: decode(item) for field, item in content.items()})

@@ -1,1 +1,1 @@
-"""Kafka on other hosts, by ssh."""
+"""Kafka clusters on other hosts, through ssh."""

@@ -1,7 +1,7 @@
-"""What killed runs have left on the hosts of an ssh cluster, and taking it away.
+"""Finds and removes what killed runs have left on the hosts of an ssh cluster.
 
-A run is in use while its harness gives signs of life, every few seconds: a number in a file of its folder.
-A run whose number stands still is left over, and so is a packet filter of ours that no run names.
+The harness of an active run renews a lease every few seconds: it increments a number in a file of the run's folder. A
+run whose number does not change is a leftover, and so is a packet filter of ours that no run refers to.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.cluster.ssh.hosts import Host
 from harness.cluster.ssh.preflight import ask
 from harness.model.errors_and_exit_codes import ClusterTrouble
 
-TABLE: Final = "harness_ssh_"  # what the names of our packet filters begin with
+TABLE: Final = "harness_ssh_"  # prefix of the names of our packet filters
 _ASK_S: Final = 30.0
 _REMOVE_S: Final = 120.0
 _LOOK_AGAIN_S: Final = 10.0
@@ -25,13 +25,13 @@ _LOOK_AGAIN_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something of a run whose harness is gone.
+    """What remains of a run whose harness has ended.
 
-    kind   "run" (a folder, with what runs in it) or "filter"
+    kind   "run" (a folder, and what runs in it) or "filter"
     host   where it is
     name   the folder, or "TOOL TABLE"
     run    the run's id and the node; empty for a filter
-    since  when it was made, UTC; empty for a filter
+    since  creation time, UTC; empty for a filter
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run's folder: whether something watches or runs there, the number of its last sign of life."""
+    """A run's folder: whether its watchdog and its broker are running, and the number in its lease."""
 
     folder: str
     guarded: bool
@@ -54,7 +54,7 @@ class _Run:
 
 
 def leftovers(hosts: Sequence[Host]) -> list[Leftover]:
-    """Everything that runs have left on the hosts. Takes 10 s where a run may be in use.
+    """Returns everything that runs have left on the hosts. Takes 10 s if a run may be in use.
 
     Raises ClusterTrouble or Missing for a host that does not answer.
     """
@@ -63,7 +63,7 @@ def leftovers(hosts: Sequence[Host]) -> list[Leftover]:
 
 
 def remove(leftover: Leftover) -> None:
-    """Take one away: end what runs there, remove files and filters. Safe to repeat. Raises ClusterTrouble."""
+    """Remove one leftover: processes, files and filters. Can be called repeatedly. Raises ClusterTrouble."""
     link = Link(leftover.host)
     try:
         if leftover.kind == "run":
@@ -99,7 +99,7 @@ def _on(host: Host) -> list[Leftover]:
 
 
 def read(answer: str) -> tuple[list[_Run], list[str]]:
-    """(runs, filters) of the answer of `survey`. Raises ClusterTrouble for what is none."""
+    """Parse the answer of `survey`: (runs, filters). Raises ClusterTrouble if it is malformed."""
     runs, filters = [], []
     for line in answer.splitlines()[1:]:
         words = line.split(" ", 7)
@@ -109,5 +109,5 @@ def read(answer: str) -> tuple[list[_Run], list[str]]:
         elif words[0] == "table" and len(words) == 3:
             filters.append(f"{words[1]} {words[2]}")
         else:
-            raise ClusterTrouble(f"a host answers what cannot be understood: {line[:200]}")
+            raise ClusterTrouble(f"a host sent an answer that cannot be parsed: {line[:200]}")
     return runs, filters

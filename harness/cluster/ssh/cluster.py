@@ -1,8 +1,8 @@
-"""Brokers on other hosts, by ssh: everything that they need is put there, and taken away afterwards.
+"""Brokers on other hosts, through ssh: all files that they need are installed there, and removed afterwards.
 
-On each host a watchdog of ours ends the broker and removes the packet filters when it has not heard from this
-process for `SILENCE_S`; so a killed harness leaves files there and nothing else (see ssh_clean). Clients run
-on this machine, under a supervisor without namespaces.
+On each host our watchdog ends the broker and removes the packet filters if this process has not renewed its lease for
+`SILENCE_S`, so a killed harness leaves only files (see `harness.cluster.ssh.cleanup`). Clients run on this machine,
+under a supervisor without namespaces.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.cluster import checkpoint_files
 from harness.cluster.distribution import broker_config, jars, java, versions
 from harness.cluster.local import remote_process, storage_format
 from harness.cluster.local.layout import Layout
-from harness.cluster.local.query_servers import Asking
+from harness.cluster.local.query_servers import ServerQueries
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import ClusterSpec
@@ -53,28 +53,28 @@ _LOG: Final = "supervisor.log"
 
 @dataclass(slots=True)
 class _Running:
-    """What there is between `up` and `down`."""
+    """State that exists between `up` and `down`."""
 
     control: Control
     hosts: Mapping[str, Ready]
     folders: Mapping[str, str]
     filters: Filters
-    asking: Asking
+    queries: ServerQueries
     say: Progress
     ended: threading.Event = field(default_factory=threading.Event)
 
 
 def make(spec: ClusterSpec) -> SshCluster:
-    """A cluster on the hosts of a file; nothing is started. Raises BadInput."""
+    """Returns a cluster on the hosts of a file; starts nothing. Raises BadInput."""
     return SshCluster(spec, load(Path(spec.hosts)))
 
 
 class SshCluster:
     """Satisfies Cluster, Hosts, Processes, Network, Logs. Thread-safe once up; before, `bootstrap` is empty.
 
-    With Network among what is needed, `up` refuses hosts where no packet filters can be had.
+    If Network is needed, `up` rejects hosts without working packet filters.
 
-    silence_s  without a sign of life for so long, the hosts take the harness for gone
+    silence_s  the hosts consider the harness dead if it has not renewed its lease for so long
     """
 
     def __init__(self, spec: ClusterSpec, hosts: Sequence[Host], silence_s: int = SILENCE_S) -> None:
@@ -91,9 +91,9 @@ class SshCluster:
     # --- start and stop -------------------------------------------------------------------------------
 
     def up(self, progress: Progress) -> None:
-        """Look at the hosts, install, start, and return when every node says that all are registered.
+        """Check the hosts, install, start; returns when every node sees all brokers registered.
 
-        Raises Missing or BadInput before anything is put on a host, then ClusterTrouble.
+        Raises Missing or BadInput before anything is installed, ClusterTrouble afterwards.
         """
         table = f"{cleanup.TABLE}{self._token}"
         ready = preflight.ready(list(self._links.values()), table, Network in self._spec.needed)
@@ -106,7 +106,7 @@ class SshCluster:
         control = Control(isolated=False, log=self._work_dir / _LOG)
         reached = Layout(tuple(install.reached(node) for node in install.nodes(ready)))
         self._state = _Running(
-            control, hosts, folders, Filters(hosts, folders, table), Asking(reached, _socket), progress
+            control, hosts, folders, Filters(hosts, folders, table), ServerQueries(reached, _socket), progress
         )
         self.bootstrap = ",".join(f"{node.address}:{node.port}" for node in reached.brokers)
         layout, cluster_id = Layout(install.nodes(ready)), storage_format.random_id()
@@ -126,10 +126,10 @@ class SshCluster:
             for node in layout.brokers
         }
         began = time.monotonic()
-        bare = [name for name, each in hosts.items() if not each.look.java[0]]
+        without_java = [name for name, each in hosts.items() if not each.look.java[0]]
         progress(
-            f"putting Kafka {self._version} on {', '.join(self.nodes)}"
-            + (f", and Java {found.full} on {', '.join(bare)}, where there is none" if bare else "")
+            f"installing Kafka {self._version} on {', '.join(self.nodes)}"
+            + (f", and Java {found.full} on {', '.join(without_java)}, which have none" if without_java else "")
         )
         self._everywhere(lambda name: self._install(packs[name]))
         progress(f"installed in {time.monotonic() - began:.1f} s")
@@ -137,14 +137,14 @@ class SshCluster:
         self._await_registered(progress)
 
     def _install(self, pack: Pack) -> None:
-        """Put everything on a host, and start what watches there. Raises ClusterTrouble."""
+        """Install the files on a host, and start its watchdog. Raises ClusterTrouble."""
         name = pack.node.name
         install.install(self._up().hosts[name].link, pack)
         self._ask(name, "guard", _ASK_S, str(self._silence_s))
         threading.Thread(target=self._renew, args=(name,), daemon=True).start()
 
     def _renew(self, name: str) -> None:
-        """In a thread: give the host signs of life."""
+        """Renew the lease on a host repeatedly; runs in a thread."""
         state, number = self._up(), 0
         while not state.ended.wait(_RENEW_S):
             number += 1
@@ -152,9 +152,9 @@ class SshCluster:
                 ask(state.hosts[name].link, _ASK_S, "renew", state.folders[name], str(number))
 
     def down(self) -> None:
-        """Remove everything from the hosts, end the clients. Safe to repeat.
+        """Remove everything from the hosts, end the clients. Can be called repeatedly.
 
-        What could not be removed is told, and does not keep the run from its verdict.
+        What could not be removed is reported; that does not prevent the run's verdict.
         """
         state, self._state = self._state, None
         if state is not None:
@@ -168,10 +168,10 @@ class SshCluster:
                     return str(error)
                 return ""
 
-            left = [text for text in _each(self.nodes, remove) if text]
-            if left:
+            failures = [text for text in _each(self.nodes, remove) if text]
+            if failures:
                 state.say(
-                    f"not everything was removed: {'; '.join(left)}. "
+                    f"not everything was removed: {'; '.join(failures)}. "
                     "To remove it: harness cluster clean --cluster ssh --hosts FILE"
                 )
             (self._work_dir / _LOG).unlink(missing_ok=True)
@@ -179,58 +179,58 @@ class SshCluster:
             link.close()
 
     def _await_registered(self, progress: Progress) -> None:
-        """Return when every node says that all are registered. Raises ClusterTrouble."""
+        """Wait until every node sees all brokers registered. Raises ClusterTrouble."""
         began = time.monotonic()
         waiting = list(self.nodes)
         while waiting:
             waiting = [name for name in waiting if len(self.seen_by(name)) < len(self.nodes)]
             for name in waiting:
                 if not self.running(name):
-                    raise ClusterTrouble(f"{name} ended as it started: {self._last_words(name)}")
+                    raise ClusterTrouble(f"{name} exited during startup: {self._last_error(name)}")
             if waiting and time.monotonic() - began > _UP_S:
                 raise ClusterTrouble(
-                    f"{', '.join(waiting)} did not see every broker registered in {_UP_S:.0f} s. Do the "
-                    f"hosts reach each other, and this machine them, at the brokers' ports? "
-                    f"{waiting[0]} says: {self._last_words(waiting[0])}"
+                    f"{', '.join(waiting)} did not see every broker registered within {_UP_S:.0f} s. Check that the "
+                    f"hosts can reach each other, and this machine can reach them, at the brokers' ports. "
+                    f"{waiting[0]} reports: {self._last_error(waiting[0])}"
                 )
             if waiting:
                 time.sleep(0.2)
         progress(f"{len(self.nodes)} brokers registered in {time.monotonic() - began:.1f} s")
 
-    def _last_words(self, name: str) -> str:
+    def _last_error(self, name: str) -> str:
         try:
             lines = self._ask(name, "words", _ASK_S).splitlines()
         except HarnessError as error:
             return str(error)
         lines = [line.strip() for line in lines if line.strip()]
         bad = [line for line in lines if any(word in line for word in ("ERROR", "FATAL", "Exception"))]
-        return (bad or lines or ["it logged nothing"])[-1][:500]
+        return (bad or lines or ["its log is empty"])[-1][:500]
 
-    # --- what the brokers say -------------------------------------------------------------------------
+    # --- what the brokers report ----------------------------------------------------------------------
 
     def seen_by(self, node: str) -> frozenset[str]:
-        """Names of the nodes that a node knows to be registered; empty when it does not answer."""
-        asking, number = self._up().asking, self.nodes.index(self._known(node))
-        view = asking.view(asking.layout.brokers[number])
+        """Returns the names of the nodes that a node sees registered; empty if it does not answer."""
+        queries, number = self._up().queries, self.nodes.index(self._known(node))
+        view = queries.view(queries.layout.brokers[number])
         ids = view.brokers if view else frozenset()
         return frozenset(name for id_, name in enumerate(self.nodes, start=1) if id_ in ids)
 
     def views(self) -> list[View]:
-        """What every node that answers believes about leaders and replicas."""
-        return self._up().asking.views()
+        """Returns the metadata views of all nodes that answer: leaders, replicas, registered brokers."""
+        return self._up().queries.views()
 
     def controller(self) -> int | None:
-        """The id of the node that leads the metadata quorum; None when nobody says."""
-        return self._up().asking.controller()
+        """Returns the id of the leader of the metadata quorum; None if it cannot be determined."""
+        return self._up().queries.controller()
 
     # --- the brokers' processes -----------------------------------------------------------------------
 
     def kill(self, node: str) -> None:
-        """SIGKILL; returns when it is gone."""
+        """Send SIGKILL; returns when the broker has ended."""
         self._ask(node, "end", _KILL_S + _ASK_S, "KILL", str(_KILL_S))
 
     def stop(self, node: str, within_s: float = STOP_S) -> None:
-        """SIGTERM; returns when it has ended."""
+        """Send SIGTERM; returns when the broker has ended."""
         self._ask(node, "end", within_s + _ASK_S, "TERM", str(math.ceil(within_s)))
 
     def pause(self, node: str) -> None:
@@ -240,7 +240,7 @@ class SshCluster:
         self._ask(node, "signal", _ASK_S, "CONT")
 
     def start(self, node: str) -> None:
-        """Start a node that does not run, without waiting for it to register."""
+        """Start a node that is not running; does not wait until it has registered."""
         self._ask(node, "start", _ASK_S)
 
     def running(self, node: str) -> bool:
@@ -249,21 +249,21 @@ class SshCluster:
     # --- their network --------------------------------------------------------------------------------
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, `at` does not hear `sources`; who is no node stands for all clients."""
+        """From now on, drop packets from `sources` at `at`; a name that is not a node stands for all clients."""
         self._up().filters.drop(at, sources)
 
     def heal(self) -> None:
-        """Remove every rule."""
+        """Remove all rules."""
         self._up().filters.heal()
 
     def dropped(self, at: str) -> int:
-        """Packets that the rules at a node have dropped; 0 for a client."""
+        """Returns how many packets the rules at a node have dropped; 0 for a client."""
         return self._up().filters.dropped(at)
 
     # --- commands, clients, logs ----------------------------------------------------------------------
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command on a node's host. Raises ClusterTrouble when it cannot start or end in time."""
+        """Run a command on a node's host. Raises ClusterTrouble if it cannot start or does not end in time."""
         return self._up().hosts[self._known(node)].link.run(shlex.join(argv), timeout_s)
 
     def spawn(
@@ -273,7 +273,7 @@ class SshCluster:
         return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
-        """Copy each node's logs and configuration into `folder`/<node>/, as they are now."""
+        """Copy each node's current logs and configuration to `folder`/<node>/."""
         state = self._state
         if state is None:
             return
@@ -290,7 +290,7 @@ class SshCluster:
             state.say(f"logs were not collected: {'; '.join(missing)}")
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        """At most 1 MiB of a node's server log from a byte offset (None: from its end); the offset after it.
+        """Returns at most 1 MiB of a node's server log from a byte offset (None: its end), and the offset after it.
 
         Raises ClusterTrouble.
         """
@@ -304,16 +304,16 @@ class SshCluster:
         folder = f"{self._up().folders[self._known(node)]}/data"
         return checkpoint_files.read(lambda argv: self.run(node, argv, checkpoint_files.TIMEOUT_S), name, [folder])
 
-    # --- asking ---------------------------------------------------------------------------------------
+    # --- commands of host_commands.sh -----------------------------------------------------------------
 
     def _ask(self, node: str, what: str, timeout_s: float, *arguments: str) -> str:
-        """Have a command of host_commands.sh carried out on a node's host. Raises ClusterTrouble."""
+        """Run a command of host_commands.sh on a node's host; returns its output. Raises ClusterTrouble."""
         state = self._up()
         name = self._known(node)
         return ask(state.hosts[name].link, timeout_s, what, state.folders[name], *arguments)
 
     def _everywhere(self, act: Callable[[str], None]) -> None:
-        """On all nodes at once. Raises ClusterTrouble with everything that went wrong."""
+        """Act on all nodes in parallel. Raises ClusterTrouble with all errors."""
 
         def one(name: str) -> HarnessError | None:
             try:
@@ -322,9 +322,9 @@ class SshCluster:
                 return error
             return None
 
-        wrong = [error for error in _each(self.nodes, one) if error is not None]
-        if wrong:
-            raise ClusterTrouble("; ".join(str(error) for error in wrong))
+        errors = [error for error in _each(self.nodes, one) if error is not None]
+        if errors:
+            raise ClusterTrouble("; ".join(str(error) for error in errors))
 
     def _known(self, node: str) -> str:
         if node not in self.nodes:
@@ -338,7 +338,7 @@ class SshCluster:
 
 
 def _each(names: Sequence[str], act: Callable[[str], T]) -> list[T]:
-    """What `act` answers for each name, all at once."""
+    """Returns the results of `act` for all names, run in parallel."""
     with ThreadPoolExecutor(max(len(names), 1)) as pool:
         return list(pool.map(act, names))
 

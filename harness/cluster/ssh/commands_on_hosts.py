@@ -1,7 +1,7 @@
-"""A connection to one host by ssh: commands, and streams of bytes, each with a time limit.
+"""Runs commands on a host through ssh, with byte streams and time limits.
 
-Keys only, and only to a host whose own key is known. A connection that broke is made again, once for each
-command; so commands must bear to be repeated. Errors name the host. Safe to use from many threads.
+Only keys are accepted, and only hosts whose own key is known. A broken connection is re-established once per command,
+and the command is run again, so commands must be repeatable. Errors name the host. Thread-safe.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from harness.model.capabilities import CommandResult
 from harness.model.errors_and_exit_codes import ClusterTrouble, Missing
 
 Sink = Callable[[bytes], None]
-Source = Callable[[Sink], None]  # hands everything to a sink, piece by piece
+Source = Callable[[Sink], None]  # writes everything to a sink, piece by piece
 
 _OUTPUT_BYTES: Final = 1 << 20
 
 
 class Link:
-    """Connects when it is first used."""
+    """A connection to one host, established on first use."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -35,17 +35,17 @@ class Link:
         self._closed = False
 
     def connect(self) -> None:
-        """Be connected. Raises Missing, which says what to do."""
+        """Connect, unless connected already. Raises Missing with what to do."""
         self._transport()
 
     def close(self) -> None:
-        """Safe to repeat; nothing can be asked any more."""
+        """Close for good: later commands fail. Can be called repeatedly."""
         with self._lock:
             self._closed = True
             self._drop()
 
     def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
-        """Run a command to its end. Raises ClusterTrouble when it cannot run or end in time."""
+        """Run a command to its end. Raises ClusterTrouble if it cannot run or does not end in time."""
         out = bytearray()
 
         def keep(chunk: bytes) -> None:
@@ -60,23 +60,23 @@ class Link:
     def stream(
         self, command: str, timeout_s: float, give: Source, take: Sink, again: Callable[[], None]
     ) -> tuple[int, str]:
-        """Run a command that reads from `give` and writes to `take`; its exit code, and what it complains of.
+        """Run a command that reads from `give` and writes to `take`; returns its exit code and standard error.
 
-        `again` is called when the connection broke and all begins anew. Raises ClusterTrouble.
+        `again` is called before the command is run again after a broken connection. Raises ClusterTrouble.
         """
         deadline = time.monotonic() + timeout_s
         for last in (False, True):
             try:
                 return self._once(command, deadline, give, take)
             except TimeoutError:
-                raise self._trouble(f"no end in {timeout_s:.0f} s: {command[:60]}") from None
+                raise self._trouble(f"did not end within {timeout_s:.0f} s: {command[:60]}") from None
             except (paramiko.SSHException, OSError, EOFError) as error:
                 with self._lock:
                     self._drop()
                 if last or self._closed:
                     raise self._trouble(f"the connection broke ({error or 'closed'})") from None
                 again()
-            except Missing as error:  # it cannot be reached again
+            except Missing as error:  # reconnecting failed
                 raise ClusterTrouble(str(error)) from None
         raise AssertionError
 
@@ -131,14 +131,14 @@ def _left(deadline: float) -> float:
 
 
 def _drain(channel: Any, into: bytearray) -> None:
-    """Read what a command complains of; the connection's errors are its reader's to meet."""
+    """Read a command's standard error. Errors of the connection are handled where standard output is read."""
     with contextlib.suppress(OSError, EOFError):
         while chunk := channel.recv_stderr(1 << 14):
             into.extend(chunk[: _OUTPUT_BYTES - len(into)])
 
 
 def _feed(channel: Any, deadline: float, give: Source) -> None:
-    """Write a command's input; it may end before it has read everything."""
+    """Write a command's input. The command may end before it has read everything."""
 
     def sink(data: bytes) -> None:
         channel.settimeout(_left(deadline))

@@ -1,7 +1,8 @@
-# What runs on a host of an ssh cluster: sh -s -- COMMAND FOLDER SUDO ..., with this text as standard input.
+# Commands that run on a host of an ssh cluster: sh -s -- COMMAND FOLDER SUDO ..., with this script as standard input.
 #
-# FOLDER holds all that a run has there; `look` and `survey` are given the folder of all runs, empty for the usual. Every command may be repeated. Answers are lines of plain text; the
-# exit code is 0 unless something went wrong, which is then told on standard error.
+# FOLDER contains everything that belongs to a run; `look` and `survey` take the folder of all runs instead (empty: the
+# default). Every command may be repeated. Output is lines of plain text; the exit code is 0 unless an error occurred,
+# which is then reported on standard error.
 set -u
 PATH=$PATH:/usr/sbin:/sbin
 command=$1
@@ -14,19 +15,19 @@ as_root() {
     if [ "$sudo" = 1 ]; then sudo -n "$@"; else "$@"; fi
 }
 
-# Whether the process that a file names lives and is this folder's; a number may belong to another by now.
+# Whether the process of the pid file $1 is running and belongs to this folder; the pid may have been reused.
 alive() {
     pid=$(cat "$folder/$1" 2>/dev/null) && [ -n "$pid" ] || return 1
     { tr '\0' ' ' <"/proc/$pid/cmdline" | grep -qF "$folder"; } 2>/dev/null
 }
 
-# SIGNAL to the broker and whatever it started.
+# Send the signal $1 to the broker and its children.
 strike() {
     alive broker || return 0
     kill -s "$1" -- "-$pid" 2>/dev/null || kill -s "$1" "$pid" 2>/dev/null || true
 }
 
-# Wait for the broker's end, so many seconds at most.
+# Wait until the broker has ended, at most $1 seconds.
 await_end() {
     tries=$(($1 * 20))
     while alive broker; do
@@ -36,7 +37,7 @@ await_end() {
     done
 }
 
-# A program of its own session, without this connection's streams. NAME ARGUMENT...: NAME takes its pid.
+# Start a program in its own session, detached from this connection. NAME ARGUMENT...: NAME is its pid file.
 detach() {
     name=$1
     shift
@@ -44,8 +45,8 @@ detach() {
     echo $! >"$folder/$name.tmp" && mv "$folder/$name.tmp" "$folder/$name"
 }
 
-# TOOL TABLE FROM TO in|out ADDRESS ...: packets of the ports FROM to TO vanish, those that come from ADDRESS
-# or those that go there. In iptables a table is two chains.
+# TOOL TABLE FROM TO in|out ADDRESS ...: drop packets of the ports FROM to TO that come from ADDRESS (in) or go to it
+# (out). In iptables a table is two chains.
 filter() {
     tool=$1 table=$2 from=$3 to=$4
     shift 4
@@ -85,7 +86,7 @@ filter() {
     done
 }
 
-# TOOL TABLE: every rule goes.
+# TOOL TABLE: remove all rules.
 unfilter() {
     if [ "$1" = nft ]; then
         as_root nft list table ip "$2" >/dev/null 2>&1 || return 0
@@ -100,7 +101,7 @@ unfilter() {
     done
 }
 
-# The run's own rules, of which the file `filter` names tool and table.
+# Remove the run's own rules; the file `filter` contains their tool and table.
 open_up() {
     [ -r "$folder/filter" ] || return 0
     read -r tool table <"$folder/filter"
@@ -113,7 +114,7 @@ halt() {
     open_up
 }
 
-# What there is on the host, in sections; FOLDER is where runs would go. ARGUMENT: the table to try.
+# Describe the host, in sections; FOLDER is where runs would be stored. ARGUMENT: a table name for testing filters.
 look() {
     section() { echo "== $1"; }
     section system; uname -sm
@@ -145,7 +146,7 @@ look() {
     section connection; echo "${SSH_CONNECTION:-}"
 }
 
-# The folder of all runs; "run GUARDED RUNNING LEASE TOOL TABLE SINCE FOLDER" and "table TOOL NAME" for each.
+# Print the folder of all runs; "run GUARDED RUNNING LEASE TOOL TABLE SINCE FOLDER" and "table TOOL NAME" for each.
 survey() {
     echo "$folder"
     for folder in "$folder"/*/; do
@@ -167,7 +168,7 @@ survey() {
     return 0
 }
 
-# In one piece, so that no program that is started here takes the rest of this text for its input.
+# All commands are in one function, so that no program started here can read the rest of this script as its input.
 main() {
     case $command in
     look) look "$@" ;;
@@ -177,7 +178,7 @@ main() {
         alive guard || detach guard sh "$folder/host.sh" watch "$folder" "$sudo" "$1"
         ;;
     watch)
-        # Without a sign of life from the harness for so many seconds, the broker ends and the network is whole.
+        # If the lease is not renewed for $1 seconds, end the broker and remove the packet filters.
         silent=0 last=
         while [ "$silent" -lt "$1" ]; do
             sleep 1
@@ -193,7 +194,7 @@ main() {
     signal) strike "$1" ;;
     end)
         strike "$1"
-        await_end "$2" || { echo "it still runs" >&2; exit 1; }
+        await_end "$2" || { echo "the broker is still running" >&2; exit 1; }
         ;;
     running) if alive broker; then echo yes; else echo no; fi ;;
     filter) echo "$1 $2" >"$folder/filter" && filter "$@" ;;
@@ -220,7 +221,7 @@ main() {
     words) cd "$folder" && tail -qn 200 broker.log server.log 2>/dev/null ;;
     remove)
         if alive guard; then kill -s KILL -- "-$pid" 2>/dev/null || kill -s KILL "$pid"; fi
-        halt && { rm -rf "$folder" 2>/dev/null || rm -rf "$folder"; } # a sign of life may come in between
+        halt && { rm -rf "$folder" 2>/dev/null || rm -rf "$folder"; } # a lease renewal may interfere: try twice
         code=$?
         rmdir "${folder%/*}" 2>/dev/null
         exit $code

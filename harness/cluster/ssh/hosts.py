@@ -1,17 +1,17 @@
-"""The hosts of an ssh cluster, from a YAML file: a list with an entry for each.
+"""Reads the hosts of an ssh cluster from a YAML file: a list with one entry per host.
 
 - address: 10.0.0.11           name or IPv4 address, for ssh and for Kafka's clients
   name: n1                     default: n1, n2, ... in the file's order
   port: 22
-  user: kafka                  default: who runs the harness
+  user: kafka                  default: the user who runs the harness
   key: ~/.ssh/id_ed25519       private key; default: those of ssh-agent and of ~/.ssh
   known_hosts: hosts.known     default: ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts
   sudo: true                   passwordless sudo, for packet filters; default: false
-  internal: 192.168.0.11       where the other brokers reach it, if not at `address`
-  kafka_port: 9092             this and the two after it are the broker's
-  folder: /data/kafka-harness  default: ~/.kafka-log-harness of the user there
+  internal: 192.168.0.11       address for other brokers, if not `address`
+  kafka_port: 9092             the broker uses this port and the two after it
+  folder: /data/kafka-harness  default: ~/.kafka-log-harness of the user on the host
 
-Paths of key and known_hosts count from the file's folder.
+Paths of key and known_hosts are relative to the file's folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.yaml_data import Loaded, Place
 
 HOSTS_MAX: Final = 15
-PORTS: Final = 3  # of each broker: for brokers, controllers, clients elsewhere
+PORTS: Final = 3  # of each broker: for brokers, for controllers, for clients if these use another address
 _WHAT: Final = "a list of hosts"
 _NAME: Final = r"^[a-z][a-z0-9-]{0,30}$"
 _CLIENTS: Final = re.compile(r"w\d+|admin")  # names of worker hosts
@@ -38,7 +38,7 @@ _ADDRESS: Final = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
 
 
 class Host(BaseModel):
-    """One entry. `name` is empty only until `load` has given it one."""
+    """One entry. `name` is empty only until `load` has assigned one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -60,7 +60,7 @@ class Host(BaseModel):
 
     @property
     def ports(self) -> range:
-        """The broker's, on the host."""
+        """The broker's ports on the host."""
         return range(self.kafka_port, self.kafka_port + PORTS)
 
 
@@ -68,10 +68,10 @@ _HOSTS: Final = TypeAdapter(tuple[Host, ...])
 
 
 def load(path: Path) -> tuple[Host, ...]:
-    """The hosts of a file. Raises BadInput: a line for each mistake, with file, line and column."""
+    """Returns the hosts of a file. Raises BadInput: one line per mistake, with file, line and column."""
     loaded = yaml_data.load(path, _WHAT)
     if not isinstance(loaded.data, list) or not loaded.data:
-        raise BadInput(f"{loaded.where((), True)}: not {_WHAT}; write an entry for each, beginning with `- address:`")
+        raise BadInput(f"{loaded.where((), True)}: not {_WHAT}; write one entry per host, starting with `- address:`")
     if len(loaded.data) > HOSTS_MAX:
         raise BadInput(f"{loaded.where((HOSTS_MAX,))}: {len(loaded.data)} hosts; at most {HOSTS_MAX}")
     try:
@@ -85,7 +85,7 @@ def load(path: Path) -> tuple[Host, ...]:
 
 
 def server_names(spec: ClusterSpec) -> list[str]:
-    """The hosts' names. Raises BadInput."""
+    """Returns the hosts' names. Raises BadInput."""
     return [host.name for host in load(Path(spec.hosts))]
 
 
@@ -103,17 +103,17 @@ def _completed(host: Host, number: int, folder: Path) -> Host:
 
 
 def _check_apart(hosts: Sequence[Host], loaded: Loaded) -> None:
-    """No name twice, and no port of one address. Raises BadInput."""
+    """Check that names, and ports at the same address, are unique. Raises BadInput."""
     for number, host in enumerate(hosts):
         if _CLIENTS.fullmatch(host.name):
             at = loaded.where((number, "name"), True)
-            raise BadInput(f"{at}: name {host.name}: w0, w1, ... and admin are the clients; take another")
+            raise BadInput(f"{at}: name {host.name}: w0, w1, ... and admin are reserved for clients; use another name")
         for other in hosts[:number]:
             if host.name == other.name:
-                raise BadInput(f"{loaded.where((number, 'name'), True)}: the name {host.name} stands twice")
+                raise BadInput(f"{loaded.where((number, 'name'), True)}: the name {host.name} is used twice")
             shared = set(host.ports) & set(other.ports)
             if host.address == other.address and shared and host.port == other.port:
                 raise BadInput(
-                    f"{loaded.where((number, 'address'), True)}: {host.address} is {other.name}'s too, with "
+                    f"{loaded.where((number, 'address'), True)}: {other.name} has the address {host.address} too, with "
                     f"port {min(shared)}; give one of them another kafka_port"
                 )

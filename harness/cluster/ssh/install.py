@@ -1,4 +1,4 @@
-"""Putting a broker's things on a host of an ssh cluster, and where the brokers are then reached."""
+"""Installs brokers on the hosts of an ssh cluster, and determines the brokers' addresses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UPLOAD_S: Final = 600.0
 
 
 def install(link: Link, pack: Pack) -> None:
-    """Make the run's folder and fill it; try a Java that was put there. Raises ClusterTrouble."""
+    """Create the run's folder, unpack the broker's files, and test a packed Java. Raises ClusterTrouble."""
     who = f"{link.host.name} ({link.host.at})"
     preflight.ask(link, _ASK_S, "make", pack.folder)
     unpacking = f"tar -x -o -f - -C {shlex.quote(pack.folder)}"
@@ -36,7 +36,7 @@ def install(link: Link, pack: Pack) -> None:
 
 
 def nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
-    """Where the brokers find each other; with an address of their own for that, clients have another port."""
+    """Returns the brokers with their addresses. A host with an internal address has a separate port for clients."""
     found = []
     for number, each in enumerate(ready, start=1):
         ports, apart = each.host.ports, each.inside != each.address
@@ -56,15 +56,15 @@ def nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
 
 
 def reached(node: Node) -> Node:
-    """The node as this machine reaches it."""
+    """Returns the node with the address and port at which this machine reaches it."""
     if node.outside_port is None:
         return node
     return Node(node.name, node.id, node.outside_address, node.outside_port, node.controller_port)
 
 
 def _ignore(data: bytes) -> None:
-    """What tar prints does not matter."""
+    """Ignore tar's output."""
 
 
 def _nothing() -> None:
-    """Unpacking again overwrites."""
+    """Nothing to undo before a retry: unpacking again overwrites the files."""

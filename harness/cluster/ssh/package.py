@@ -1,6 +1,6 @@
-"""What is put on a host of an ssh cluster, as one stream of tar.
+"""Packs the files that a host of an ssh cluster needs, as a tar stream.
 
-FOLDER/host.sh   what watches there (host_commands.sh)
+FOLDER/host.sh   the watchdog (host_commands.sh)
 FOLDER/broker.sh starts the broker
 FOLDER/jars/  FOLDER/java/  FOLDER/data/  FOLDER/server.properties  FOLDER/log4j2.properties  FOLDER/since
 """
@@ -29,16 +29,16 @@ from harness.cluster.ssh.commands_on_hosts import Sink
 from harness.model.errors_and_exit_codes import Missing
 
 _PIECE: Final = 1 << 18
-# Of a Java's home: what only developers need.
+# Parts of a Java home that only developers need.
 _LEFT_OUT: Final = frozenset({"jmods", "legal", "man", "docs", "demo", "include", "src.zip", "ct.sym"})
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A broker's things.
+    """The files of one broker.
 
-    folder    where they go, on the host
-    host_java the host's own Java; empty: this machine's goes with the rest
+    folder     the target folder on the host
+    host_java  path of the host's own Java; empty: this machine's Java is packed too
     """
 
     node: Node
@@ -53,7 +53,7 @@ class Pack:
     cluster_id: str
 
     def write(self, sink: Sink) -> None:
-        """Hand the stream to `sink`."""
+        """Write the stream to `sink`."""
         out: Any = _Out(sink)
         with tarfile.open(fileobj=out, mode="w|", bufsize=_PIECE, format=tarfile.GNU_FORMAT) as tar:
             for name, text in self.texts().items():
@@ -71,7 +71,7 @@ class Pack:
                     _add_file(tar, path, f"data/{path.name}")
 
     def texts(self) -> dict[str, str]:
-        """Name -> text, of the files that are made here."""
+        """Returns name -> text for the generated files."""
         log_name, log_text = broker_config.log_config(self.version, f"{self.folder}/server.log")
         java_on_host = replace(self.java, path=self.host_java or f"{self.folder}/java/bin/java")
         jars = replace(self.jars, folder=Path(self.folder) / "jars")
@@ -90,7 +90,7 @@ class Pack:
 
 
 def java_home(found: Java) -> Path:
-    """The folder of a Java itself, whatever script stands before it. Raises Missing."""
+    """Returns the home folder of a Java, even if its `java` is a wrapper script. Raises Missing."""
     inspected = java.inspect(found.path)
     if isinstance(inspected, str):
         raise Missing(f"{found.path}: {inspected}")
@@ -98,7 +98,7 @@ def java_home(found: Java) -> Path:
 
 
 def java_files(home: Path) -> Iterator[Path]:
-    """What it takes to run Java elsewhere; links are followed, and those that lead nowhere left out."""
+    """Yields the files that Java needs at run time; follows links, skips broken ones."""
     for folder, below, names in os.walk(home, followlinks=True):
         below[:] = sorted(name for name in below if name not in _LEFT_OUT)
         for name in sorted(set(names) - _LEFT_OUT):
@@ -108,7 +108,7 @@ def java_files(home: Path) -> Iterator[Path]:
 
 
 class _Out:
-    """The file that tarfile writes to."""
+    """A file object for tarfile that writes to a sink."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

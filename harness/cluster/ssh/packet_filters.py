@@ -1,7 +1,7 @@
-"""Packet filters on the hosts of an ssh cluster: rules where a packet arrives, for the brokers' ports alone.
+"""Packet filters on the hosts of an ssh cluster: rules at the receivers, only for the brokers' ports.
 
-So the hosts' other traffic goes on, this very connection too. Clients run on this machine and all have its
-address: that none of them hears a broker is a rule where the broker's host sends.
+Other traffic of the hosts continues, including the ssh connection. Clients run on this machine and share its address.
+To cut all clients off from a broker's answers, packets are dropped where the broker's host sends them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Final
 
 from harness.cluster.ssh.preflight import Ready, ask
 
-Rule = tuple[str, str]  # ("in", whom it does not hear), ("out", who does not hear it)
+Rule = tuple[str, str]  # ("in", address whose packets are dropped) or ("out", address to which packets are dropped)
 _ASK_S: Final = 20.0
 _NFT_COUNT: Final = re.compile(r"counter packets (\d+)")
 _IPTABLES_COUNT: Final = re.compile(r"^\s*(\d+)\s+\d+\s+DROP\s", re.MULTILINE)
 
 
 class Filters:
-    """The rules in force. Thread-safe.
+    """The rules in effect. Thread-safe.
 
     hosts    by node name
-    folders  of the run, on each
+    folders  the run's folder on each host
     table    the run's own name for its rules
     """
 
@@ -34,17 +34,17 @@ class Filters:
         self._lock = threading.Lock()
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, `at` does not hear `sources`; who is no node stands for all clients."""
+        """From now on, drop packets from `sources` at `at`; a name that is not a node stands for all clients."""
         with self._lock:
             for name, rules in wanted(self._hosts, at, sources).items():
-                known = self._rules.setdefault(name, [])
-                new = [rule for rule in dict.fromkeys(rules) if rule not in known]
-                known += new  # first: what may be there has to be removed
+                in_effect = self._rules.setdefault(name, [])
+                new = [rule for rule in dict.fromkeys(rules) if rule not in in_effect]
+                in_effect += new  # before adding: rules that may have been added must be removed later
                 if new:
                     self._add(name, new)
 
     def heal(self) -> None:
-        """Remove every rule. Raises ClusterTrouble; then it may be repeated."""
+        """Remove all rules. Raises ClusterTrouble; then it can be called again."""
         with self._lock:
             hit = list(self._rules)
             with ThreadPoolExecutor(max(len(hit), 1)) as pool:
@@ -52,7 +52,7 @@ class Filters:
             self._rules.clear()
 
     def dropped(self, at: str) -> int:
-        """Packets that the rules at a node have dropped; 0 for a client."""
+        """Returns how many packets the rules at a node have dropped; 0 for a client."""
         with self._lock:
             if not self._rules.get(at):
                 return 0
@@ -71,7 +71,7 @@ class Filters:
 
 
 def wanted(hosts: Mapping[str, Ready], at: str, sources: Sequence[str]) -> dict[str, list[Rule]]:
-    """The rules, by the node where they belong, after which `at` does not hear `sources`."""
+    """Returns the rules, by the node to which they belong, that drop packets from `sources` at `at`."""
     found: dict[str, list[Rule]] = {}
     for source in sources:
         if at in hosts:
@@ -86,11 +86,11 @@ def wanted(hosts: Mapping[str, Ready], at: str, sources: Sequence[str]) -> dict[
 
 
 def _addresses(source: Ready, at: Ready) -> list[str]:
-    """Everything that a host may send by, but for what the receiver has too (a bridge of its own, say)."""
+    """Returns all addresses that a host may send from, except those the receiver has too (such as a local bridge)."""
     every = {source.inside, source.address, *source.look.addresses}
     return sorted(every - at.look.addresses - {at.inside, at.address})
 
 
 def counted(output: str) -> int:
-    """Packets in the answer of nft, or of iptables."""
+    """Returns the sum of the packet counters in the output of nft or iptables."""
     return sum(int(count) for rows in (_NFT_COUNT, _IPTABLES_COUNT) for count in rows.findall(output))

@@ -1,6 +1,6 @@
-"""What the hosts of an ssh cluster are like, before anything is started there; and whether that will do.
+"""Checks, before anything is installed, whether the hosts of an ssh cluster are suitable.
 
-The host's answers come in sections (see host_commands.sh); reading and judging them is pure.
+A host's answers come in sections (see host_commands.sh); parsing and judging them is pure.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ _LISTEN: Final = "0A"  # a socket's state in /proc/net/tcp
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A host as it is.
+    """What was found on a host.
 
-    folder     where runs go
-    java       path of a Java that is new enough, and what was found where there is none
-    filters    "nft" or "iptables", whichever works; and why, where none does
-    listening  TCP ports that something listens at
+    folder     where runs are stored
+    lacking    required tools that are not installed
+    java       (path of a Java that is new enough, ""), or ("", what was found instead)
+    filters    ("nft" or "iptables", whichever works, ""), or ("", why none works)
+    listening  TCP ports that are in use
     addresses  the host's own, IPv4
-    seen_as    the address that this machine has there
+    seen_as    this machine's address as the host sees it
     """
 
     system: str
@@ -56,9 +57,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A host that will do.
+    """A suitable host.
 
-    address  IPv4, for clients; inside: for the other brokers
+    address  IPv4 address for clients
+    inside   IPv4 address for the other brokers
     """
 
     host: Host
@@ -69,17 +71,17 @@ class Ready:
 
 
 def script() -> bytes:
-    """What runs on the hosts."""
+    """Returns the script that runs on the hosts."""
     return _SCRIPT.read_bytes()
 
 
 def command(host: Host, name: str, folder: str, *arguments: str) -> str:
-    """The line that runs a command of host_commands.sh, which is its standard input."""
+    """Returns the shell command that runs a command of host_commands.sh, which is passed as standard input."""
     return shlex.join(["sh", "-s", "--", name, folder, "1" if host.sudo else "0", *arguments])
 
 
 def ask(link: Link, timeout_s: float, name: str, folder: str, *arguments: str) -> str:
-    """Run a command of host_commands.sh; what it prints. Raises ClusterTrouble with the host's own words."""
+    """Run a command of host_commands.sh; returns its output. Raises ClusterTrouble with the host's error message."""
     host = link.host
     done = link.run(command(host, name, folder, *arguments), timeout_s, script())
     if done.code:
@@ -88,10 +90,10 @@ def ask(link: Link, timeout_s: float, name: str, folder: str, *arguments: str) -
 
 
 def ready(links: Sequence[Link], table: str, filters: bool) -> list[Ready]:
-    """Look at all hosts at once. Raises Missing with everything that is wrong with any of them.
+    """Check all hosts in parallel. Raises Missing with everything that is wrong with any of them.
 
-    table    a name that no packet filter has yet, to try whether filters work
-    filters  whether faults need them
+    table    an unused name for a packet filter, to test whether filters work
+    filters  whether faults need packet filters
     """
 
     def one(link: Link) -> Ready | list[str]:
@@ -111,59 +113,59 @@ def ready(links: Sequence[Link], table: str, filters: bool) -> list[Ready]:
         found = list(pool.map(one, links))
     wrong = [text for each in found if isinstance(each, list) for text in each]
     if wrong:
-        raise Missing("; ".join(wrong) if len(wrong) == 1 else "\n".join(["the hosts will not do:", *wrong]))
+        raise Missing("; ".join(wrong) if len(wrong) == 1 else "\n".join(["the hosts are not suitable:", *wrong]))
     return [each for each in found if isinstance(each, Ready)]
 
 
 def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
-    """Everything that keeps a broker from running there, each with what to do."""
+    """Returns everything that prevents a broker from running on a host, each with what to do."""
     name = f"{host.name} ({host.at})"
     kind = look.system.split(" ")[0]
     if kind != "Linux":
-        return [f"{name}: it runs {kind or 'nobody knows what'}: brokers are started on Linux only"]
+        return [f"{name} runs {kind or 'an unknown system'}: brokers can be started on Linux only"]
     found = []
     if look.lacking:
         found.append(f"{name} lacks {', '.join(look.lacking)}: install them there")
     if not look.writable:
-        found.append(f"{name}: {look.folder} cannot be written: name another `folder` in the hosts file")
+        found.append(f"{name}: {look.folder} is not writable: choose another `folder` in the hosts file")
     elif look.space_mb < _SPACE_MB:
         found.append(
-            f"{name}: {look.space_mb} MB are free for {look.folder}, {_SPACE_MB} are needed: make room, or "
-            "name another `folder` in the hosts file"
+            f"{name}: {look.space_mb} MB are free for {look.folder}, {_SPACE_MB} are needed: free some space, or "
+            "choose another `folder` in the hosts file"
         )
     if look.memory_mb < _MEMORY_MB:
-        found.append(f"{name}: {look.memory_mb} MB of memory are free, a broker takes {_MEMORY_MB}")
+        found.append(f"{name}: {look.memory_mb} MB of memory are available, a broker needs {_MEMORY_MB}: free some")
     if not look.java[0] and look.system != here():
         found.append(
-            f"{name}: {look.java[1]}, and this machine's own does not suit {look.system}: install Java "
+            f"{name}: {look.java[1]}, and this machine's Java does not run on {look.system}: install Java "
             f"{java.MINIMUM} or newer there"
         )
     for port in sorted(look.listening & set(host.ports)):
         found.append(
-            f"{name}: something listens at port {port} already (`ss -ltnp` there says what): end it, or give "
+            f"{name}: port {port} is in use already (`ss -ltnp` there shows by what): stop that program, or give "
             "another kafka_port in the hosts file"
         )
     if inside not in look.addresses:
         theirs = ", ".join(sorted(look.addresses)) or "none"
         found.append(
-            f"{name}: {inside} is no address of the host itself, which has {theirs}: give the one at which "
-            "the other hosts reach it as `internal`"
+            f"{name}: {inside} is not an address of the host itself, which has {theirs}: set `internal` to the one "
+            "at which the other hosts reach it"
         )
     if filters and not look.filters[0]:
         found.append(
-            f"{name}: no packets can be dropped ({look.filters[1]}): install nftables there, and be root or "
+            f"{name}: packets cannot be dropped ({look.filters[1]}): install nftables there, and be root or "
             "set `sudo: true` with passwordless sudo"
         )
     return found
 
 
 def here() -> str:
-    """This machine's system, as `uname -sm` has it."""
+    """Returns this machine's system, in the format of `uname -sm`."""
     return f"{platform.system()} {platform.machine()}"
 
 
 def read(answer: str) -> Look:
-    """The answer of `look`."""
+    """Parse the answer of `look`."""
     parts = sections(answer)
     space = parts.get("space", "").split()
     memory = parts.get("memory", "").split()
@@ -184,7 +186,7 @@ def read(answer: str) -> Look:
 
 
 def sections(answer: str) -> dict[str, str]:
-    """Title -> text."""
+    """Returns title -> text."""
     found: dict[str, str] = {}
     title = ""
     for line in answer.splitlines():
@@ -209,7 +211,7 @@ def _java(parts: Mapping[str, str]) -> tuple[str, str]:
             if isinstance(found, Java) and found.version >= java.MINIMUM:
                 return path, ""
             reason = f"version {found.full} is too old" if isinstance(found, Java) else found
-            why = f"its Java {path} will not do ({reason})"
+            why = f"its Java {path} cannot be used ({reason})"
     return "", why
 
 
@@ -223,17 +225,17 @@ def _filters(parts: Mapping[str, str]) -> tuple[str, str]:
             why = f"{tool}: {output[0]}"
     if parts.get("root", "").strip().splitlines()[-1:] != ["yes"]:
         output = parts.get("root", "").strip().splitlines()
-        why = output[0] if output else "the user is not root, and the hosts file does not say `sudo: true`"
+        why = output[0] if output else "the user is not root, and the hosts file does not set `sudo: true`"
     return "", why
 
 
 def _listening(text: str) -> frozenset[int]:
-    """Local ports of the listening sockets in /proc/net/tcp."""
+    """Returns the local ports of the listening sockets in /proc/net/tcp."""
     rows = (line.split() for line in text.splitlines())
     return frozenset(int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[3] == _LISTEN)
 
 
 def _addresses(text: str) -> frozenset[str]:
-    """The host's own, from /proc/net/fib_trie: an address is followed by `/32 host LOCAL`."""
+    """Returns the host's addresses from /proc/net/fib_trie, where `/32 host LOCAL` follows each of them."""
     found = re.findall(r"\|-- ([\d.]+)\s+/32 host LOCAL", text)
     return frozenset(address for address in found if not address.startswith("127."))

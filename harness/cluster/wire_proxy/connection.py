@@ -1,8 +1,8 @@
-"""One client's connection to one broker, through the proxy: two streams of frames under rules.
+"""One client's connection to one broker through the proxy: a stream of frames in each direction, subject to rules.
 
-What is held holds up what follows it on its connection in the same direction, as a network does: a stream
-keeps its order. When a client's connection is cut, or the client closes it while frames are held, the side to
-the broker stays open until they have arrived and are answered: that is what makes a late request.
+A held frame delays all later frames in the same direction of its connection: a stream keeps its order. When a client's
+connection is cut, or the client closes it while frames are held, the connection to the broker stays open until these
+frames have been forwarded and answered. So the broker receives a request after its client has disconnected.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections import deque
 from typing import Final
 
 from harness.cluster.wire_proxy import rules
-from harness.cluster.wire_proxy.connection_parts import Kept, Sent, Shared
+from harness.cluster.wire_proxy.connection_parts import QueuedFrame, Sent, Shared
 from harness.cluster.wire_proxy.loop import WAITING_BYTES_MAX, Endpoint
-from harness.cluster.wire_proxy.rules import Active, Held
+from harness.cluster.wire_proxy.rules import ActiveRule, HeldFrame
 from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
 from harness.model.wire_rules import CUT, DROP, DUPLICATE, NAMES
 from harness.protocol import request_head
 from harness.protocol.request_head import Request
 
-# How long a broker may take to answer what arrived after its client had gone.
+# How long to wait for the answers to requests that were forwarded after the client had disconnected.
 LINGER_S: Final = 10.0
 _UNKNOWN: Final = Request(-1, 0, 0)
 
 
 class Connection:
-    """See the module's text. `start` gives it its two endpoints."""
+    """See the module docstring. `start` sets its two endpoints."""
 
     client: Endpoint
     broker: Endpoint
@@ -35,12 +35,13 @@ class Connection:
         self._shared, self.number = shared, number
         self._node, self._sender = node, sender
         self._inflight: deque[Sent] = deque()
-        self._to_broker: deque[Kept] = deque()
-        self._to_client: deque[Kept] = deque()
-        self._request_taken: tuple[Active | None, Sent] = (None, Sent(_UNKNOWN))  # of the frame being taken
-        self._response_taken: tuple[Active | None, Sent] = (None, Sent(_UNKNOWN))
-        self._deaf: Active | None = None  # because of it no request arrives any more
-        self._mute: Active | None = None  # because of it no answer does
+        self._to_broker: deque[QueuedFrame] = deque()
+        self._to_client: deque[QueuedFrame] = deque()
+        # The rule and the request of the frame that is being completed:
+        self._request_taken: tuple[ActiveRule | None, Sent] = (None, Sent(_UNKNOWN))
+        self._response_taken: tuple[ActiveRule | None, Sent] = (None, Sent(_UNKNOWN))
+        self._drops_requests: ActiveRule | None = None  # the rule because of which all further requests are dropped
+        self._drops_responses: ActiveRule | None = None  # the same for responses
         self._lingers = False
         self._requests = Splitter(
             request_head.REQUEST_BYTES_MIN,
@@ -48,7 +49,7 @@ class Connection:
             self._decide_request,
             self._forward,
             self._take_request,
-            self._strange,
+            self._not_kafka,
         )
         self._responses = Splitter(
             request_head.RESPONSE_BYTES_MIN,
@@ -56,7 +57,7 @@ class Connection:
             self._decide_response,
             self._back,
             self._take_response,
-            self._strange,
+            self._not_kafka,
         )
 
     def start(self, client: Endpoint, broker: Endpoint) -> None:
@@ -66,9 +67,9 @@ class Connection:
 
     def from_client(self, data: bytes) -> None:
         if not data:
-            return self._client_gone()
-        self._shared.counted.bytes_in += len(data)
-        if self._deaf is None:
+            return self._client_closed()
+        self._shared.counters.bytes_in += len(data)
+        if self._drops_requests is None:
             self._requests.feed(data)
             if self.broker.waiting > WAITING_BYTES_MAX or _bytes(self._to_broker) > WAITING_BYTES_MAX:
                 self.client.listen(False)
@@ -76,9 +77,9 @@ class Connection:
 
     def from_broker(self, data: bytes) -> None:
         if not data:
-            return self._broker_gone()
-        self._shared.counted.bytes_in += len(data)
-        if self._mute is None:
+            return self._broker_closed()
+        self._shared.counters.bytes_in += len(data)
+        if self._drops_responses is None:
             self._responses.feed(data)
             if self.client.waiting > WAITING_BYTES_MAX or _bytes(self._to_client) > WAITING_BYTES_MAX:
                 self.broker.listen(False)
@@ -94,12 +95,12 @@ class Connection:
         if not self._to_broker and not self._lingers:
             self.client.listen(True)
 
-    def _strange(self) -> None:
-        """Not Kafka's protocol. Without requests there is nothing to match answers with."""
-        self._shared.counted.unparsed += 1
-        for kept in (*self._to_broker, *self._to_client):
-            if kept.held:
-                kept.held.until_s = 0.0
+    def _not_kafka(self) -> None:
+        """The stream is not Kafka's protocol: let all of it pass, since responses cannot be matched any more."""
+        self._shared.counters.unparsed += 1
+        for queued in (*self._to_broker, *self._to_client):
+            if queued.held:
+                queued.held.until_s = 0.0
         self.pump()
         self._requests.give_up()
         self._responses.give_up()
@@ -107,15 +108,15 @@ class Connection:
     # --- requests -------------------------------------------------------------------------------------
 
     def _decide_request(self, head: bytes) -> int:
-        if self._deaf:
+        if self._drops_requests:
             return WHOLE
         request = request_head.request(head)
-        counted = self._shared.counted
-        counted.requests += 1
+        counters = self._shared.counters
+        counters.requests += 1
         if request.api not in NAMES:
-            counted.unknown += 1
+            counters.unknown += 1
         if not request.answered:
-            counted.unanswered += 1
+            counters.unanswered += 1
         actives = self._shared.rules.requests
         active = rules.first(actives, request, self._node, self._sender) if actives else None
         if active is None and not self._to_broker:
@@ -125,34 +126,34 @@ class Connection:
         return WHOLE
 
     def _passes(self, sent: Sent) -> None:
-        """A request is on its way to the broker."""
+        """Record that a request is being forwarded to the broker."""
         if sent.request.answered:
             self._inflight.append(sent)
         elif self._shared.rules.waiting:
-            self._shared.free(self._shared.rules.freed_by(sent.request, self.number))
+            self._shared.free(self._shared.rules.released_by(sent.request, self.number))
 
     def _forward(self, data: bytes | bytearray) -> None:
-        self._shared.counted.bytes_out += len(data)
+        self._shared.counters.bytes_out += len(data)
         self.broker.write(data)
 
     def _take_request(self, frame: bytes) -> None:
-        if self._deaf:
+        if self._drops_requests:
             return
         active, sent = self._request_taken
         if active is None:
-            self._queue(self._to_broker, Kept(frame, (sent,)))
+            self._queue(self._to_broker, QueuedFrame(frame, (sent,)))
         elif active.rule.action == DROP:
-            self._deaf = active
+            self._drops_requests = active
         elif active.rule.action == CUT:
-            self._queue(self._to_broker, Kept(frame, (sent,), cut=True))
+            self._queue(self._to_broker, QueuedFrame(frame, (sent,), cut=True))
         elif active.rule.action == DUPLICATE:
-            self._queue(self._to_broker, Kept(frame + frame, (sent, sent._replace(again=True))))
+            self._queue(self._to_broker, QueuedFrame(frame + frame, (sent, sent._replace(repeated=True))))
         else:
-            self._queue(self._to_broker, Kept(frame, (sent,), self._hold(active, sent)))
+            self._queue(self._to_broker, QueuedFrame(frame, (sent,), self._hold(active, sent)))
             if active.rule.cut:
                 self._cut()
 
-    def _hold(self, active: Active, sent: Sent) -> Held:
+    def _hold(self, active: ActiveRule, sent: Sent) -> HeldFrame:
         held = self._shared.rules.hold(active, sent.request, time.monotonic(), self.number)
         self._shared.at(held.until_s, self.pump)
         return held
@@ -160,26 +161,26 @@ class Connection:
     # --- responses ------------------------------------------------------------------------------------
 
     def _decide_response(self, head: bytes) -> int:
-        if self._mute:
+        if self._drops_responses:
             return WHOLE
-        counted = self._shared.counted
-        counted.responses += 1
+        counters = self._shared.counters
+        counters.responses += 1
         sent = self._answered(request_head.CORRELATION.unpack_from(head)[0])
         if sent is None:
-            counted.unmatched += 1
+            counters.unmatched += 1
             self._response_taken = None, Sent(_UNKNOWN)
             return WHOLE if self._to_client else PASS
         if self._shared.rules.waiting:
-            self._shared.free(self._shared.rules.freed_by(sent.request, self.number))
+            self._shared.free(self._shared.rules.released_by(sent.request, self.number))
         actives = self._shared.rules.responses
         active = None
-        if actives and not sent.again:
+        if actives and not sent.repeated:
             active = rules.first(actives, sent.request, self._node, self._sender)
         self._response_taken = active, sent
-        return PASS if active is None and not sent.again and not self._to_client else WHOLE
+        return PASS if active is None and not sent.repeated and not self._to_client else WHOLE
 
     def _answered(self, correlation: int) -> Sent | None:
-        """The request of an answer. They come in order, unless a request never arrived."""
+        """Returns the request that is answered. Answers come in order, unless a request was dropped."""
         for at, sent in enumerate(self._inflight):
             if sent.request.correlation == correlation:
                 del self._inflight[at]
@@ -187,44 +188,44 @@ class Connection:
         return None
 
     def _back(self, data: bytes | bytearray) -> None:
-        self._shared.counted.bytes_out += len(data)
+        self._shared.counters.bytes_out += len(data)
         self.client.write(data)
 
     def _take_response(self, frame: bytes) -> None:
         active, sent = self._response_taken
-        if self._mute or sent.again:
+        if self._drops_responses or sent.repeated:
             return
         if active is None:
-            self._queue(self._to_client, Kept(frame))
+            self._queue(self._to_client, QueuedFrame(frame))
         elif active.rule.action == DROP:
-            self._mute = active
+            self._drops_responses = active
         elif active.rule.action == CUT:
             self._cut()
         else:
-            self._queue(self._to_client, Kept(frame, held=self._hold(active, sent)))
+            self._queue(self._to_client, QueuedFrame(frame, held=self._hold(active, sent)))
 
-    # --- what is kept ---------------------------------------------------------------------------------
+    # --- queues ---------------------------------------------------------------------------------------
 
-    def _queue(self, queue: deque[Kept], kept: Kept) -> None:
-        queue.append(kept)
+    def _queue(self, queue: deque[QueuedFrame], queued: QueuedFrame) -> None:
+        queue.append(queued)
         if len(queue) == 1:
             self.pump()
 
     def pump(self) -> None:
-        """Send what may go now, in order."""
+        """Forward all frames that are due, in order."""
         now_s = time.monotonic()
         while self._to_broker and self._to_broker[0].from_s <= now_s:
-            kept = self._to_broker.popleft()
-            for sent in kept.sent:
+            queued = self._to_broker.popleft()
+            for sent in queued.sent:
                 self._passes(sent)
-            self._let_go(kept, self.broker.open)
-            self._forward(kept.data)
-            if kept.cut:
+            self._release(queued, self.broker.open)
+            self._forward(queued.data)
+            if queued.cut:
                 self._cut()
         while self._to_client and self._to_client[0].from_s <= now_s:
-            kept = self._to_client.popleft()
-            self._let_go(kept, self.client.open)
-            self._back(kept.data)
+            queued = self._to_client.popleft()
+            self._release(queued, self.client.open)
+            self._back(queued.data)
         if not self._to_broker and not self._lingers and self.broker.waiting < WAITING_BYTES_MAX:
             self.client.listen(True)
         if not self._to_client and self.client.waiting < WAITING_BYTES_MAX:
@@ -232,28 +233,28 @@ class Connection:
         if self._lingers:
             self._finish()
 
-    def _let_go(self, kept: Kept, arrived: bool) -> None:
-        if kept.held is not None:
-            self._shared.rules.let_go(kept.held, arrived)
+    def _release(self, queued: QueuedFrame, arrived: bool) -> None:
+        if queued.held is not None:
+            self._shared.rules.release(queued.held, arrived)
 
-    # --- ends -----------------------------------------------------------------------------------------
+    # --- closing --------------------------------------------------------------------------------------
 
     def _cut(self) -> None:
-        """The client's connection is gone; what it has sent still arrives."""
+        """Close the client's connection; requests that it has sent are still forwarded."""
         self.client.close()
         self._linger()
 
-    def _client_gone(self) -> None:
+    def _client_closed(self) -> None:
         self.client.close()
         if self._to_broker:
             return self._linger()
         self.broker.end()
-        return self._over()
+        return self._discard_all()
 
     def _linger(self) -> None:
         if not self._lingers:
             self._lingers = True
-            last_s = max((kept.from_s for kept in self._to_broker), default=0.0)
+            last_s = max((queued.from_s for queued in self._to_broker), default=0.0)
             self._shared.at(max(last_s, time.monotonic()) + LINGER_S, self.close)
             self._finish()
 
@@ -261,34 +262,34 @@ class Connection:
         if not self._to_broker and not self._inflight and not self.broker.waiting:
             self.close()
 
-    def _broker_gone(self) -> None:
+    def _broker_closed(self) -> None:
         self.broker.close()
         self.client.end()
-        self._over()
+        self._discard_all()
 
     def close(self) -> None:
-        """Close both sides now, and give up what is kept. Safe to repeat."""
+        """Close both sides now and discard queued frames. Can be called repeatedly."""
         self.client.close()
         self.broker.close()
-        self._over()
+        self._discard_all()
 
-    def _over(self) -> None:
+    def _discard_all(self) -> None:
         for queue in (self._to_broker, self._to_client):
             while queue:
-                self._let_go(queue.popleft(), False)
+                self._release(queue.popleft(), False)
         self._inflight.clear()
         self._shared.closed(self)
 
-    def forget(self, actives: list[Active]) -> None:
-        """These rules are gone: what they hold goes on; a connection that they have silenced is closed."""
-        if self._deaf in actives or self._mute in actives:
+    def forget(self, actives: list[ActiveRule]) -> None:
+        """Rules were removed: forward what they hold; close the connection if they drop its frames."""
+        if self._drops_requests in actives or self._drops_responses in actives:
             return self.close()
-        mine = [kept.held for kept in (*self._to_broker, *self._to_client) if kept.held is not None]
-        freed = [held for held in mine if held.active in actives]
-        for held in freed:
+        held_frames = [queued.held for queued in (*self._to_broker, *self._to_client) if queued.held is not None]
+        released = [held for held in held_frames if held.active in actives]
+        for held in released:
             held.until_s = 0.0
-        return self.pump() if freed else None
+        return self.pump() if released else None
 
 
-def _bytes(queue: deque[Kept]) -> int:
-    return sum(len(kept.data) for kept in queue) if queue else 0
+def _bytes(queue: deque[QueuedFrame]) -> int:
+    return sum(len(queued.data) for queued in queue) if queue else 0

@@ -1,4 +1,4 @@
-"""What connections are made of, and what they share: plain data."""
+"""Plain data of connections, and what all connections of a proxy share."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from harness.cluster.wire_proxy.rules import Held, Rules
+from harness.cluster.wire_proxy.rules import HeldFrame, Rules
 from harness.protocol.request_head import Request
 
 
 class Numbered(Protocol):
-    """A connection, as far as its proxy has to know it."""
+    """What a proxy needs of a connection: its number."""
 
     number: int
 
 
 class Sent(NamedTuple):
-    """A request that waits for its answer; `again`: the second of a duplicated one, answered to nobody."""
+    """A request that waits for its answer. `repeated`: it is the duplicate, whose answer is discarded."""
 
     request: Request
-    again: bool = False
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A frame in the queue of a direction: held itself, or behind one that is.
+class QueuedFrame:
+    """A frame in the queue of one direction: held, or waiting behind a held frame.
 
-    cut  its sender's connection is closed once it has gone
+    cut  close the sender's connection once the frame has been forwarded
     """
 
     data: bytes
     sent: tuple[Sent, ...] = ()
-    held: Held | None = None
+    held: HeldFrame | None = None
     cut: bool = False
 
     @property
     def from_s(self) -> float:
-        """When it may go."""
+        """The time from which it may be forwarded."""
         return self.held.until_s if self.held else 0.0
 
 
 @dataclass(slots=True)
-class Counted:
-    """See `Traffic`."""
+class Counters:
+    """Mutable counters of `harness.model.wire_rules.Traffic`."""
 
     connections: int = 0
     requests: int = 0
@@ -58,13 +58,15 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all connections of a proxy have in common.
+    """State that all connections of a proxy share.
 
-    free  lets held frames go, whatever connections they are on
+    at      calls a function at a given time
+    free    forwards released frames, whatever connections they are on
+    closed  is called with a connection that has closed
     """
 
     rules: Rules
-    counted: Counted
+    counters: Counters
     at: Callable[[float, Callable[[], None]], None]
-    free: Callable[[list[Held]], None]
+    free: Callable[[list[HeldFrame]], None]
     closed: Callable[[Numbered], None]

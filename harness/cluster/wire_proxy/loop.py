@@ -1,6 +1,6 @@
-"""Waiting for sockets and for times, in one thread.
+"""An event loop for sockets and timers, in one thread.
 
-Plain epoll, since a request costs less of a core than with asyncio's protocols.
+It uses plain epoll, which takes less processor time per request than asyncio's protocols.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ READ: Final = select.EPOLLIN
 WRITE: Final = select.EPOLLOUT
 BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
 CHUNK_BYTES: Final = 1 << 16
-# What may wait for a slow receiver before its sender is not read any more.
+# How much may be queued for a slow receiver before the sender's socket is no longer read.
 WAITING_BYTES_MAX: Final = 4 << 20
 
 Ready = Callable[[int], None]
 
 
 class Loop:
-    """Calls back when a descriptor is ready or a time has come."""
+    """Calls functions when a descriptor is ready or a time has come."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -43,16 +43,16 @@ class Loop:
         self._epoll.unregister(fd)
 
     def at(self, when_s: float, call: Callable[[], None]) -> None:
-        """Call at a time of `time.monotonic`; the callee finds out whether that is still wanted."""
+        """Call a function at a time of `time.monotonic`. The function must check whether it is still wanted."""
         self._count += 1
         heapq.heappush(self._times, (when_s, self._count, call))
 
     def run(self, going: Callable[[], bool]) -> None:
-        """Until `going` says no."""
+        """Run while `going` returns true."""
         while going():
             wait_s = self._times[0][0] - time.monotonic() if self._times else -1.0
             for fd, events in self._epoll.poll(max(wait_s, 0.0) if self._times else None):
-                ready = self._ready.get(fd)  # gone, if an earlier one of this round closed it
+                ready = self._ready.get(fd)  # None if an earlier callback of this round closed it
                 if ready is not None:
                     ready(events)
             while self._times and self._times[0][0] <= time.monotonic():
@@ -60,9 +60,10 @@ class Loop:
 
 
 class Endpoint:
-    """One side of a connection: a socket, and what waits to be written to it.
+    """One side of a connection: a socket and its output buffer.
 
-    `read` gets what arrives, b"" at the end; `drained` is called when a sender that was too fast may go on.
+    `read` receives what arrives, b"" at the end; `drained` is called when the output buffer is nearly empty, so that a
+    sender that was too fast may continue.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Endpoint:
 
     @property
     def waiting(self) -> int:
-        """Bytes that the other side has not taken yet."""
+        """Number of bytes in the output buffer."""
         return len(self._out)
 
     def write(self, data: bytes | bytearray) -> None:
@@ -105,13 +106,13 @@ class Endpoint:
         return self._arrange()
 
     def listen(self, reading: bool) -> None:
-        """Whether to read what arrives."""
+        """Start or stop reading what arrives."""
         if self.open and reading != self._reading:
             self._reading = reading
             self._arrange()
 
     def end(self) -> None:
-        """Close once everything is written."""
+        """Close once the output buffer is empty."""
         self._ending = True
         if not self._out:
             self.close()
@@ -119,7 +120,7 @@ class Endpoint:
             self.listen(False)
 
     def close(self) -> None:
-        """Close now. Safe to repeat."""
+        """Close now. Can be called repeatedly."""
         if self.open:
             self.open = False
             self._loop.remove(self._fd)

@@ -1,17 +1,17 @@
-"""A proxy between Kafka's clients and brokers that holds, loses, repeats and cuts what rules tell it to.
+"""A proxy between Kafka's clients and brokers that holds, drops, duplicates or cuts off frames according to rules.
 
     python -m harness.cluster.wire_proxy.proxy n1=clients=10.64.1.1:9095 n2=clients=10.64.1.2:9095 ...
 
-Descriptor 3 is the control socket, 4 a listening socket for the first of the brokers named, 5 for the second,
-and so on. Brokers advertise the addresses of these sockets, so clients come here by themselves, and nothing
-in a frame is changed. One thread. At the end of the control socket the process ends.
+Descriptor 3 is the control socket, 4 a listening socket for the first broker, 5 for the second, and so on. Brokers
+advertise the addresses of these sockets, so clients connect to the proxy automatically, and frames need no changes. The
+process has a single thread. It ends when the control socket is closed.
 
-Control: a JSON object per line, {"id": n, "do": verb, ...}, answered by {"id": n, "ok": ...} or {"id": n,
-"error": text}.
+Control protocol: one JSON object per line, {"id": n, "do": verb, ...}, answered by {"id": n, "ok": ...} or
+{"id": n, "error": text}.
 
-    apply   {name, rules: [Rule], seed}     rules of a name; those before them under it are forgotten
+    apply   {name, rules: [Rule], seed}     put rules into effect; they replace earlier rules of the same name
     counts  {name}                          -> [RuleCounts]
-    clear   {name}                          -> [RuleCounts] as they are at the end; what they hold goes on
+    clear   {name}                          -> final [RuleCounts]; frames that the rules hold are forwarded
     traffic {}                              -> Traffic
 """
 
@@ -32,38 +32,38 @@ from typing import Any, Final
 import orjson
 
 from harness.cluster.wire_proxy.connection import Connection
-from harness.cluster.wire_proxy.connection_parts import Counted, Numbered, Shared
+from harness.cluster.wire_proxy.connection_parts import Counters, Numbered, Shared
 from harness.cluster.wire_proxy.loop import READ, Endpoint, Loop
-from harness.cluster.wire_proxy.rules import Held, Rules
+from harness.cluster.wire_proxy.rules import HeldFrame, Rules
 from harness.model.wire_rules import CLIENTS, Traffic, rule_of
 
 CONTROL_FD: Final = 3
 LINE_BYTES_MAX: Final = 1 << 20
 _ACCEPT_AT_ONCE: Final = 64
-# After a failure to accept, as when there are no descriptors left.
+# Delay before accepting again after a failure, for example because there are no free descriptors.
 _ACCEPT_AGAIN_S: Final = 0.1
 
 
 class Proxy:
-    """The state of it all: rules, connections, counters."""
+    """All state of the proxy: rules, connections, counters."""
 
     def __init__(self) -> None:
         self.loop = Loop()
         self.rules = Rules()
-        self.counted = Counted()
+        self.counters = Counters()
         self._open: dict[int, Connection] = {}
-        self._shared = Shared(self.rules, self.counted, self.loop.at, self._free, self._closed)
+        self._shared = Shared(self.rules, self.counters, self.loop.at, self._free, self._closed)
         self._ended = False
         self._unparsed = 0
 
     def serve(self) -> None:
-        """Until the end of the control socket."""
+        """Serve until the control socket is closed."""
         self.loop.run(lambda: not self._ended)
 
     # --- connections ----------------------------------------------------------------------------------
 
     def listen(self, listener: socket.socket, node: str, sender: str, target: tuple[str, int]) -> None:
-        """Carry what comes to a listening socket to a broker."""
+        """Forward connections to a listening socket to a broker."""
         listener.setblocking(False)
         accept = partial(self._accept, listener, node, sender, target)
         self.loop.add(listener.fileno(), READ, accept)
@@ -93,8 +93,8 @@ class Proxy:
             inner.close()
             outer.close()
             return
-        self.counted.connections += 1
-        made = Connection(self._shared, self.counted.connections, node, sender)
+        self.counters.connections += 1
+        made = Connection(self._shared, self.counters.connections, node, sender)
         self._open[made.number] = made
         made.start(
             Endpoint(self.loop, inner, made.from_client, made.client_drained),
@@ -103,22 +103,22 @@ class Proxy:
 
     def _closed(self, connection: Numbered) -> None:
         self._open.pop(connection.number, None)
-        if self.counted.unparsed > self._unparsed:
-            self._unparsed = self.counted.unparsed
+        if self.counters.unparsed > self._unparsed:
+            self._unparsed = self.counters.unparsed
             print(
-                f"{self._unparsed} connections did not speak Kafka's protocol: passed on untouched",
+                f"{self._unparsed} connections did not use Kafka's protocol: forwarded unchanged",
                 flush=True,
             )
 
-    def _free(self, freed: list[Held]) -> None:
-        for number in {held.connection for held in freed}:
+    def _free(self, released: list[HeldFrame]) -> None:
+        for number in {held.connection for held in released}:
             if number in self._open:
                 self._open[number].pump()
 
     # --- control --------------------------------------------------------------------------------------
 
     def control(self, control: socket.socket) -> None:
-        """Take orders from a socket."""
+        """Process requests from a control socket."""
         control.setblocking(True)
         rest = bytearray()
 
@@ -139,7 +139,7 @@ class Proxy:
         self.loop.add(control.fileno(), READ, ready)
 
     def answer(self, line: bytes) -> bytes:
-        """Do what a line asks for; every failure is the asker's to handle."""
+        """Execute a request line; every failure is reported to the caller."""
         number = None
         try:
             message = orjson.loads(line)
@@ -162,17 +162,17 @@ class Proxy:
         return [asdict(counts) for counts in self.rules.counts(message["name"])]
 
     def _clear(self, message: dict[str, Any]) -> Any:
-        gone = self.rules.clear(message["name"])
+        removed = self.rules.clear(message["name"])
         for connection in list(self._open.values()):
-            connection.forget(gone)
-        return [asdict(active.counts()) for active in gone]
+            connection.forget(removed)
+        return [asdict(active.counts()) for active in removed]
 
     def _traffic(self, message: dict[str, Any]) -> Any:
-        return asdict(Traffic(**asdict(self.counted), open=len(self._open)))
+        return asdict(Traffic(**asdict(self.counters), open=len(self._open)))
 
 
 def main(argv: list[str]) -> int:
-    """See the module's text."""
+    """Command line; see the module docstring."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Which rule a frame falls under, and which held frames another one sets free. No sockets in here."""
+"""Decides which rule applies to a frame, and which held frames a request releases. Uses no sockets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from harness.model.wire_rules import APIS, HOLD, OTHERS, PRODUCER, REORDER, REQU
 from harness.protocol.request_head import Request
 
 
-class Active:
-    """A rule at work. `number` tells it from others with the same seed."""
+class ActiveRule:
+    """A rule in effect. `number` makes its random choices differ from those of other rules with the same seed."""
 
     def __init__(self, rule: Rule, seed: int, number: int) -> None:
         self.rule = rule
@@ -22,11 +22,11 @@ class Active:
         self.until_by = OTHERS if rule.action == REORDER else rule.until_by
         self.requests = rule.direction == REQUEST
         self.matched = self.applied = self.released = self.lost = 0
-        self.busy: set[bytes] = set()  # transactional ids of which a frame is held
+        self.busy: set[bytes] = set()  # transactional ids that have a held frame
         self._draw = Draw.of(seed, "wire", number)
 
     def takes(self, request: Request, node: str, sender: str) -> bool:
-        """Whether the rule is applied to this frame, and count it."""
+        """Returns whether the rule applies to this frame, and counts it."""
         rule = self.rule
         if self.apis and request.api not in self.apis:
             return False
@@ -49,40 +49,40 @@ class Active:
 
 
 @dataclass(eq=False, slots=True)
-class Held:
-    """A frame that is kept back.
+class HeldFrame:
+    """A frame that is held back.
 
-    until_s     when it goes, on the clock of the caller; another request's answer makes that now
-    connection  number of the connection that it is on
-    gone        it has been let go, or given up
+    until_s     when it is forwarded, on the caller's clock; the answer to another request can set it to now
+    connection  number of its connection
+    done        whether it has been forwarded or discarded
     """
 
-    active: Active
+    active: ActiveRule
     request: Request
     until_s: float
     connection: int
-    gone: bool = False
+    done: bool = False
 
 
 @dataclass(slots=True)
 class Rules:
-    """Rules by the name under which they were put there, and the frames that they hold."""
+    """The rules in effect, by name, and the frames that they hold."""
 
-    active: dict[str, list[Active]] = field(default_factory=dict)
-    waiting: list[Held] = field(default_factory=list)  # those that another request may set free
-    requests: tuple[Active, ...] = ()
-    responses: tuple[Active, ...] = ()
+    active: dict[str, list[ActiveRule]] = field(default_factory=dict)
+    waiting: list[HeldFrame] = field(default_factory=list)  # frames that another request may release
+    requests: tuple[ActiveRule, ...] = ()
+    responses: tuple[ActiveRule, ...] = ()
 
     def apply(self, name: str, rules: Sequence[Rule], seed: int) -> None:
-        """From now on these rules; those of the same name before them are forgotten."""
-        self.active[name] = [Active(rule, seed, number) for number, rule in enumerate(rules)]
+        """Put rules into effect; they replace earlier rules of the same name."""
+        self.active[name] = [ActiveRule(rule, seed, number) for number, rule in enumerate(rules)]
         self._index()
 
-    def clear(self, name: str) -> list[Active]:
-        """No such rules any more; what they were."""
-        gone = self.active.pop(name, [])
+    def clear(self, name: str) -> list[ActiveRule]:
+        """Remove the rules of a name; returns them."""
+        removed = self.active.pop(name, [])
         self._index()
-        return gone
+        return removed
 
     def counts(self, name: str) -> list[RuleCounts]:
         return [active.counts() for active in self.active.get(name, [])]
@@ -92,9 +92,9 @@ class Rules:
         self.requests = tuple(active for active in every if active.requests)
         self.responses = tuple(active for active in every if not active.requests)
 
-    def hold(self, active: Active, request: Request, now_s: float, connection: int) -> Held:
-        """Note a frame as held."""
-        held = Held(active, request, now_s + active.rule.for_s, connection)
+    def hold(self, active: ActiveRule, request: Request, now_s: float, connection: int) -> HeldFrame:
+        """Record that a frame is held."""
+        held = HeldFrame(active, request, now_s + active.rule.for_s, connection)
         if active.rule.action in (HOLD, REORDER):
             if active.rule.in_turn and request.txn:
                 active.busy.add(request.txn)
@@ -102,11 +102,11 @@ class Rules:
                 self.waiting.append(held)
         return held
 
-    def let_go(self, held: Held, arrived: bool) -> None:
-        """Note that a frame is held no more: sent, or given up because its connection had been closed."""
-        if held.gone:
+    def release(self, held: HeldFrame, arrived: bool) -> None:
+        """Record that a frame is no longer held: forwarded, or discarded because its connection was closed."""
+        if held.done:
             return
-        held.gone = True
+        held.done = True
         held.active.busy.discard(held.request.txn)
         if arrived:
             held.active.released += 1
@@ -115,16 +115,16 @@ class Rules:
         if held in self.waiting:
             self.waiting.remove(held)
 
-    def freed_by(self, request: Request, connection: int) -> list[Held]:
-        """The held frames that go now because this request has been answered."""
+    def released_by(self, request: Request, connection: int) -> list[HeldFrame]:
+        """Returns the held frames that are released because this request has been answered."""
         if not self.waiting:
             return []
-        freed = [held for held in self.waiting if self._frees(held, request, connection)]
-        for held in freed:
+        released = [held for held in self.waiting if self._frees(held, request, connection)]
+        for held in released:
             held.until_s = 0.0
-        return freed
+        return released
 
-    def _frees(self, held: Held, request: Request, connection: int) -> bool:
+    def _frees(self, held: HeldFrame, request: Request, connection: int) -> bool:
         active = held.active
         if request.api not in active.until:
             return False
@@ -133,8 +133,8 @@ class Rules:
         return active.until_by != OTHERS or connection != held.connection
 
 
-def first(actives: Sequence[Active], request: Request, node: str, sender: str) -> Active | None:
-    """The first rule that is applied to a frame."""
+def first(actives: Sequence[ActiveRule], request: Request, node: str, sender: str) -> ActiveRule | None:
+    """Returns the first rule that applies to a frame; None if none does."""
     for active in actives:
         if active.takes(request, node, sender):
             return active

@@ -1,4 +1,4 @@
-"""A stream as frames, without waiting for whole ones where that is not needed. No sockets in here."""
+"""Splits a stream into frames, and waits for complete frames only where necessary. Uses no sockets."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final
 
 from harness.protocol.request_head import HEAD_BYTES, SIZE
 
-PASS: Final = 0  # a frame goes on as it comes
-WHOLE: Final = 1  # it is taken whole
+PASS: Final = 0  # forward a frame in pieces, as they arrive
+WHOLE: Final = 1  # wait until the frame is complete
 
 
 class Splitter:
-    """Cuts a stream into frames of `low` to `high` bytes.
+    """Splits a stream into frames of `low` to `high` bytes.
 
-    decide  gets the first bytes of each frame, without its size: PASS or WHOLE
-    emit    gets what passes, in pieces
-    take    gets a whole frame, its size included, in its place between those pieces
-    strange is called once, when the stream turns out not to be frames: from there on all of it passes
+    decide      receives the first bytes of each frame, without its size; returns PASS or WHOLE
+    emit        receives the bytes of passing frames, in pieces
+    take        receives a complete frame, including its size, in its place between those pieces
+    not_frames  is called once if the stream turns out not to consist of frames; from then on all of it passes
     """
 
     def __init__(
@@ -27,17 +27,17 @@ class Splitter:
         decide: Callable[[bytes], int],
         emit: Callable[[bytes | bytearray], None],
         take: Callable[[bytes], None],
-        strange: Callable[[], None],
+        not_frames: Callable[[], None],
     ) -> None:
         self._low, self._high = low, high
-        self._decide, self._emit, self._take, self._strange = decide, emit, take, strange
-        self._buffer = bytearray()  # the beginning of a frame that is not decided, or not whole
-        self._left = 0  # bytes of a passing frame that are still to come
-        self._wanted = 0  # size of the frame that is taken whole; 0: there is none
+        self._decide, self._emit, self._take, self._not_frames = decide, emit, take, not_frames
+        self._buffer = bytearray()  # the start of a frame that is undecided or incomplete
+        self._left = 0  # bytes of a passing frame that have not arrived yet
+        self._wanted = 0  # size of the frame that is to be completed; 0: none
         self.opaque = False
 
     def feed(self, data: bytes) -> None:
-        """The next bytes of the stream."""
+        """Process the next bytes of the stream."""
         if self.opaque:
             return self._emit(data)
         if len(data) <= self._left:
@@ -54,14 +54,14 @@ class Splitter:
         return None
 
     def give_up(self) -> None:
-        """From here on all of the stream passes, what has come of a frame that is not whole first."""
+        """Let the rest of the stream pass, starting with what has arrived of an incomplete frame."""
         if not self.opaque:
             self.opaque = True
             rest, self._buffer = self._buffer, bytearray()
             self._emit(rest)
 
     def _frames(self, data: bytes | bytearray) -> int:
-        """Go through the frames in `data`; how many bytes of it are done with."""
+        """Process the frames in `data`; returns how many of its bytes have been processed."""
         size, at, begin = len(data), self._left, 0
         self._left = 0
         while size - at >= 4:
@@ -70,7 +70,7 @@ class Splitter:
                 if not self._low <= length <= self._high:
                     if begin < at:
                         self._emit(data[begin:at])
-                    self._strange()
+                    self._not_frames()
                     self.opaque = True
                     self._emit(data[at:])
                     return size

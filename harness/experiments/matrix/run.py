@@ -31,7 +31,12 @@ class Done:
 
 
 def matrix(
-    cells: Sequence[Cell], runs_dir: Path, budget_s: float, say: Say, spark_master: str = "local[*]"
+    cells: Sequence[Cell],
+    runs_dir: Path,
+    budget_s: float,
+    say: Say,
+    spark_master: str = "local[*]",
+    allow_commands: bool = False,
 ) -> list[Done]:
     """Every cell in order. No cell is begun that would probably outlast the budget, going by the longest
     of those before it."""
@@ -46,7 +51,8 @@ def matrix(
         say(f"{at + 1} of {len(cells)}: {cell.name}")
         started = time.monotonic()
         try:
-            outcome = attempt(cell.case, cell.case.test_plan(cell.seed), runs_dir, spark_master)
+            plan = cell.case.test_plan(cell.seed)
+            outcome = attempt(cell.case, plan, runs_dir, spark_master, plan.client if allow_commands else ())
             found.append(Done(cell, outcome, outcome.why))
             say(f"  {describe(outcome)}")
         except HarnessError as error:

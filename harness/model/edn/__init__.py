@@ -1,1 +1,1 @@
-"""EDN, the notation of Jepsen's histories."""
+"""EDN, the data format of Jepsen's histories."""

@@ -1,4 +1,4 @@
-"""Jepsen's op maps, as `harness.model.edn.reader` reads them, <-> the data of a line of the log.
+"""Conversion between Jepsen's op maps, as `harness.model.edn.reader` reads them, and the data of a history line.
 
     {:index 0, :time 5, :type :ok, :process 1, :f :txn, :value [[:poll {3 [[0 :a]]}] [:send 3 [1 7]]],
      :rebalance-log [{:keys [3]}]}
@@ -6,11 +6,11 @@
      "value": [["poll", [[3, [[0, {"edn": ":a"}]]]]], ["send", 3, [1, 7]]],
      "extra": {"rebalance_log": [{"keys": [3]}]}}
 
-What JSON lacks stands in a line as {"edn": "its text"}: keywords, symbols, characters, sets, lists that are
-not vectors, tags, exact decimals, ratios, integers beyond 64 bits, maps whose keys are not all keywords. A
-map of keywords is a JSON object. Where a keyword is the rule (type, f, the names of micro-ops and of fields)
-a line has its name. Where all this would not give back the very form that was read (a list for a vector, say,
-or a string for a keyword), the line keeps the whole form besides, as its field "edn".
+Values that JSON lacks are written as {"edn": "their text"}: keywords, symbols, characters, sets, lists that are
+not vectors, tags, exact decimals, ratios, integers beyond 64 bits, maps whose keys are not all keywords. A map
+with keyword keys is a JSON object. Keywords that are usual in their place (type, f, the names of micro-ops and
+fields) are written as their name. If the line could not be converted back into exactly the same form (because
+it had a list for a vector, or a string for a keyword), its field "edn" contains the text of the whole form too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.model.errors_and_exit_codes import BadHistory
 
 RECORD: Final = "jepsen.history.Op"
 MICRO: Final = frozenset({"send", "poll", "txn"})
-# The fs whose value is a sequence, however it is written.
+# Functions whose value is a sequence: a list and a vector are equivalent.
 _LISTED: Final = frozenset({"assign", "subscribe", "debug-topic-partitions", "delete-records"})
 _EDN: Final = "edn"
 _FIELDS: Final = ("index", "time", "type", "process", "f", "value", "error")
@@ -33,15 +33,15 @@ _EXTRA: Final = {"rebalance-log": "rebalance_log", "seek-to-beginning?": "seek_t
 _EXTRA_BACK: Final = {ours: theirs for theirs, ours in _EXTRA.items()}
 NAME: Final = re.compile(r"[A-Za-z*+!_?<>=$%&.|-][\w*+!?<>=$%&.|/#'-]*", re.ASCII)
 _BIG: Final = 1 << 64
-_EQUAL: Final = frozenset({int, str, Keyword, bool, type(None)})  # the types whose values tell all
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")  # which UTF-8 cannot hold
+_EQUAL: Final = frozenset({int, str, Keyword, bool, type(None)})  # types for which == suffices
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")  # cannot be encoded in UTF-8
 
 
 # --- single values --------------------------------------------------------------------------------------
 
 
 def carry(value: Any) -> Any:
-    """A value as JSON data, from which `uncarry` gives it back."""
+    """Return a value as JSON data, which `uncarry` converts back."""
     kind = type(value)
     if value is None or kind is bool or (kind is str and (value.isascii() or not _SURROGATE.search(value))):
         return value
@@ -57,12 +57,12 @@ def carry(value: Any) -> Any:
 
 
 def _named(value: dict[Any, Any]) -> bool:
-    """Whether the keys are keywords, and not one that makes it look like what `carry` makes."""
+    """Whether all keys are keywords. False for a map with the only key `edn`: `carry` wraps values in such a map."""
     return tuple(value) != (_EDN,) and all(type(key) is Keyword and NAME.fullmatch(key) for key in value)
 
 
 def uncarry(data: Any) -> Any:
-    """The value that JSON data stands for."""
+    """Return the value that `carry` converted to this JSON data."""
     if type(data) is list:
         return [uncarry(item) for item in data]
     if type(data) is not dict:
@@ -71,12 +71,12 @@ def uncarry(data: Any) -> Any:
         try:
             return reader.loads(data[_EDN])
         except BadHistory:
-            pass  # not from `carry`: somebody's own map
+            pass  # not wrapped by `carry`: a map of the history itself
     return {_keyword(name): uncarry(item) for name, item in data.items()}
 
 
 def shown(data: Any) -> Any:
-    """JSON data for people: what `carry` wrapped as its text alone."""
+    """Return JSON data for display: a value that `carry` wrapped becomes its EDN text."""
     wrapped = type(data) is dict and len(data) == 1 and type(data.get(_EDN)) is str
     return data[_EDN] if wrapped else data
 
@@ -86,14 +86,14 @@ def _keyword(name: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, in types too, and with nan equal to itself; maps in any order."""
+    """Whether two forms are equal, including their types. NaN equals itself; the order of maps does not matter."""
     kind = type(one)
     if kind is not type(other):
         return False
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     if kind is dict:
-        if len(one) == len(other) and all(map(same, one, other)):  # the keys, in one order
+        if len(one) == len(other) and all(map(same, one, other)):  # the same keys in the same order
             return all(map(same, one.values(), other.values()))
         return _entries(one) == _entries(other)
     if kind is Tagged:
@@ -109,9 +109,10 @@ def _entries(of: dict[Any, Any]) -> list[tuple[str, str]]:
 
 
 def data_of(form: Any, exact: bool = False, record: bool = False) -> dict[str, Any]:
-    """The data of a line. exact: with the field "edn" where it is needed; record: a tag RECORD is the rule.
+    """Return the data of a line from the form of an op. Raises ValueError if the form is not a map.
 
-    Raises ValueError for what is not an op's map.
+    exact   add the field "edn" where it is needed
+    record  `form_of` will be called with `record` too: the tag RECORD needs no field "edn"
     """
     op = form
     if type(op) is Tagged:  # #jepsen.history.Op{...}
@@ -163,14 +164,14 @@ def _micro_op(mop: Any) -> list[Any]:
 
 
 def _listed(value: Any, depth: int = 1) -> Any:
-    """Sequences as lists, so deep; then `carry`."""
+    """Convert sequences to lists down to a depth; `carry` the values below."""
     if depth and isinstance(value, list | tuple):
         return [_listed(item, depth - 1) for item in value]
     return carry(value)
 
 
 def _plain(value: Any) -> Any:
-    """Of the extras: keywords as their names, sequences as lists, maps as objects."""
+    """Convert a value of `extra`: keywords to their names, sequences to lists, maps to objects."""
     if isinstance(value, dict):
         return {_extra(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -179,7 +180,10 @@ def _plain(value: Any) -> Any:
 
 
 def form_of(data: Mapping[str, Any], record: bool = False) -> Any:
-    """The form of a line's data: the one that it was read from, or the plainest. Raises ValueError."""
+    """Return the form of a line's data: that of its field "edn", else the most common one. Raises ValueError.
+
+    record  wrap the map in the tag RECORD
+    """
     if type(data.get(_EDN)) is str:
         try:
             return reader.loads(data[_EDN])

@@ -1,13 +1,13 @@
-"""EDN, the notation of Jepsen's histories: text -> plain data, and back.
+"""Reader and writer of EDN, the data format of Jepsen's histories.
 
     nil true false 17 1.5 "text"      None True False int float str
-    :keyword  symbol  \\c             Keyword, Symbol, Char: strings of their own classes
+    :keyword  symbol  \\c             Keyword, Symbol, Char: subclasses of str
     [1 2]   (1 2)   #{1 2}   {:a 1}   list, tuple, Bag, dict
     #tag value                        Tagged(tag, value)
     17N 1.5M 2/3                      int; Decimal; Fraction
 
-Tags are data: nothing is constructed from them. Nesting is capped at MAX_DEPTH, duplicate map keys are
-refused, and errors name line and column. A map key that is a collection becomes a Frozen, which keeps it.
+Tags are data: no objects are constructed from them. Nesting is limited to MAX_DEPTH, duplicate map keys are
+errors, and errors name line and column. A map key that is a collection is wrapped in Frozen, which is hashable.
 Not supported: metadata, namespaced maps `#:ns{}`. Source: the EDN format specification.
 """
 
@@ -26,42 +26,42 @@ MAX_DEPTH: Final = 64
 
 
 class Keyword(str):
-    """:name, without the colon."""
+    """A keyword `:name`, without the colon."""
 
     __slots__ = ()
 
 
-keyword: Final = lru_cache(4096)(Keyword)  # a history has few, and a class costs more to call
+keyword: Final = lru_cache(4096)(Keyword)  # a history has few distinct keywords, and calling a class is slower
 
 
 class Symbol(str):
-    """A bare name."""
+    """A symbol: a bare name."""
 
     __slots__ = ()
 
 
 class Char(str):
-    """One character, written \\c."""
+    """A character, written \\c."""
 
     __slots__ = ()
 
 
 class Bag(tuple[Any, ...]):
-    """A set, in the order in which it was written."""
+    """A set, in the order of the text."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """#tag value."""
+    """A tagged value, written #tag value."""
 
     tag: str
     value: Any
 
 
 class Frozen:
-    """A collection as a map key: equal when its text is."""
+    """A collection as a map key. Two are equal if their EDN texts are."""
 
     __slots__ = ("text", "value")
 
@@ -94,13 +94,13 @@ _TOKEN: Final = re.compile(
 )
 _BLANK: Final = re.compile(r"[\s,]*(?:;[^\n]*[\s,]*)*\Z")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?P<big>N)|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?P<exact>M)?)\Z")
-LONG_INT: Final = 4000  # Python refuses to read much longer ones
+LONG_INT: Final = 4000  # digits; Python refuses to convert integers that are much longer
 _RATIO: Final = re.compile(r"[+-]?\d+/\d+\Z", re.ASCII)
 _CONSTANTS: Final[dict[str, Any]] = {"nil": None, "true": True, "false": False}
 _SPECIAL: Final = {"##Inf": float("inf"), "##-Inf": float("-inf"), "##NaN": float("nan")}
 _CHARS: Final = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r"}
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "b": "\b", "f": "\f"}
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")  # which UTF-8 cannot hold, but an escape can name
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")  # cannot be encoded in UTF-8, but can be written as an escape
 CLOSERS: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 
 
@@ -121,7 +121,7 @@ def _unescape(text: str) -> str:
 
 
 def bare(token: str) -> Any:
-    """What a token without a sign of its own stands for. Raises ValueError and its like."""
+    """Return the value of a token without a prefix: a constant, number or symbol. Raises ValueError and the like."""
     if token in _CONSTANTS:
         return _CONSTANTS[token]
     number = _NUMBER.match(token)
@@ -133,14 +133,14 @@ def bare(token: str) -> Any:
 
 
 def put(into: dict[Any, Any], key: Any, value: Any) -> None:
-    """Set a key that may equal another one of another type (:a and "a", 1 and true) in Python, not in EDN."""
+    """Set a key. If it equals a key of another type in Python but not in EDN (:a and "a", 1 and true), wrap it."""
     if key in into and type(key) is not Frozen and type(next(k for k in into if k == key)) is not type(key):
         key = Frozen(key)
     into[key] = value
 
 
 def mapped(items: list[Any]) -> dict[Any, Any]:
-    """Keys and values in turn as a map. Raises ValueError."""
+    """Return the map of alternating keys and values. Raises ValueError."""
     if len(items) % 2:
         raise ValueError("a map needs a value for each key")
     result: dict[Any, Any] = {}
@@ -168,7 +168,7 @@ def _close(opener: str, items: list[Any]) -> Any:
 
 
 def _special(text: str, at: int) -> tuple[Any, int] | None:
-    """The constants that begin with ##, which the token expression leaves out."""
+    """Read a constant that begins with ##, which _TOKEN does not match. Returns (value, end) or None."""
     match = re.compile(r"[\s,]*(##-?[A-Za-z]+)").match(text, at)
     if match and match.group(1) in _SPECIAL:
         return _SPECIAL[match.group(1)], match.end()
@@ -176,7 +176,7 @@ def _special(text: str, at: int) -> tuple[Any, int] | None:
 
 
 class _Reader:
-    """Reads forms one after another, with an explicit stack."""
+    """Reads one form after another. Uses an explicit stack instead of recursion."""
 
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where, self.at = text, where, 0
@@ -185,9 +185,9 @@ class _Reader:
         return BadHistory(f"{_place(self.text, self.at if at is None else at, self.where)}: not EDN ({why})")
 
     def form(self) -> Any:
-        """The next form. Raises BadHistory; EOFError when the text ends inside it."""
+        """Read the next form. Raises BadHistory, or EOFError if the text ends before the form does."""
         text, match_token = self.text, _TOKEN.match
-        # Each level: (opener, items, pending prefixes: tags and discards that await their form).
+        # Each level: (opener, items, pending prefixes: tags and discards whose form is still to come).
         items, prefixes = list[Any](), list[Any]()
         stack: list[tuple[str, list[Any], list[Any]]] = [("", items, prefixes)]
         while True:
@@ -226,11 +226,11 @@ class _Reader:
                 items.append(value)
 
     def _other(self) -> tuple[Any, int]:
-        """A form that the token expression leaves out: (it, where it ends). Raises as `form` does."""
+        """Read a form that _TOKEN does not match. Returns (value, end). Raises as `form` does."""
         special = _special(self.text, self.at)
         if special is not None:
             return special
-        # Nothing more, or perhaps a string that does not end.
+        # Either the text ends here, or there may be an unterminated string.
         if _BLANK.match(self.text, self.at) or self.text.find('"', self.at) >= 0:
             raise EOFError
         raise self.fail("unexpected text")
@@ -261,7 +261,7 @@ class _Reader:
 
 
 def loads(text: str, where: str = "text") -> Any:
-    """The single form of a text. Raises BadHistory with `where`, line and column when it is not one."""
+    """Return the only form of a text. Raises BadHistory, with `where`, line and column, if there is not exactly one."""
     reader = _Reader(text, where)
     try:
         value = reader.form()
@@ -287,7 +287,7 @@ def _float(value: float) -> str:
 
 
 def dumps(value: Any) -> str:
-    """The EDN text of what `loads` gives. Raises TypeError for anything else."""
+    """Return the EDN text of a value that `loads` can return. Raises TypeError for other types."""
     if value is None or isinstance(value, bool):
         return {None: "nil", True: "true", False: "false"}[value]
     if isinstance(value, int):

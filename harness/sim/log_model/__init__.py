@@ -1,1 +1,1 @@
-"""The model of a partition's log."""
+"""The log model: a simulation of partitions' logs, with which real brokers are compared."""

@@ -1,11 +1,11 @@
-"""What can be done to a log under test, as plain data: for the model, its bugs, and real brokers.
+"""The actions on a log under test, as plain data: for the model, the model with bugs, and real brokers.
 
-An action is a name and arguments. A position may be relative to what the log has then, so that a list still
-makes sense when some actions are left out: "end-2", "hw+1", "start", "stable", "local", "second" (the second
-local segment), "37%" (of the way from log start to one past log end), or a number. A record of `append` is
-[key, value, age]: its timestamp is that many ms before the broker's clock. `txn` needs a producer. `size` is
-the batch's on disk, 0 for the model's own reckoning. Who restarts matters where there are several brokers:
-the leader of the first partition, or a follower of it.
+An action is a name with arguments. A position may be relative to the current state of the log, so that a list of
+actions remains meaningful if some are removed: "end-2", "hw+1", "start", "stable", "local", "second" (the second
+local segment), "37%" (of the way from the log start offset to one past the log end offset), or a number. A record of
+`append` is [key, value, age]: its timestamp is `age` ms before the broker's clock. `txn` needs a producer. `size` is
+the batch's size on disk; 0: calculated by the model. `who` selects the broker that restarts if there are several:
+the leader of the first partition, or one of its followers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "who": ("leader", "follower"),
     "codec": ("none", "gzip", "snappy", "lz4", "zstd"),
 }
-# f -> its arguments: name -> (what kind of value, the default; ... where there is none)
+# f -> its arguments: name -> (kind of value, default; ... if there is none)
 ARGUMENTS: Final[dict[str, dict[str, tuple[str, Any]]]] = {
     "append": {
         "partition": ("number", 0),
@@ -93,13 +93,13 @@ CHANGEABLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What to do, by name, and its arguments."""
+    """The name of an action, and its arguments."""
 
     f: str
     args: Mapping[str, Any] = field(default_factory=dict)
 
     def arg(self, name: str) -> Any:
-        """An argument, or its default."""
+        """Return an argument, or its default."""
         return self.args.get(name, ARGUMENTS[self.f][name][1])
 
     def text(self) -> str:
@@ -108,35 +108,38 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an action: an error's name, or nothing and a value of plain data."""
+    """The result of an action: an error's name, or empty with a value of plain data."""
 
     error: str = ""
     value: Any = None
 
 
 class LogUnderTest(Protocol):
-    """Something with partitions that actions can be applied to: the model, or the model with a bug."""
+    """A log to which actions are applied: the model, or the model with a bug."""
 
     def apply(self, action: Action) -> Outcome:
-        """Do it. Positions are numbers by now (`resolve`)."""
+        """Apply an action whose position is a number (`resolve`)."""
 
     def views(self) -> Sequence[View]:
-        """What can be seen of each partition, afterwards."""
+        """Return the visible state of each partition."""
 
 
 def as_json(value: Any) -> str:
-    """JSON without spaces."""
+    """Return a value as JSON without spaces."""
     return json.dumps(value, separators=(",", ":")).replace(" ", "\\u0020")
 
 
 def position(at: int | str, view: View) -> int:
-    """The offset that a position means. Raises BadInput."""
+    """Return the offset of a position. Raises BadInput."""
     if isinstance(at, int):
         return at
     if (share := SHARE.fullmatch(at)) is not None:
         return view.start + int(share[1]) * (view.end + 1 - view.start) // 100
     if (relative := RELATIVE.fullmatch(at)) is None:
-        raise BadInput(f"position {at!r}: a number, 37%, or start, local, second, hw, stable or end, as in hw-1")
+        raise BadInput(
+            f"position {at!r}: give a number, a share such as 37%, or start, local, second, hw, stable or end, "
+            "with a number added if needed: hw-1"
+        )
     anchors = {
         "start": view.start,
         "local": view.local_start,
@@ -149,7 +152,7 @@ def position(at: int | str, view: View) -> int:
 
 
 def resolve(action: Action, views: Sequence[View]) -> Action:
-    """The action with its position as a number, for a log that looks so."""
+    """Return the action with its position as a number, for a log with this state."""
     if "at" not in ARGUMENTS[action.f]:
         return action
     at = position(action.arg("at"), views[action.arg("partition")])

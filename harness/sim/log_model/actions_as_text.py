@@ -1,7 +1,7 @@
-"""Programs: lists of actions as text, for people to read, change and run again.
+"""Programs: lists of actions as text, which people can read, edit and run.
 
-A line is an action; the first may give the topic's settings. Every value is JSON without spaces; lines that
-begin with # say nothing.
+Each line is an action; the first may set the topic's settings. Every value is JSON without spaces. Lines that start
+with # are comments.
 
     settings segment_bytes=500 tiered=true
     append producer=1 records=[["k1","v1",0],["k2",null,500]]
@@ -23,14 +23,14 @@ POLICIES = ("delete", "compact", "compact,delete")
 
 
 def program(settings: LogSettings, actions: Sequence[Action]) -> str:
-    """The text of a program."""
+    """Return the text of a program."""
     plain, given = asdict(LogSettings()), asdict(settings)
     first = [f"{name}={as_json(value)}" for name, value in given.items() if value != plain[name]]
     return "\n".join([" ".join(["settings", *first]), *(action.text() for action in actions)]) + "\n"
 
 
 def parse(text: str, where: str) -> tuple[LogSettings, list[Action]]:
-    """A program from its text. Raises BadInput with the place."""
+    """Parse a program. Raises BadInput, which names the line."""
     settings, actions = LogSettings(), []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
@@ -52,36 +52,41 @@ def _argument(word: str, place: str) -> tuple[str, Any]:
             return name, json.loads(value)
     except (ValueError, RecursionError):
         pass
-    raise BadInput(f"{place}: {word[:80]!r}: write name=value, the value as JSON without spaces")
+    raise BadInput(f"{place}: {word[:80]!r}: write name=value, with the value as JSON without spaces")
 
 
 def _settings(args: Mapping[str, Any], place: str) -> LogSettings:
     known = {field.name: type(field.default) for field in fields(LogSettings)}
     for name, value in args.items():
         if type(value) is not known.get(name):
-            raise BadInput(f"{place}: setting {name}={as_json(value)}: known are {', '.join(known)}")
+            raise BadInput(
+                f"{place}: {name}={as_json(value)}: an unknown setting, or a value of the wrong type; "
+                f"settings are {', '.join(known)}"
+            )
     settings = LogSettings(**args)
     if not 1 <= settings.partitions <= 16:
-        raise BadInput(f"{place}: partitions={settings.partitions}: from 1 to 16")
+        raise BadInput(f"{place}: partitions={settings.partitions}: must be from 1 to 16")
     if settings.cleanup not in POLICIES or (settings.tiered and settings.compacts):
-        raise BadInput(f"{place}: cleanup={settings.cleanup}: one of {', '.join(POLICIES)}; delete if tiered")
+        raise BadInput(
+            f"{place}: cleanup={settings.cleanup}: must be one of {', '.join(POLICIES)}; with tiered=true, delete"
+        )
     return settings
 
 
 def _action(f: str, args: Mapping[str, Any], place: str, settings: LogSettings) -> Action:
     if f not in ARGUMENTS:
-        raise BadInput(f"{place}: no action {f!r}; there are {', '.join(ARGUMENTS)}")
+        raise BadInput(f"{place}: unknown action {f!r}; actions are {', '.join(ARGUMENTS)}")
     known = ARGUMENTS[f]
     for name, (kind, default) in known.items():
         value = args.get(name, default)
         if value is ... or not _is(kind, value):
             wanted = " or ".join(CHOICES.get(kind, (kind,)))
-            raise BadInput(f"{place}: {f} needs {name} ({wanted}), {as_json(args.get(name))} is none")
+            raise BadInput(f"{place}: {f} needs {name} ({wanted}), not {as_json(args.get(name))}")
     if unknown := sorted(args.keys() - known.keys()):
-        raise BadInput(f"{place}: {f} has no {unknown[0]}; it has {', '.join(known) or 'no arguments'}")
+        raise BadInput(f"{place}: {f} has no argument {unknown[0]}; it has {', '.join(known) or 'none'}")
     action = Action(f, dict(args))
     if "partition" in known and not 0 <= action.arg("partition") < settings.partitions:
-        raise BadInput(f"{place}: partition {action.arg('partition')}: there are {settings.partitions}")
+        raise BadInput(f"{place}: no partition {action.arg('partition')}; the topic has {settings.partitions}")
     if f == "set":
         _settable(action, place)
     return action
@@ -90,9 +95,11 @@ def _action(f: str, args: Mapping[str, Any], place: str, settings: LogSettings) 
 def _settable(action: Action, place: str) -> None:
     name, value = action.arg("name"), action.arg("value")
     if name not in CHANGEABLE:
-        raise BadInput(f"{place}: {name} cannot be set; what can is {', '.join(CHANGEABLE)}")
+        raise BadInput(f"{place}: {name} cannot be set; these can: {', '.join(CHANGEABLE)}")
     if (value not in POLICIES) if name == "cleanup" else (type(value) is not int):
-        raise BadInput(f"{place}: {name}={as_json(value)}: a number, or one of {', '.join(POLICIES)} for cleanup")
+        raise BadInput(
+            f"{place}: {name}={as_json(value)}: must be a number, or for cleanup one of {', '.join(POLICIES)}"
+        )
 
 
 def _is(kind: str, value: Any) -> bool:

@@ -1,14 +1,14 @@
-"""Appending to the log model: batches, markers, rolling.
+"""Appends to the log model: batches, transaction markers, rolling of segments.
 
 Rules, each with its source:
-- A batch that does not fit rolls the segment first, also where it then turns out to be a retry or is refused
-  for its sequence numbers (seen on brokers: 4.1.1; followers, which never see such a batch, do not roll).
-- An append gets the next offsets, from the log end on; nothing else moves the log end up.
-- A batch larger than `segment.bytes` is refused (Kafka's topic settings).
-- Where the topic is compacted every record needs a key (KIP-135, topic setting cleanup.policy).
-- A transaction's first batch in a partition opens it there; commit and abort write a marker to each partition
-  that it wrote to (KIP-98). A marker takes an offset and can roll a segment as a batch can.
-- Where a segment is forced to roll, nothing happens if it is empty (Bradstreet and Wong).
+- A batch that does not fit first rolls the segment, even if it then turns out to be a retry or is rejected for its
+  sequence numbers (observed on brokers 4.1.1; followers never receive such a batch, so they do not roll).
+- An append gets the next offsets, from the log end offset on; nothing else increases the log end offset.
+- A batch larger than `segment.bytes` is rejected (Kafka's topic settings).
+- In a compacted topic every record needs a key (KIP-135, topic setting cleanup.policy).
+- A transaction's first batch in a partition opens the transaction there; commit and abort write a marker to each
+  partition that it wrote to (KIP-98). A marker takes an offset, and can roll a segment like a batch.
+- Forcing a segment to roll has no effect if it is empty (Bradstreet and Wong).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Triple = tuple[int, str | None, str | None]
 
 
 def roll(log: Partition) -> bool:
-    """Begin a new segment; False where the active one is empty. What is rolled is on disk from then on."""
+    """Roll the active segment, after which it is on disk. Returns False, and does nothing, if it is empty."""
     if not log.active.batches and log.active.base == log.end:
         return False
     log.segments.append(Segment(log.end, log.now, log.now))
@@ -48,9 +48,9 @@ def append(
     transactional: bool = False,
     size: int = 0,
 ) -> tuple[int, int] | str:
-    """Append a batch of (timestamp, key, value); its offsets [base, end), or the error's name.
+    """Append a batch of (timestamp, key, value). Returns its offsets [base, end), or the error's name.
 
-    size  on disk, in bytes, where it is known; 0: as it would be without compression
+    size  size on disk in bytes, if known; 0: the size without compression
     """
     base = log.end
     records = tuple(Record(base + at, *triple) for at, triple in enumerate(triples))
@@ -77,7 +77,7 @@ def append(
 
 
 def end_transaction(log: Partition, producer: int, epoch: int, commit: bool) -> int:
-    """Write the marker of the producer's transaction, also where a truncation has taken its records."""
+    """Write the marker of the producer's transaction, even if a truncation has removed its records."""
     offset, kind = log.end, "commit" if commit else "abort"
     log.ended.append(Ended(producer, log.open.pop(producer, offset), offset, commit))
     _put(log, Batch(offset, offset, (), MARKER_BYTES, log.now, producer, epoch, -1, True, kind))
@@ -85,10 +85,9 @@ def end_transaction(log: Partition, producer: int, epoch: int, commit: bool) -> 
 
 
 def truncate(log: Partition, end: int) -> None:
-    """A log that ends at `end`, where a batch begins.
+    """Truncate the log to `end`, which is the start of a batch.
 
-    A transaction whose marker is gone gets it again: the coordinator sends it until it is replicated
-    (KIP-98).
+    If a transaction lost its marker, it is written again: the coordinator sends it until it is replicated (KIP-98).
     """
     if end >= log.end:
         return

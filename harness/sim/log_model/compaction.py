@@ -1,17 +1,16 @@
 """Compaction of the log model (topic setting cleanup.policy=compact).
 
 Rules, each with its source:
-- A pass cleans the whole inactive segments that end at or below the last stable offset (Kafka documentation,
-  "Log Compaction"; KIP-98). On brokers a segment may be cleaned in part: there, compare by the promises
-  below.
-- Of each key the record with the highest offset stays, at its offset; earlier ones go; order never changes. A
-  record without a key goes.
-- A tombstone stays until `delete.retention.ms` after the first pass that kept it (KIP-534). So does a marker,
-  from the pass on that finds no record of its transaction (KIP-98, KIP-534).
-- Records of aborted transactions go, and hide nothing (KIP-98).
-- A batch keeps its first and last offset; an empty one stays only where it is the last of its producer, whose
-  sequence numbers it holds (KIP-98).
-- Neighbouring cleaned segments become one while their sizes together fit in `segment.bytes`.
+- A pass cleans the inactive segments that end at or below the last stable offset, each as a whole (Kafka
+  documentation, "Log Compaction"; KIP-98). Brokers may clean a segment in part; compare those by the rules below.
+- The record with the highest offset of each key is kept, at its offset; earlier ones are removed. The order never
+  changes. A record without a key is removed.
+- A tombstone is kept until `delete.retention.ms` after the first pass that kept it (KIP-534). A marker is kept until
+  the same time after the first pass that finds no record of its transaction (KIP-98, KIP-534).
+- Records of aborted transactions are removed, and do not replace earlier records of their key (KIP-98).
+- A batch keeps its first and last offset. An empty batch is kept only if it is the last one of its producer, because
+  it has the producer's sequence numbers (KIP-98).
+- Adjacent cleaned segments are merged as long as the sum of their sizes does not exceed `segment.bytes`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from harness.sim.log_model.segments import Segment
 
 
 def clean(log: Partition) -> int:
-    """One pass of the cleaner; how many records went."""
+    """Run one pass of the cleaner. Returns how many records it removed."""
     if not log.settings.compacts:
         return 0
     upper = min(log.last_stable, log.active.base)
@@ -45,22 +44,22 @@ def clean(log: Partition) -> int:
         )
     }
     last = {batch.producer: batch.base for batch in log.batches() if not batch.control}
-    gone = 0
+    removed = 0
     for segment in segments:
         kept: list[Batch] = []
         for batch in segment.batches:
-            gone += len(batch.records) - len(records[id(batch)])
+            removed += len(batch.records) - len(records[id(batch)])
             after = _after(log, batch, records[id(batch)], batch.base in alive, last)
             if after is not None:
                 kept.append(after)
         segment.batches = kept
     log.segments = [*_merged(segments, log.settings.segment_bytes), *log.segments[count:]]
     log.cleaned = end
-    return gone
+    return removed
 
 
 def _latest(log: Partition, segments: Iterable[Segment]) -> dict[str, int]:
-    """Of each key, the offset that stays."""
+    """Return for each key the offset of the record to keep."""
     found: dict[str, list[int]] = {}
     for segment in segments:
         for batch in segment.batches:
@@ -88,7 +87,7 @@ def _kept(log: Partition, batch: Batch, latest: dict[str, int]) -> tuple[Record,
 def _after(
     log: Partition, batch: Batch, records: tuple[Record, ...], alive: bool, last: dict[int, int]
 ) -> Batch | None:
-    """The batch after a pass; None where it goes."""
+    """Return the batch after a pass; None if it is removed."""
     horizon = log.now + log.settings.delete_retention_ms
     if batch.control:
         if alive:
@@ -109,7 +108,7 @@ def _after(
 
 
 def _merged(segments: Iterable[Segment], limit: int) -> list[Segment]:
-    """Cleaned segments, joined by the sizes that they had before."""
+    """Merge adjacent cleaned segments, by their sizes before the pass."""
     groups: list[tuple[int, list[Segment]]] = []
     for segment in segments:
         if groups and groups[-1][0] + segment.size <= limit:

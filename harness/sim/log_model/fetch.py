@@ -1,19 +1,20 @@
-"""Reading from the log model: fetches and offsets by time.
+"""Reads from the log model: fetches, and offsets by timestamp.
 
 Rules, each with its source:
-- A fetch below log start or above log end is out of range; between the bound of its isolation and log end it
-  is empty (Bradstreet and Wong). The bound is the high watermark, or the last stable offset for
-  read_committed (KIP-98).
-- A batch is served only if all of it is below the bound. Followers move the high watermark and fetch whole
-  batches, so on brokers the bound lies between batches; here it may lie within one (Bradstreet and Wong).
-- A fetch ends with a segment, and with the batch that would exceed its limit of bytes; but one batch always
-  comes back, however small the limit is (KIP-74). The application sees its records from the offset asked for
-  on, without markers, and without those of aborted transactions under read_committed (KIP-98).
-- Earliest is log start; latest is the bound (KIP-79, KIP-98); earliest-local is where the local log begins
-  (KIP-405), latest-tiered the last offset in the remote tier, -1 for none (KIP-1005).
-- An offset by time is that of the first record from log start on, in the first segment whose largest
-  timestamp reaches the time, whose own does; none if that is not below the bound (KIP-79, KIP-33). Where the
-  remote tier has such a segment, it is asked first (KIP-405).
+- A fetch below the log start offset or above the log end offset is out of range; a fetch between the bound of its
+  isolation level and the log end offset is empty (Bradstreet and Wong). The bound is the high watermark, or the last
+  stable offset under read_committed (KIP-98).
+- A batch is returned only if all of it is below the bound. On brokers the bound lies between batches, because
+  followers fetch whole batches and so advance the high watermark; here it may lie within a batch (Bradstreet and
+  Wong).
+- A fetch ends at the end of a segment, and before the batch that would exceed its byte limit; but it always returns
+  at least one batch, however small the limit is (KIP-74). The application gets the records from the requested offset
+  on, without markers, and under read_committed without those of aborted transactions (KIP-98).
+- Earliest is the log start offset, latest is the bound (KIP-79, KIP-98); earliest-local is the start of the local
+  log (KIP-405), latest-tiered the last offset in the remote tier, -1 for none (KIP-1005).
+- The offset for a timestamp is found in the first segment whose largest timestamp is not less: it is that of its
+  first record, at or above the log start offset, whose timestamp is not less; none if that offset is not below the
+  bound (KIP-79, KIP-33). The remote tier is searched before the local log (KIP-405).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ COMMITTED: Final = "read_committed"
 
 
 class Fetched(NamedTuple):
-    """The records that the application sees, and the position after them."""
+    """The records that the application gets, and the position after them."""
 
     records: list[Record]
     position: int
@@ -41,7 +42,7 @@ def bound(log: Partition, isolation: str) -> int:
 
 
 def fetch(log: Partition, offset: int, isolation: str, max_bytes: int) -> Fetched | str:
-    """What one fetch from `offset` with a limit of bytes gives, or the error's name."""
+    """Return the result of one fetch from `offset` with a byte limit, or the error's name."""
     if not log.start <= offset <= log.end:
         return OUT_OF_RANGE
     upper, size = bound(log, isolation), 0
@@ -65,7 +66,7 @@ def _last(batch: Batch) -> int:
 
 
 def _from(log: Partition, offset: int) -> Iterator[Sequence[Batch]]:
-    """The batches of each segment that may hold the offset or what comes after it: remote ones first."""
+    """Yield the batches of each segment that may contain the offset or later ones, remote segments first."""
     local = log.local_start
     if offset < local:
         for copy in log.remote:
@@ -83,7 +84,7 @@ def _seen(log: Partition, batch: Batch, offset: int, isolation: str) -> Iterator
 
 
 def by_time(log: Partition, timestamp: int, isolation: str) -> int:
-    """The offset of the first record of this time (ms) or later; -1 for none."""
+    """Return the offset of the first record with this timestamp (ms) or a later one; -1 for none."""
     found = _by_time(log, timestamp)
     return found if found is not None and found < bound(log, isolation) else -1
 

@@ -1,15 +1,16 @@
-"""The log model as a whole: partitions, a clock, producers with their coordinator; honest or with bugs.
+"""The complete log model: partitions, a clock, producers and their transaction coordinator; with or without bugs.
 
-`SimulatedLog` is both sides of the comparison: without bugs it is what a log must do, with some of
-`bugs` it is a log to find them in. Nothing in it is random, and it does no input or output. Rules of
-the coordinator:
-- A producer id has one transaction at a time, which ends with a marker in each partition that it wrote to; to
-  end one that is not open is refused (KIP-98). A new epoch aborts the open one, and fences the old (KIP-98).
-- A transactional batch is appended only in a transaction that its coordinator knows to be open (KIP-890); an
-  older epoch is refused.
-- Time passes only by the action `tick`; a topic's settings change only by `set`. Cleaning, retention, uploads
-  and checkpoints, which a broker does by itself in time, are actions.
-- Brokers keep no format below 2, and convert: a record of format 0 has no timestamp (KIP-32, KIP-724).
+`SimulatedLog` can be either side of a comparison: without bugs it defines correct behaviour, and with some of `bugs`
+it is a log in which they must be found. It is deterministic and does no input or output. Rules of the coordinator:
+- A producer id has at most one open transaction, which ends with a marker in each partition that it wrote to. Ending
+  a transaction that is not open is an error (KIP-98). A new epoch aborts the open transaction, and fences the old
+  epoch (KIP-98).
+- A transactional batch is appended only if its transaction is open at the coordinator (KIP-890); a batch with an
+  older epoch is rejected.
+- Time advances only by the action `tick`, and a topic's settings change only by `set`. Cleaning, retention, uploads
+  and checkpoints, which a broker does periodically, are actions.
+- Brokers store only message format 2 and convert older ones: a record of format 0 has no timestamp (KIP-32,
+  KIP-724).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NO_TXN: Final = "INVALID_TXN_STATE"
 
 
 class SimulatedLog:
-    """Partitions under one set of settings; satisfies LogUnderTest."""
+    """The partitions of one topic. Implements LogUnderTest."""
 
     def __init__(self, settings: LogSettings, bugs: frozenset[str] = frozenset()) -> None:
         self._now = BEGIN_MS
@@ -53,11 +54,11 @@ class SimulatedLog:
         return self._now
 
     def in_transaction(self, producer: int, partition: int) -> bool:
-        """Whether the producer has a transaction open that wrote to the partition."""
+        """Whether the producer has an open transaction that wrote to the partition."""
         return producer in self._producers and partition in self._producers[producer].partitions
 
     def within_batch(self, partition: int, offset: int) -> bool:
-        """Whether a batch of the local log begins before the offset and ends at it or behind."""
+        """Whether an offset lies within a batch of the local log, after its first offset."""
         return any(batch.base < offset <= batch.last for batch in self._partitions[partition].batches())
 
     @property
@@ -112,7 +113,7 @@ class SimulatedLog:
         )
 
     def retry(self, action: Action) -> Outcome:
-        """Send a batch again: the last one, or one `back` before it. Nothing where there is none."""
+        """Send a batch again: the last one, or the one `back` batches earlier. Do nothing if there is none."""
         partition, producer, back = action.arg("partition"), self._producer(action), action.arg("back")
         sent = producer.sent.get(partition, [])
         if not 0 <= back < len(sent):
@@ -123,12 +124,12 @@ class SimulatedLog:
             known = log.sequences.judge(name, again.epoch, again.sequence, len(again.triples))
             if known is None:
                 return Outcome(NO_TXN)
-            if "retry-appended" not in log.bugs:  # the coordinator is asked before the log is
+            if "retry-appended" not in log.bugs:  # the coordinator's check comes before the log's
                 return Outcome(known) if isinstance(known, str) else Outcome(value=[known.base, known.end])
         return self._send(action, again, action.arg("size"))
 
     def gap(self, action: Action) -> Outcome:
-        """Send a batch whose sequence number leaves some out; nothing where none is known."""
+        """Send a batch that leaves a gap in the sequence numbers. Do nothing if the producer has sent none."""
         producer, partition = self._producer(action), action.arg("partition")
         if not producer.sent.get(partition):
             return Outcome()
@@ -137,7 +138,7 @@ class SimulatedLog:
         return self._send(action, sent, action.arg("size"))
 
     def zombie(self, action: Action) -> Outcome:
-        """Send a transactional batch with the epoch before the producer's; nothing where it has had one."""
+        """Send a transactional batch with the producer's previous epoch. Do nothing if it has had only one."""
         return Outcome(FENCED) if self._producer(action).epoch else Outcome()
 
     def init(self, action: Action) -> Outcome:
@@ -175,7 +176,7 @@ class SimulatedLog:
         return Outcome(value=[[record.plain() for record in found.records], found.position])
 
     def read_all(self, action: Action) -> Outcome:
-        """Fetch from log start until a fetch gives nothing more."""
+        """Fetch from the log start offset until the position no longer advances."""
         records: list[Any] = []
         at, before = self._log(action).start, -1
         while at != before:
@@ -224,20 +225,20 @@ class SimulatedLog:
         return _answered(retention.delete_records(self._log(action), action.arg("at")))
 
     def restart(self, action: Action) -> Outcome:
-        """End and start the broker; where each partition was cut off."""
+        """Restart the broker. Returns the offset to which each partition was truncated."""
         cuts = [restarts.restart(log, action.arg("how")) for log in self._partitions]
         for at, cut in enumerate(cuts):
             self._lost(at, cut)
         return Outcome(value=cuts)
 
     def elect(self, action: Action) -> Outcome:
-        """Change the leader; where the partition was cut off."""
+        """Elect another leader. Returns the offset to which the partition was truncated."""
         cut = restarts.elect(self._log(action), action.arg("at"))
         self._lost(action.arg("partition"), cut)
         return Outcome(value=cut)
 
     def _lost(self, partition: int, cut: int) -> None:
-        """A batch that is lost is not one to send again: it would be appended, and rightly."""
+        """Remove lost batches from those that `retry` sends again, because they would rightly be appended."""
         for producer in self._producers.values():
             if sent := producer.sent.get(partition):
                 producer.sent[partition] = [batch for batch in sent if batch.end <= cut]
@@ -267,7 +268,7 @@ _DO: Final[Mapping[str, Callable[[SimulatedLog, Action], Outcome]]] = {
     "init": SimulatedLog.init,
     "commit": SimulatedLog.commit,
     "abort": SimulatedLog.abort,
-    "hold": _one(lambda log: log.high_watermark),  # here it never moves by itself
+    "hold": _one(lambda log: log.high_watermark),  # in the model it never moves by itself
     "advance": SimulatedLog.advance,
     "read": SimulatedLog.read,
     "read-all": SimulatedLog.read_all,

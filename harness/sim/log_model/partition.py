@@ -1,14 +1,15 @@
-"""The model of one partition's log: its state, and the offsets that follow from it.
+"""The state of one partition in the log model, and the offsets derived from it.
 
-This is the state; what happens to it is in `segments`, `producers`, `append`, `fetch`, `retention`,
-`compaction`, `tiered`, `restarts` and `model`, each of which states its rules.
-Sources are Kafka's proposals (KIP-n), its documentation, and "Bradstreet and Wong": L. Bradstreet, M. Wong,
-"Property Based Testing Confluent Cloud Storage for Fun and Safety", Confluent. The rules of the offsets:
+The operations on the state are in `segments`, `producers`, `append`, `fetch`, `retention`, `compaction`,
+`tiered_storage`, `restarts` and `model`, each of which lists its rules. Their sources are Kafka's proposals (KIP-n),
+Kafka's documentation, and "Bradstreet and Wong": L. Bradstreet, M. Wong, "Property Based Testing Confluent Cloud
+Storage for Fun and Safety", Confluent. The rules of the offsets:
 - log start offset <= last stable offset <= high watermark <= log end offset (KIP-98, KIP-107).
-- The last stable offset is the first offset of the earliest transaction that is open, or whose marker is not
-  yet below the high watermark; or the high watermark. A log start beyond it takes its place (KIP-98).
-- With tiered storage the local log begins at the first local segment, or at log start if that is later; what
-  is before it is read from the remote tier (KIP-405).
+- The last stable offset is the first offset of the earliest transaction that is open or whose marker is not yet
+  below the high watermark; without such a transaction, it is the high watermark. It is never below the log start
+  offset (KIP-98).
+- With tiered storage the local log starts at the first local segment, or at the log start offset if that is higher;
+  earlier records are read from the remote tier (KIP-405).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from harness.sim.log_model.segments import Segment
 
 
 class Span(NamedTuple):
-    """A segment from outside: offsets [base, end), bytes, largest record timestamp in ms (-1: none)."""
+    """The visible properties of a segment: offsets [base, end), bytes, largest record timestamp in ms (-1: none)."""
 
     base: int
     end: int
@@ -33,7 +34,7 @@ class Span(NamedTuple):
 
 
 class View(NamedTuple):
-    """What can be seen of a partition: by requests, and on disk."""
+    """The visible state of a partition, as requests and files on disk show it."""
 
     start: int
     local_start: int
@@ -47,7 +48,7 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A transaction that ended here: offsets of its first record and of its marker."""
+    """A transaction that ended in this partition: the offsets of its first record and of its marker."""
 
     producer: int
     first: int
@@ -59,12 +60,13 @@ class Ended:
 class Partition:
     """The state of one partition. `now` is the broker's clock in ms; `bugs` are names of `bugs.LOG_BUGS`.
 
-    open         by producer: the first offset of its open transaction here
+    open         producer -> first offset of its open transaction in this partition
+    ended        transactions that ended in this partition
     remote       segments in the remote tier, in offset order; uncommitted ones last
-    cleaned      up to where compaction has been
-    flushed      up to where everything is on disk
-    replicated   how far the high watermark has ever been, of what is still there
-    saved_start, saved_high  what the checkpoints of log start and high watermark say
+    cleaned      the offset up to which compaction has cleaned
+    flushed      the offset up to which all records are on disk
+    replicated   the highest high watermark so far, within the log that still exists
+    saved_start, saved_high  log start offset and high watermark in the checkpoints
     """
 
     settings: LogSettings
@@ -100,15 +102,15 @@ class Partition:
 
     @property
     def copied(self) -> int:
-        """One past the last offset that the remote tier is known to hold (0: nothing)."""
+        """One past the last offset in the remote tier's committed copies (0: none)."""
         return max((copy.end for copy in self.remote if copy.committed), default=0)
 
     def segment_end(self, at: int) -> int:
-        """One past the last offset of the segment at this position."""
+        """Return one past the last offset of the segment with this index."""
         return self.segments[at + 1].base if at + 1 < len(self.segments) else self.end
 
     def batches(self) -> Iterator[Batch]:
-        """Every batch in the local log."""
+        """Yield every batch of the local log."""
         for segment in self.segments:
             yield from segment.batches
 
@@ -140,5 +142,5 @@ class Partition:
 
 
 def new_partition(settings: LogSettings, bugs: frozenset[str] = frozenset()) -> Partition:
-    """An empty log with one empty segment."""
+    """Return an empty log with one empty segment."""
     return Partition(settings, bugs, segments=[Segment(0, 0, 0)])

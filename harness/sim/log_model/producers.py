@@ -1,13 +1,13 @@
-"""What a partition remembers of idempotent producers.
+"""The state that a partition keeps of idempotent producers.
 
 Rules, each with its source:
-- A batch that carries the sequence numbers of one of the producer's last five batches is a retry: it is
-  acknowledged with the offset of the first, and nothing is added (KIP-98, KAFKA-5494).
-- Otherwise its first sequence number must follow the last one; a producer that is not known here may begin
-  with any (KIP-360); one with a new epoch begins with 0 (KIP-98).
-- An epoch below the last one is refused: the producer has been fenced (KIP-98, KIP-360).
-- Deleting records, by retention too, does not forget the producer (KIP-360).
-- A marker carries the producer's epoch, no sequence numbers (KIP-98).
+- A batch with the sequence numbers of one of the producer's last five batches is a retry: it is acknowledged with the
+  offset of that batch, and not appended (KIP-98, KAFKA-5494).
+- Otherwise its first sequence number must follow the last one. A producer without state in the partition may start
+  with any number (KIP-360), one with a new epoch starts with 0 (KIP-98).
+- A batch with an older epoch is rejected: the producer has been fenced (KIP-98, KIP-360).
+- Deleting a producer's records, also by retention, does not remove its state (KIP-360).
+- A marker has the producer's epoch, but no sequence numbers (KIP-98).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Written:
 
 @dataclass(slots=True)
 class Sequences:
-    """Of each producer, what it has written here, the latest last."""
+    """Each producer's batches in this partition, in order."""
 
     written: dict[int, list[Written]] = field(default_factory=dict)
 
     def judge(self, producer: int, epoch: int, first: int, count: int) -> Written | str | None:
-        """The batch that this one repeats, the error that it meets, or None: it may be appended."""
+        """Return the batch of which this one is a retry, the error that rejects it, or None if it may be appended."""
         known = self.written.get(producer)
         if not known:
             return None
@@ -56,7 +56,7 @@ class Sequences:
         self.written.setdefault(producer, []).append(written)
 
     def truncate(self, end: int) -> None:
-        """Forget what was at `end` and beyond."""
+        """Remove the batches at `end` and above."""
         self.written = {
             producer: kept
             for producer, all_ in self.written.items()

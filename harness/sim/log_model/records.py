@@ -1,11 +1,10 @@
-"""Records and batches of the log model, and the topic's settings: plain values.
+"""Records, batches and topic settings of the log model, as plain values.
 
 Rules, each with its source:
-- A batch is the unit of appending, of the idempotence of producers and of fetching; its offsets are dense
-  when it is written, and it keeps its first and last offset when compaction takes records out of it
-  (KIP-98, message format 2).
-- A control batch (a transaction's marker) takes one offset and is never given to an application (KIP-98).
-- Formats before 1 have no timestamps: such a record's timestamp is -1 (KIP-32).
+- A batch is the unit of appending, of idempotence and of fetching. Its offsets have no gaps when it is written, and
+  it keeps its first and last offset when compaction removes records from it (KIP-98, message format 2).
+- A control batch (a transaction marker) takes one offset and is never returned to an application (KIP-98).
+- Message format 0 has no timestamps: the timestamp of such a record is -1 (KIP-32).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ AS_ALL: Final = -2  # local retention: the same as the topic's
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """A topic's settings. Sizes in bytes, times in ms; -1: no limit; local_*: -2 means as the topic's own.
+    """A topic's settings. Sizes are in bytes, times in ms; -1: no limit; local_*: -2: the same as without local_.
 
     cleanup  delete, compact, or compact,delete
     tiered   remote.storage.enable; not for compacted topics (KIP-405)
@@ -52,7 +51,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What stands at an offset. timestamp in ms; value None: a tombstone."""
+    """A record at an offset. The timestamp is in ms; a value of None is a tombstone."""
 
     offset: int
     timestamp: int
@@ -71,9 +70,9 @@ class Record:
 class Batch:
     """A batch from offset `base` to `last`, both included.
 
-    producer, epoch, sequence  of an idempotent producer; -1 where there is none
-    control   "", or "commit" or "abort" for the marker of the producer's transaction
-    horizon   ms from which on compaction may remove its tombstones, or the marker (KIP-534); -1: not set
+    producer, epoch, sequence  those of an idempotent producer; -1: none
+    control   "commit" or "abort" for the marker of the producer's transaction, otherwise ""
+    horizon   time in ms from which compaction may remove its tombstones, or the marker (KIP-534); -1: not set
     """
 
     base: int
@@ -90,7 +89,7 @@ class Batch:
 
 
 def batch_size(records: Sequence[Record]) -> int:
-    """Bytes on disk without compression; the model has no codec of its own."""
+    """Return the size on disk in bytes, without compression, which the model does not have."""
     return _HEADER_BYTES + sum(record.size for record in records)
 
 

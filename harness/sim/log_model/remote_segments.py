@@ -1,4 +1,4 @@
-"""What the remote tier holds: copies of whole segments."""
+"""The contents of the remote tier: copies of whole segments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.sim.log_model.records import Batch
 
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:
-    """A segment's copy, offsets [base, end). Until it is `committed` nobody may rely on it (KIP-405)."""
+    """A copy of a segment, with offsets [base, end). It may be used only once it is `committed` (KIP-405)."""
 
     base: int
     end: int

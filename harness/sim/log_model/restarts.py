@@ -1,16 +1,16 @@
-"""What the log model has after a restart, and after another replica has become the leader.
+"""Restarts and leader elections of the log model.
 
 Rules, each with its source:
-- Clean: everything is as it was (Bradstreet and Wong).
-- Killed: what was appended is there, as the operating system holds it. High watermark and log start are what
-  their checkpoints said last (`replica.high.watermark.checkpoint.interval.ms`,
-  `log.flush.start.offset.checkpoint.interval.ms`), but not before the first segment: the two cases in which
-  they go back. With followers in sync a new leader hides both.
-- Power lost: as killed, and the log ends where it was on disk last. A segment is on disk once it is rolled
-  (Kafka documentation, "Log"). A log that ends before its log start begins anew there, empty.
-- A new leader has everything that was below the high watermark, also where a kill took that back; of what is
-  above it may lack a tail (KIP-101).
-- Copies to the remote tier that were not committed are forgotten.
+- Clean restart: nothing changes (Bradstreet and Wong).
+- Kill: all appended records remain, because the operating system has them. The high watermark and the log start
+  offset go back to their last checkpoints (`replica.high.watermark.checkpoint.interval.ms`,
+  `log.flush.start.offset.checkpoint.interval.ms`), but not below the first segment. Only in these two cases do they
+  go back; with in-sync followers, the new leader hides it.
+- Power failure: like a kill, and the log also loses all records that were not on disk. A segment is on disk once it
+  is rolled (Kafka documentation, "Log"). If the log would end before its log start offset, it restarts there, empty.
+- A new leader has all records below the high watermark, even if a kill moved that back; it may lack the last records
+  above it (KIP-101).
+- Copies to the remote tier that were not committed are discarded.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ POWER: Final = "power"
 
 
 def checkpoint(log: Partition) -> None:
-    """Write high watermark and log start to their checkpoints."""
+    """Write the high watermark and the log start offset to their checkpoints."""
     log.saved_high, log.saved_start = log.high_watermark, log.start
 
 
 def flush(log: Partition) -> int:
-    """Bring everything to disk; log end."""
+    """Flush all records to disk. Returns the log end offset."""
     log.flushed = log.end
     return log.end
 
 
 def restart(log: Partition, how: str) -> int:
-    """End the broker (CLEAN, POWER or "kill"), and start it again; where the log was cut off: its end, if nowhere."""
+    """Stop the broker (CLEAN, POWER or "kill") and start it again. Returns the offset to which the log was truncated;
+    the log end offset if it was not."""
     log.remote = [copy for copy in log.remote if copy.committed]
     if how == CLEAN:
         if "start-goes-back" in log.bugs:
@@ -50,13 +51,13 @@ def restart(log: Partition, how: str) -> int:
     cut = log.flushed if how == POWER else log.end
     truncate(log, cut)
     if log.start > log.end:
-        _begin_anew(log)
+        _restart_empty(log)
     log.high_watermark = min(high, log.end)
     return cut
 
 
 def _first(log: Partition) -> int:
-    """The first offset from which the log has everything, locally or in the remote tier."""
+    """Return the lowest offset from which the log is complete, locally or in the remote tier."""
     first = log.segments[0].base
     for copy in reversed(log.remote):
         if copy.committed and copy.end >= first:
@@ -64,14 +65,17 @@ def _first(log: Partition) -> int:
     return first
 
 
-def _begin_anew(log: Partition) -> None:
+def _restart_empty(log: Partition) -> None:
     log.segments = [Segment(log.start, log.now, log.now)]
     log.end = log.flushed = log.cleaned = log.replicated = log.start
     log.open, log.ended = {}, []
 
 
 def elect(log: Partition, offset: int) -> int:
-    """Another replica leads, whose log ends with the batch before `offset`, or that holds it; its end."""
+    """Make another replica the leader, whose log ends at `offset`, or after the batch that contains it.
+
+    Returns its log end offset.
+    """
     log.remote = [copy for copy in log.remote if copy.committed]
     end = max(offset, log.replicated)
     for batch in log.batches():

@@ -1,12 +1,11 @@
-"""Segments of the log model: when a new one begins, and what is known of each.
+"""Segments of the log model: their state, and when a new one is rolled.
 
 Rules, each with its source (Kafka's topic settings, and Bradstreet and Wong):
-- A segment is rolled before an append that would make it larger than `segment.bytes`, and before one whose
-  largest timestamp is more than `segment.ms` after that of the segment's first batch; where that has no
-  timestamp, when the segment is older than `segment.ms` by the broker's clock. An empty one is never rolled
-  (KIP-33).
-- The new segment's base offset is the log end offset. Only the last one, the active one, is appended to.
-- The largest timestamp of a segment is that of its records; where they have none, the time of the last write
+- A segment is rolled before an append that would make it larger than `segment.bytes`, and before an append whose
+  largest timestamp is more than `segment.ms` after that of the segment's first batch; if either has no timestamp,
+  once the segment is older than `segment.ms` by the broker's clock. An empty segment is never rolled (KIP-33).
+- The base offset of the new segment is the log end offset. Records are appended only to the last, active segment.
+- The largest timestamp of a segment is the largest of its records; if they have none, the time of the last write
   (KIP-33).
 """
 
@@ -19,7 +18,8 @@ from harness.sim.log_model.records import Batch, LogSettings
 
 @dataclass(slots=True)
 class Segment:
-    """A local segment. created, modified: ms on the broker's clock; max_timestamp -1: no record has one."""
+    """A local segment. `created` and `modified` are ms of the broker's clock; max_timestamp is -1 if no record has a
+    timestamp."""
 
     base: int
     created: int
@@ -39,14 +39,14 @@ class Segment:
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified
 
     def truncate(self, end: int) -> None:
-        """Without the batches from offset `end` on, which is where one begins."""
+        """Remove the batches from offset `end` on, which is the start of a batch."""
         self.batches = [batch for batch in self.batches if batch.last < end]
         self.size = sum(batch.size for batch in self.batches)
         self.max_timestamp = max((batch.max_timestamp for batch in self.batches), default=-1)
 
 
 def must_roll(segment: Segment, size: int, max_timestamp: int, settings: LogSettings, now: int) -> bool:
-    """Whether a batch of this size and largest timestamp (ms) begins a new segment."""
+    """Whether a batch of this size and largest timestamp (ms) must go to a new segment."""
     if segment.size == 0:
         return False
     if segment.size > settings.segment_bytes - size:

@@ -1,4 +1,4 @@
-"""What a producer knows of itself: its epoch, where its sequence numbers are, and what it may send again."""
+"""The client-side state of a producer: its epoch, its sequence numbers, and the batches that it can send again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.sim.log_model.append import Triple
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A batch that a producer has sent, up to offset `end`, and may send again."""
+    """A batch that a producer has sent and can send again. `end`: the offset behind it."""
 
     epoch: int
     sequence: int
@@ -20,7 +20,12 @@ class Sent:
 
 @dataclass(slots=True)
 class Producer:
-    """epoch; by partition: the next sequence number, what was sent last; partitions of its transaction."""
+    """The state of one producer.
+
+    next        partition -> next sequence number
+    sent        partition -> the last batches sent
+    partitions  partitions of the open transaction
+    """
 
     epoch: int = 0
     next: dict[int, int] = field(default_factory=dict)

@@ -1,13 +1,14 @@
-"""Tiered storage of the log model (KIP-405): copying segments, and the remote tier's own retention.
+"""Tiered storage of the log model (KIP-405): copying segments, and retention of the remote tier.
 
 Rules, each with its source:
-- The next segment to copy is the first inactive one that is not copied yet, that ends above log start, and
-  whose end is not above the last stable offset (KIP-405; Bradstreet and Wong say high watermark).
-- A copy counts once it is committed; until then nothing local is deleted for it (Bradstreet and Wong). A
-  restart or a change of leader forgets the others; they are made again.
-- Remote segments go from the oldest on, up to the first that stays: those below log start; beyond the time;
-  beyond the size, which counts the remote tier and what only the local log has. Log start follows, and so
-  nothing goes that ends above the high watermark, where a kill has taken that back (KIP-405).
+- The next segment to copy is the first inactive one that is not copied yet and ends above the log start offset; it is
+  copied only if its end is not above the last stable offset (KIP-405; in Bradstreet and Wong, the high watermark).
+- A copy counts once it is committed; until then, its local segment is not deleted (Bradstreet and Wong). A restart or
+  an election discards uncommitted copies, and they are made again.
+- Remote segments are deleted from the oldest on, up to the first that is kept, if they are below the log start
+  offset, beyond the time limit, or beyond the size limit, which includes segments that only the local log has. The
+  log start offset follows. So no segment is deleted that ends above the high watermark, which a kill may have moved
+  back (KIP-405).
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from harness.sim.log_model.retention import forget
 
 
 def upload(log: Partition) -> tuple[int, int] | None:
-    """Copy the next segment; its offsets [base, end), or None where there is none to copy."""
+    """Copy the next segment. Returns its offsets [base, end), or None if there is none to copy."""
     if not log.settings.tiered:
         return None
-    done = log.remote[-1].end if log.remote else 0
+    copied_end = log.remote[-1].end if log.remote else 0
     upper = log.end if "tiered-above-hw" in log.bugs else log.last_stable
     for at, segment in enumerate(log.segments[:-1]):
         end = log.segment_end(at)
-        if segment.base < done or end <= log.start:
+        if segment.base < copied_end or end <= log.start:
             continue
         if end > upper:
             return None
@@ -45,17 +46,17 @@ def upload(log: Partition) -> tuple[int, int] | None:
 
 
 def commit(log: Partition) -> int:
-    """Make the copies count; one past the last offset that the remote tier holds."""
+    """Commit all copies. Returns one past the last offset in the remote tier."""
     log.remote = [replace(copy, committed=True) for copy in log.remote]
     return log.copied
 
 
 def check(log: Partition) -> int:
-    """One retention pass over the remote tier; how many segments went."""
+    """Run one retention check of the remote tier. Returns how many segments were deleted."""
     settings, copied = log.settings, log.copied
     only_local = sum(segment.size for segment in log.segments if segment.base >= copied)
     spare = only_local + sum(copy.size for copy in log.remote if copy.committed) - settings.retention_bytes
-    gone = 0
+    deleted = 0
     for copy in log.remote:
         small = settings.retention_bytes >= 0 and spare >= copy.size
         old = 0 <= settings.retention_ms < log.now - copy.largest_timestamp
@@ -63,9 +64,9 @@ def check(log: Partition) -> int:
         if not copy.committed or not due or copy.end > log.high_watermark:
             break
         spare -= copy.size
-        gone += 1
+        deleted += 1
         log.start = max(log.start, copy.end)
-    log.remote = log.remote[gone:]
-    if gone:
+    log.remote = log.remote[deleted:]
+    if deleted:
         forget(log)
-    return gone
+    return deleted

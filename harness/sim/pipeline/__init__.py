@@ -1,1 +1,1 @@
-"""A simulated world for the pipeline workload."""
+"""A simulated environment for the instances of the pipeline workload."""

@@ -1,7 +1,7 @@
-"""A simulated run of the pipeline: writers, instances that come, go, die and sleep, and what it leaves.
+"""A simulated run of the pipeline: writers, and instances that join, leave, crash and pause.
 
-Without brokers and without waiting; the same seed is the same run. `files` gives what a real run leaves in
-its folder, so the checks read both alike.
+It needs no brokers and does not wait; the same seed gives the same run. `files` returns the content of the files that
+a real run leaves in its folder, so that the checks can read both.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any, Final
 
 from harness.model.randomness import Draw
 from harness.pipeline_app.ports import Failed, Options
-from harness.sim.pipeline.world import INPUT, OUTPUT, Killed, Made, World
+from harness.sim.pipeline.world import INPUT, OUTPUT, Killed, OutputRecord, World
 
 SLOTS: Final = 3
 PARTITIONS: Final = 4
 KEYS: Final = 8
 TURN_NS: Final = 50_000_000
-QUIET: Final = 100  # turns at the end, in which all that was written is worked off
-DISTURBED: Final = 0.1  # share of the turns in which somebody comes, goes, dies or sleeps
+QUIET: Final = 100  # turns at the end, in which the instances process all remaining records
+DISTURBED: Final = 0.1  # fraction of the turns in which an instance joins, leaves, crashes or pauses
 
 
 def simulate(options: Options, seed: int, turns: int = 300, eager: bool = True) -> World:
-    """A run with joins, leaves, kills and zombies, then a quiet end.
+    """Simulate a run with joins, leaves, kills and zombies, followed by undisturbed turns.
 
-    eager  rebalances revoke all partitions, and not only those that move
+    eager  rebalances revoke all partitions, not only those that move
     """
     draw = Draw.of(seed, "pipeline", 0)
     world = World(replace(options, seed=seed), PARTITIONS, draw, eager)
@@ -93,11 +93,11 @@ def _step(world: World, process: int) -> None:
             world.join(member.slot)
 
 
-# --- what it leaves -----------------------------------------------------------------------------------
+# --- files of the run ---------------------------------------------------------------------------------
 
 
 def files(world: World) -> dict[str, list[dict[str, Any]]]:
-    """Path in the run folder -> its lines, or its one object."""
+    """Return path in the run folder -> the lines of the file, or its only object."""
     options = world.options
     about = {"schema": 1, "mode": options.mode, "transform": options.transform, "input": [INPUT]}
     about |= {
@@ -118,8 +118,8 @@ def files(world: World) -> dict[str, list[dict[str, Any]]]:
 
 
 def _read(world: World) -> Iterator[dict[str, Any]]:
-    """Both sides as the final reading gives them."""
-    nobody = {"n": None, "instance": None, "incarnation": None, "generation": None}
+    """Yield the input and output records in the form of the final reading."""
+    no_instance = {"n": None, "instance": None, "incarnation": None, "generation": None}
     for (topic, partition), records in world.inputs.items():
         for offset, id_, key in records:
             yield {
@@ -129,29 +129,29 @@ def _read(world: World) -> Iterator[dict[str, Any]]:
                 "offset": offset,
                 "id": id_,
                 "key": key,
-                **nobody,
+                **no_instance,
                 "committed": True,
                 "time_ns": 0,
             }
     for (topic, partition), entries in world.outputs.items():
-        for offset, made in enumerate(entries):
-            if made is not None:
+        for offset, record in enumerate(entries):
+            if record is not None:
                 place = {"topic": topic, "partition": partition, "offset": offset}
-                yield {"side": "output", **place, **_made(made)}
+                yield {"side": "output", **place, **_record_fields(record)}
     ends = {f"{at[0]}/{at[1]}": end for at, end in world.ends.items()}
     ends |= {f"{at[0]}/{at[1]}": len(entries) for at, entries in world.outputs.items()}
     yield {"end": True, "ends": ends, "caught_up": True}
 
 
-def _made(made: Made) -> dict[str, Any]:
-    id_, key, n = made.output
+def _record_fields(record: OutputRecord) -> dict[str, Any]:
+    id_, key, n = record.output
     return {
         "id": id_,
         "key": key,
         "n": n,
-        "instance": made.instance,
-        "incarnation": made.incarnation,
-        "generation": made.generation,
-        "committed": bool(made.committed),
-        "time_ns": made.time_ns,
+        "instance": record.instance,
+        "incarnation": record.incarnation,
+        "generation": record.generation,
+        "committed": bool(record.committed),
+        "time_ns": record.time_ns,
     }

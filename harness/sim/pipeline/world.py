@@ -1,9 +1,9 @@
-"""What pipeline instances live in, in memory: input and output logs, a consumer group, transactions.
+"""The environment of simulated pipeline instances, in memory: input and output logs, a consumer group, transactions.
 
-The instances are the real ones (harness.pipeline_app). Time passes only as the schedule lets it, and one
-instance moves at a time. Reading and writing follow KIP-98 and KIP-447: whoever makes a producer of a
-transactional id fences the one before and aborts what it had open; offsets are taken only from the group's
-present generation; a committed or aborted transaction leaves a marker, which takes an offset.
+The instances are the real ones (harness.pipeline_app). Time advances only by the schedule, and only one instance runs
+at a time. Reading and writing follow KIP-98 and KIP-447: a new producer with a transactional id fences the previous
+one and aborts its open transaction; offsets are accepted only from the group's current generation; each transaction
+ends with a marker, which takes an offset.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ AUTO_COMMIT: Final = 10  # polls between two commits by the library
 
 
 class Killed(Exception):
-    """The process died within a call."""
+    """The process was killed during a call."""
 
 
 @dataclass(slots=True)
-class Made:
+class OutputRecord:
     """A record of the output log; `committed` is None while its transaction is open."""
 
     output: Output
@@ -44,11 +44,15 @@ class Made:
 class World:
     """Everything outside the instances.
 
-    inputs   partition -> records; offsets that are missing are markers of the writers' transactions
+    inputs   partition -> records; missing offsets are markers of the writers' transactions
+    ends     input partition -> log end offset
     outputs  partition -> records and markers (None)
+    marks    input partition -> the group's committed offset
+    members  process -> its member of the group
     epochs   transactional id -> the epoch of its producer
-    frozen   processes that are not let run; the group has given them up
-    roster   who is in the present generation
+    open     transactional id -> the records of its open transaction
+    frozen   paused processes, which the group has removed
+    roster   processes in the current generation
     """
 
     options: Options
@@ -59,23 +63,23 @@ class World:
     generation: int = 0
     inputs: dict[Partition, list[Record]] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
-    outputs: dict[Partition, list[Made | None]] = field(default_factory=dict)
+    outputs: dict[Partition, list[OutputRecord | None]] = field(default_factory=dict)
     marks: dict[Partition, Mark] = field(default_factory=dict)
     members: dict[int, Member] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
-    open: dict[str, list[tuple[Partition, Made]]] = field(default_factory=dict)
+    open: dict[str, list[tuple[Partition, OutputRecord]]] = field(default_factory=dict)
     events: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     sent: list[dict[str, Any]] = field(default_factory=list)
     frozen: set[int] = field(default_factory=set)
     roster: list[int] = field(default_factory=list)
 
     def clock(self) -> int:
-        """No two readings are the same."""
+        """Return the time in ns; every call returns a later one."""
         self.now += 1000
         return self.now
 
     def write(self, keys: int) -> None:
-        """One record, and now and then a marker behind it."""
+        """Write one input record, sometimes followed by a marker."""
         id_, key = len(self.sent), self.draw.below(keys)
         at = (INPUT, key % self.partitions)
         offset = self.ends.get(at, 0)
@@ -87,20 +91,20 @@ class World:
     # --- the group ---
 
     def join(self, slot: int) -> None:
-        """A new process of a slot."""
+        """Start a new process in a slot."""
         process = slot + 100 * len(self.events)
         self.members[process] = Member(self, slot, process)
         self.rebalance()
 
     def leave(self, process: int) -> None:
-        """A process that is gone: the group learns of it, and what it had open times out."""
+        """Remove a process: abort its open transaction, as after its timeout, and rebalance the group."""
         member = self.members.pop(process)
         self.end(member.txn_id, False, member.epoch)
         self.frozen.discard(process)
         self.rebalance()
 
     def rebalance(self) -> None:
-        """A new generation; everybody hears of it in a poll."""
+        """Start a new generation, which members notice at their next poll."""
         self.generation += 1
         self.roster = self.awake()
         for process in self.roster:
@@ -110,41 +114,42 @@ class World:
         return sorted(self.members.keys() - self.frozen)
 
     def share(self, process: int) -> list[Partition]:
-        """Round robin over the roster; the turn moves with the generation."""
-        mine, all_ = self.roster.index(process), len(self.roster)
-        return [(INPUT, n) for n in range(self.partitions) if (n + self.generation // 2) % all_ == mine]
+        """Return the partitions of a process: round robin over the roster, shifted with the generation."""
+        index, count = self.roster.index(process), len(self.roster)
+        return [(INPUT, n) for n in range(self.partitions) if (n + self.generation // 2) % count == index]
 
     # --- transactions ---
 
     def append(self, outputs: Sequence[Output], member: Member, txn: bool) -> None:
         for output in outputs:
             at = (OUTPUT, output[1] % self.partitions)
-            made = Made(output, member.slot, member.process, member.known, self.clock(), None if txn else True)
-            self.outputs.setdefault(at, []).append(made)
+            committed, generation = None if txn else True, member.joined_generation
+            record = OutputRecord(output, member.slot, member.process, generation, self.clock(), committed)
+            self.outputs.setdefault(at, []).append(record)
             if txn:
-                self.open.setdefault(member.txn_id, []).append((at, made))
+                self.open.setdefault(member.txn_id, []).append((at, record))
 
     def end(self, txn_id: str, committed: bool, epoch: int) -> None:
-        """Commit or abort what a transactional id has open, if it is of this epoch."""
+        """Commit or abort the open transaction of a transactional id, if its producer has this epoch."""
         if self.epochs.get(txn_id) != epoch:
             return
         outputs = self.open.pop(txn_id, [])
-        for _, made in outputs:
-            made.committed = committed
+        for _, record in outputs:
+            record.committed = committed
         for at in {at for at, _ in outputs}:
             self.outputs[at].append(None)
 
 
 class Member:
-    """A process with its ports: the source itself, and `Producer`."""
+    """A process with its instance. It is the instance's source itself; the sink is a `Producer`."""
 
     def __init__(self, world: World, slot: int, process: int) -> None:
         self.world, self.slot, self.process = world, slot, process
         self.due = self.revoked = False
-        self.lost_in = 0  # polls until it hears that it has lost its partitions; 0: it has not
+        self.lost_in = 0  # number of polls until it notices that it lost its partitions; 0: it has not lost them
         self.positions: dict[Partition, int] = {}
-        self.known = world.generation
-        self.dies_in = 0  # calls until it is killed; 0: it is not
+        self.joined_generation = world.generation
+        self.dies_in = 0  # number of calls until it is killed; 0: it is not
         mistake = world.options.mistake
         shared = "all" if mistake == mistakes.SHARED_ID else f"slot-{slot}"
         self.txn_id = f"process-{process}" if mistake == mistakes.NOT_FENCED else shared
@@ -162,7 +167,7 @@ class Member:
                 raise Killed
 
     def init(self) -> None:
-        """As initTransactions: abort what is open, fence who came before."""
+        """Simulate initTransactions: abort the open transaction, and fence the previous producer."""
         world = self.world
         before = world.epochs.get(self.txn_id, -1)
         world.end(self.txn_id, False, before)
@@ -186,9 +191,9 @@ class Member:
         if self.lost_in:
             self.lost_in -= 1
             if not self.lost_in:
-                gone, self.positions = list(self.positions), {}
+                revoked, self.positions = list(self.positions), {}
                 self.due = False
-                on.revoked(gone, True)
+                on.revoked(revoked, True)
                 self.world.rebalance()
         elif self.due and self._rebalanced(on):
             return {}
@@ -203,26 +208,26 @@ class Member:
         return found
 
     def _auto_commit(self) -> None:
-        """As the library does within a poll, now and then: what earlier polls have returned."""
+        """Commit the offsets of records returned by earlier polls, now and then, as a library does within polls."""
         if self.due or self.world.draw.below(AUTO_COMMIT) == 0:
             self.world.marks |= {at: Mark(offset) for at, offset in self.positions.items()}
 
     def _rebalanced(self, on: Rebalances) -> bool:
-        """Give up, then take; whether the assignment is left to a later poll."""
+        """Revoke partitions, then assign the new share. Returns whether the assignment is left to a later poll."""
         world = self.world
         share = world.share(self.process)
         if not self.revoked:
-            gone = [at for at in self.positions if world.eager or at not in share]
-            if gone:
-                on.revoked(gone, False)
-                self.positions = {at: offset for at, offset in self.positions.items() if at not in gone}
+            revoked = [at for at in self.positions if world.eager or at not in share]
+            if revoked:
+                on.revoked(revoked, False)
+                self.positions = {at: offset for at, offset in self.positions.items() if at not in revoked}
             self.revoked = True
             if world.draw.random() < 0.5:
                 return True
         others = [world.members[process] for process in world.roster if process != self.process]
         if any(other.due and not other.revoked for other in others):
-            return True  # not everybody has joined
-        self.due, self.revoked, self.known = False, False, world.generation
+            return True  # not all members have joined
+        self.due, self.revoked, self.joined_generation = False, False, world.generation
         self.positions |= on.assigned({at: world.marks.get(at) for at in share if at not in self.positions})
         return False
 
@@ -240,7 +245,7 @@ class Member:
         self.may_die()
 
     def generation(self) -> int | None:
-        return self.known
+        return self.joined_generation
 
     def close(self, leave: bool, on: Rebalances) -> None:
         if leave and self.positions:
@@ -279,7 +284,7 @@ class Producer:
         member.check_epoch()
         member.world.marks |= member.pending
         member.world.end(member.txn_id, True, member.epoch)
-        member.may_die()  # and nobody told it that it had committed
+        member.may_die()  # after the commit, but before the response
 
     def abort(self) -> None:
         self._member.check_epoch()

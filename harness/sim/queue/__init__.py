@@ -1,1 +1,1 @@
-"""A simulated log for the queue workload."""
+"""A simulated log, with clients and a consumer group, for the queue workload."""

@@ -1,9 +1,9 @@
-"""One send, poll or txn op of a simulated client, as steps; and most of the bugs.
+"""One send, poll or txn op of a simulated client, as steps, with its errors and most of the bugs.
 
-What goes wrong is drawn from (seed, op index), so that it does not depend on who ran in between:
-acknowledgements are lost (`info`, the record may be in the log), sends are refused (`fail`), commits get no
-answer (`info`: committed, aborted, or left open until the transaction's time is up). Switched-on bugs
-(`bugs.BUGS`) do the rest. Final ops meet neither.
+Errors are drawn from (seed, op index), so that they do not depend on the interleaving of clients: acknowledgements
+are lost (`info`, the record may be in the log), sends are refused (`fail`), commits get no response (`info`:
+committed, aborted, or left open until the transaction times out). Enabled bugs are in `bugs.BUGS`. Final ops have
+neither errors nor bugs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REFUSED: Final = "send: _QUEUE_FULL: simulated: refused before transmission"
 
 
 class Attempt:
-    """One send, poll or txn op in progress. `value` is filled in micro-op by micro-op."""
+    """One send, poll or txn op in progress. Its value is completed one micro-op at a time."""
 
     def __init__(
         self, world: World, reader: Reader, op: Op, draw: Draw, process: int, quiet: bool, began_ns: int
@@ -35,15 +35,15 @@ class Attempt:
         self._op, self._draw, self._process, self._quiet = op, draw, process, quiet
         self._began_ns = began_ns
         self._value = [list(mop) for mop in op.value]
-        self._sent: list[int] = []  # positions in value of acknowledged sends
-        self._kept: list[tuple[int, int]] = []  # (key, offset) of those that are in the log
-        self.committed: dict[int, int] = {}  # consumer offsets that were to be committed, by key
+        self._sent: list[int] = []  # indices in value of acknowledged sends
+        self._kept: list[tuple[int, int]] = []  # (key, offset) of the acknowledged sends that are in the log
+        self.committed: dict[int, int] = {}  # key -> consumer offset that the op tried to commit
 
     def _happens(self, p: float) -> bool:
         return self._draw.random() < (0.0 if self._quiet else p)
 
     def _bug(self, name: str) -> bool:
-        """Whether a switched-on bug fires now."""
+        """Whether an enabled bug occurs now."""
         return name in self._settings.bugs and self._happens(BUGS[name].rate)
 
     def _ended(self, type_: str, error: str | None = None) -> Op:
@@ -72,7 +72,7 @@ class Attempt:
         return self._ended(OK)
 
     def _plain_send(self, at: int, key: int, value: int) -> Op | None:
-        """One send; the completion if it did not succeed."""
+        """Run one send. Returns the op's completion if it fails, else None."""
         if self._happens(self._trouble.refused_p):
             return self._ended(INFO if self._sent else FAIL, REFUSED)
         if not self._sent and self._bug("aborted-visible"):
@@ -88,7 +88,7 @@ class Attempt:
         self._append(at, key, value, None)
         return None
 
-    # --- with one ---
+    # --- with a transaction ---
 
     def transaction(self) -> Steps:
         yield
@@ -131,7 +131,7 @@ class Attempt:
             self._reader.commit()
 
     def _unanswered(self, txn: int) -> Op:
-        """Commit was asked for, and no answer came."""
+        """Complete a commit request that got no response."""
         fate = self._draw.below(3)
         if fate == 0:
             self._commit(txn)
@@ -142,7 +142,7 @@ class Attempt:
         return self._ended(INFO, "commit: _TIMED_OUT: simulated: no answer")
 
     def _ghost(self, txn: int) -> Op:
-        """The bug `diverge`: the answer to a send is lost, and one replica keeps the record."""
+        """The bug `diverge`: the response to a send is lost, and one replica keeps the record."""
         at = self._sent[0]
         _, key, (_, value) = self._value[at]
         self._value[at] = ["send", key, value]
@@ -162,7 +162,7 @@ class Attempt:
     # --- steps ---
 
     def _append(self, at: int, key: int, value: int, txn: int | None) -> None:
-        """An acknowledged send, with what the bugs make of it."""
+        """Append a record that is acknowledged, with the effects of enabled bugs."""
         log, flight, lost = self._log, (self._process, key), False
         if flight in self._world.in_flight:
             offset = self._world.in_flight.pop(flight)

@@ -1,8 +1,8 @@
-"""Bugs that the simulated log can be given, and what each must make a checker say.
+"""The bugs that the simulated log can have, and the anomalies that a checker must find for each.
 
-Each fires at random moments of the load, never in the final polls, which read the log as it is. `shows` are
-the anomalies that a run of some hundred ops must yield; `beside` are those that may come with them, by the
-definitions in use (a doubled value has two offsets, so reading both looks like going backwards, ...).
+A bug occurs at random moments of the load, but never in the final polls, which read the log correctly. `shows` are
+the anomalies that a run of a few hundred ops must have. `may_show` are anomalies that may occur in addition, because of
+their definitions (a duplicate value has two offsets, so reading both looks like going backwards, ...).
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """summary: what goes wrong in the log; needs_txn: it has no meaning without transactions."""
+    """One bug.
+
+    summary    what goes wrong in the log
+    needs_txn  it cannot occur without transactions
+    rate       its probability at each opportunity
+    """
 
     summary: str
     shows: frozenset[str]
-    beside: frozenset[str] = frozenset()
+    may_show: frozenset[str] = frozenset()
     needs_txn: bool = False
     rate: float = 0.15
 
 
-def _bug(summary: str, shows: str, beside: str = "", needs_txn: bool = False, rate: float = 0.15) -> Bug:
-    return Bug(summary, frozenset(shows.split()), frozenset(beside.split()), needs_txn, rate)
+def _bug(summary: str, shows: str, may_show: str = "", needs_txn: bool = False, rate: float = 0.15) -> Bug:
+    return Bug(summary, frozenset(shows.split()), frozenset(may_show.split()), needs_txn, rate)
 
 
 _ORDER: Final = (
@@ -32,17 +37,17 @@ _ORDER: Final = (
 
 BUGS: Final[dict[str, Bug]] = {
     "lose-acked": _bug(
-        "an acknowledged record is gone; its offset stays empty",
+        "an acknowledged record is lost; its offset stays empty",
         "lost-write",
         "unseen torn-transaction int-send-skip poll-skip int-poll-skip",
     ),
     "truncate-acked": _bug(
-        "a new leader lacks the last acknowledged record, and gives its offset to the next one",
+        "a new leader lacks the last acknowledged record, and reuses its offset for the next record",
         "lost-write inconsistent-offsets",
         f"unseen torn-transaction int-send-skip {_ORDER}",
     ),
     "duplicate-on-retry": _bug(
-        "the answer to a send is lost, and the retry appends it again",
+        "the response to a send is lost, and the retry appends the record again",
         "duplicate",
         f"int-send-skip {_ORDER}",
     ),
@@ -55,28 +60,28 @@ BUGS: Final[dict[str, Bug]] = {
     "precommitted-visible": _bug(
         "a transaction polls its own sends before it commits",
         "precommitted-read",
-        "poll-skip int-poll-skip",  # of those that do not see what then aborted
+        "poll-skip int-poll-skip",  # for consumers that do not see records that are then aborted
         needs_txn=True,
         rate=0.5,
     ),
-    "skip-poll": _bug("an assigned consumer steps over a record between two polls", "poll-skip"),
+    "skip-poll": _bug("an assigned consumer skips a record between two polls", "poll-skip"),
     "repeat-poll": _bug("an assigned consumer gets its last record again", "nonmonotonic-poll"),
-    "int-skip-poll": _bug("a poll leaves out a record between two others", "int-poll-skip"),
-    "int-repeat-poll": _bug("a poll holds one record twice in a row", "int-nonmonotonic-poll"),
+    "int-skip-poll": _bug("a poll skips a record between two others", "int-poll-skip"),
+    "int-repeat-poll": _bug("a poll returns the same record twice in a row", "int-nonmonotonic-poll"),
     "reorder": _bug(
-        "a send in flight is overtaken by the process's next send to the key",
+        "a send in flight is overtaken by the process's next send to the same key",
         "nonmonotonic-send",
         "int-nonmonotonic-send int-send-skip stale-send",
     ),
     "int-reorder": _bug(
-        "two sends of one op to one key land in the reverse order",
+        "two sends of one op to one key are appended in reverse order",
         "int-nonmonotonic-send",
         "int-send-skip nonmonotonic-send stale-send",
         needs_txn=True,
         rate=0.7,
     ),
     "stale-order": _bug(
-        "a send gets an offset below one that was acknowledged before it began",
+        "a send gets a lower offset than a send that was acknowledged before it was invoked",
         "stale-send",
         "nonmonotonic-send int-nonmonotonic-send int-send-skip",
     ),
@@ -88,17 +93,17 @@ BUGS: Final[dict[str, Bug]] = {
         rate=1.0,
     ),
     "diverge": _bug(
-        "a send that timed out lives on one replica, at an offset that the others gave to another record",
+        "a send that timed out is on one replica only, at an offset where the others have another record",
         "inconsistent-offsets",
-        f"lost-write torn-transaction {_ORDER}",  # what was read on the replica is gone later
+        f"lost-write torn-transaction {_ORDER}",  # records read from that replica are not found later
     ),
     "lose-commit": _bug(
-        "a group's last committed offset of a key is lost, and who is assigned the key next reads again",
+        "a group's last committed offset of a key is lost, and the key's next owner reads its records again",
         "offset-regression",
         rate=0.3,
     ),
     "start-beyond": _bug(
-        "who is assigned a key by the group begins one record beyond what the group has committed",
+        "a consumer starts one record after the group's committed offset when the group assigns it a key",
         "poll-skip",
         rate=0.5,
     ),
@@ -108,9 +113,9 @@ BUGS: Final[dict[str, Bug]] = {
         needs_txn=True,
         rate=0.3,
     ),
-    "phantom": _bug("a record in the log that nobody sent", "phantom-read"),
+    "phantom": _bug("the log has a record that was never sent", "phantom-read"),
     "torn-transaction": _bug(
-        "one of a committed transaction's records is gone",
+        "one of a committed transaction's records is lost",
         "torn-transaction lost-write",
         "unseen int-send-skip poll-skip int-poll-skip",
         needs_txn=True,

@@ -1,8 +1,7 @@
-"""A client of the simulated log: what a real client does with an op, as steps that others can come between.
+"""A client of the simulated log, which runs an op in steps like a real client, interleaved with other clients.
 
-`SimClient.steps(op)` is a coroutine that yields between its steps and returns the completion; `simulate`
-(`run.py`) interleaves many of them, and `invoke` runs one to its end, for clients in threads of one process
-(`open_client`).
+`SimClient.steps(op)` is a coroutine that yields between its steps and returns the completion. `simulate` (`run.py`)
+interleaves many of them; `invoke` runs one to its end, for clients in threads of one process (`open_client`).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ NOTHING: Final[Mapping[int, int]] = {}
 
 
 class SimClient:
-    """The client of one process over a shared World."""
+    """The client of one process. All clients of a run share a World."""
 
     def __init__(self, world: World, process: int) -> None:
         self._world, self._process = world, process
@@ -30,7 +29,7 @@ class SimClient:
         self._reader = Reader(world.log, world.group, process, world.settings)
         self._left = False
 
-    # --- the surface of a client ---
+    # --- the interface of a client ---
 
     def invoke(self, op: Op) -> Op:
         steps = self.steps(op)
@@ -44,7 +43,7 @@ class SimClient:
                     return done
 
     def crash(self) -> None:
-        """Vanish; the group finds out."""
+        """Disappear; the group notices at once."""
         if not self._left:
             self._left = True
             self._world.land(self._process)
@@ -57,7 +56,7 @@ class SimClient:
     # --- ops ---
 
     def steps(self, op: Op) -> Steps:
-        """The coroutine of one op, which begins now; returns its completion."""
+        """Return the coroutine of one op, invoked now. The coroutine returns the completion."""
         return self._steps(op, self._world.clock_ns())
 
     def _steps(self, op: Op, began_ns: int) -> Steps:
@@ -115,7 +114,7 @@ TRANSACTION_TIMEOUT_NS: Final = 1_000_000_000
 
 
 def _world(config: Mapping[str, Any]) -> World:
-    """The world of `config["run"]`, made by the first client that asks for it."""
+    """Return the world of `config["run"]`; the first call creates it."""
     with _WORLDS_LOCK:
         run = str(config["run"])
         if run not in _WORLDS:
@@ -134,15 +133,15 @@ def _world(config: Mapping[str, Any]) -> World:
 
 
 def open_client(config: Mapping[str, Any]) -> SimClient:
-    """A client of `config["process"]`; all clients of one run must live in one operating system process.
+    """Open the client of `config["process"]`. All clients of a run must be in one operating system process.
 
-    Beside the settings of other clients: `seed`, and `sim` = {"bugs": [names], "lost_p": p, "refused_p": p}.
+    In addition to the settings of other clients: `seed`, and `sim` = {"bugs": [names], "lost_p": p, "refused_p": p}.
     """
     return SimClient(_world(config), int(config.get("process", 0)))
 
 
 class SimAdmin:
-    """The admin role of a simulated cluster: one node that leads everything."""
+    """The admin role of a simulated cluster: one node that leads all partitions."""
 
     def problem(self) -> str:
         return ""

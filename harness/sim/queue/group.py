@@ -1,8 +1,8 @@
-"""A consumer group: who reads which keys, in generations, and the offsets it has committed.
+"""A simulated consumer group: the assignment of keys to members, in generations, and the committed offsets.
 
-The eager protocol, in short: any change of members or subscriptions starts a generation; a member finds out
-at its next poll, is revoked everything and assigned its new share; a commit from an older generation is
-refused. New owners begin where the group has committed.
+It follows the eager protocol in short: any change of members or subscriptions starts a generation. At its next poll, a
+member has all keys revoked and its new share assigned. Commits from an older generation are rejected. New owners start
+at the group's committed offsets.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping
 
 
 class Group:
-    """Members by name. A topic is a number; it holds the keys topic*P .. topic*P + P-1. Not thread-safe."""
+    """The group. Members are process numbers. Topics are numbers; a topic has the keys topic*P .. topic*P + P-1.
+
+    Not thread-safe.
+    """
 
     def __init__(self, partitions_per_topic: int) -> None:
         self._partitions = partitions_per_topic
@@ -21,7 +24,7 @@ class Group:
         self.generation = 0
 
     def subscribe(self, member: int, keys: Iterable[int]) -> None:
-        """Join, or change the subscription to the topics that hold these keys."""
+        """Join the group, or change the member's subscription, for the topics of these keys."""
         self._topics[member] = frozenset(key // self._partitions for key in keys)
         self.generation += 1
 
@@ -30,7 +33,7 @@ class Group:
             self.generation += 1
 
     def share(self, member: int) -> list[int]:
-        """The keys that the member reads in this generation: partitions go round the topic's subscribers."""
+        """Return the member's keys in this generation: a topic's partitions are assigned round robin."""
         keys: list[int] = []
         for topic in sorted(self._topics.get(member, ())):
             members = sorted(each for each, topics in self._topics.items() if topic in topics)
@@ -39,7 +42,7 @@ class Group:
         return keys
 
     def commit(self, generation: int, positions: Mapping[int, int]) -> bool:
-        """Commit positions by key; False, and nothing done, when the generation has passed."""
+        """Commit positions by key. Returns False, and commits nothing, if the generation is old."""
         if generation != self.generation:
             return False
         for key, position in positions.items():
@@ -51,7 +54,7 @@ class Group:
         return self._committed.get(key)
 
     def forget(self, key: int) -> None:
-        """A bug: the key's last commit is lost."""
+        """The bug `lose-commit`: lose the key's last commit."""
         before = self._before.pop(key, None)
         if before is None:
             self._committed.pop(key, None)

@@ -1,10 +1,10 @@
-"""The simulated log: partitions, transactions with markers, isolation levels, and nothing else.
+"""The simulated log: partitions, transactions with markers, and isolation levels.
 
-One object holds every partition of a run, by key. It has no clock, no randomness and no input or output:
-who calls what when is the caller's matter, so a run over it is repeatable. It behaves as Kafka's log does
-(KIP-98): a commit or an abort puts a marker, which takes an offset, on every partition the transaction
-wrote to; a reader under read_committed stops at the last stable offset, before the first record of an open
-transaction, and does not see aborted records. The methods under "bugs" do what no log should.
+One object has all partitions of a run, by key. It has no clock, no randomness and no input or output, so the same
+calls always have the same results. It behaves like Kafka's log (KIP-98): commit and abort write a marker, which takes
+an offset, to every partition that the transaction wrote to. A reader under read_committed stops at the last stable
+offset, before the first record of an open transaction, and does not see aborted records. The methods under "bugs"
+violate these rules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ABORTED: Final = "aborted"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What stands at an offset. kind: record | marker | hole (nothing there) | reserved (to be filled)."""
+    """The entry at an offset. kind: record | marker | hole (empty) | reserved (to be filled later)."""
 
     kind: str
     value: Any = None
@@ -33,12 +33,12 @@ _RESERVED: Final = Entry("reserved")
 
 
 class SimLog:
-    """Partitions by key; transactions by number. Not thread-safe."""
+    """The simulated log. Partitions are identified by key, transactions by number. Not thread-safe."""
 
     def __init__(self) -> None:
         self._entries: defaultdict[int, list[Entry]] = defaultdict(list)
         self._states: list[str] = []
-        self._first: list[dict[int, int]] = []  # by transaction: key -> its first offset there
+        self._first: list[dict[int, int]] = []  # by transaction: key -> the transaction's first offset
         self._open: set[int] = set()
         self._reserved: defaultdict[int, set[int]] = defaultdict(set)
         self._leaked: set[int] = set()
@@ -46,14 +46,14 @@ class SimLog:
     # --- writing ---
 
     def begin(self) -> int:
-        """A new transaction."""
+        """Begin a transaction. Returns its number."""
         self._states.append(OPEN)
         self._first.append({})
         self._open.add(len(self._states) - 1)
         return len(self._states) - 1
 
     def append(self, key: int, value: Any, txn: int | None = None) -> int:
-        """Append a record; its offset. A transaction must be open."""
+        """Append a record, and return its offset. If `txn` is given, that transaction must be open."""
         if txn is not None:
             if self._states[txn] != OPEN:
                 raise ValueError(f"transaction {txn} is {self._states[txn]}")
@@ -81,21 +81,21 @@ class SimLog:
     # --- reading ---
 
     def keys(self) -> list[int]:
-        """Keys that were ever written."""
+        """Return the keys that have been written to."""
         return sorted(self._entries)
 
     def high_watermark(self, key: int) -> int:
-        """One past the last record that may be read."""
+        """Return one past the last offset that may be read."""
         return min(self._reserved[key], default=len(self._entries[key]))
 
     def last_stable(self, key: int, own: int | None = None) -> int:
-        """The first offset of an open transaction, or the high watermark. `own` does not count as open."""
+        """Return the first offset of the open transactions, or the high watermark. `own` does not count as open."""
         end = self.high_watermark(key)
         firsts = (self._first[txn].get(key) for txn in self._open if txn != own)
         return min(end, min((at for at in firsts if at is not None), default=end))
 
     def end(self, key: int, isolation_level: str, own: int | None = None) -> int:
-        """Where a reader of this isolation level has caught up."""
+        """Return the offset up to which a reader of this isolation level can read."""
         if isolation_level == "read_committed":
             return self.last_stable(key, own)
         return self.high_watermark(key)
@@ -103,9 +103,9 @@ class SimLog:
     def read(
         self, key: int, position: int, count: int, isolation_level: str, own: int | None = None
     ) -> tuple[list[tuple[int, Any]], int]:
-        """At most `count` records from `position` on as (offset, value), and the position after them.
+        """Return up to `count` records from `position` on as (offset, value), and the position after them.
 
-        The position steps over markers, aborted records and holes that follow the last record.
+        The position skips markers, aborted records and holes that follow the last record.
         """
         return self._read(key, position, count, isolation_level, self.end(key, isolation_level, own))
 
@@ -132,30 +132,30 @@ class SimLog:
     # --- bugs ---
 
     def read_dirty(self, key: int, position: int, count: int, reader: int) -> tuple[list[tuple[int, Any]], int]:
-        """As `read`, with the records of open transactions, up to the first of the transaction `reader`."""
+        """Read like `read`, but with records of open transactions, up to the first of the transaction `reader`."""
         end = self.high_watermark(key)
         return self._read(key, position, count, "read_committed", min(end, self._first[reader].get(key, end)))
 
     def erase(self, key: int, offset: int) -> None:
-        """The record is gone; its offset stays empty."""
+        """Remove a record; its offset stays empty."""
         self._entries[key][offset] = _HOLE
 
     def truncate(self, key: int, offset: int) -> bool:
-        """A new leader lacks everything from `offset` on. False if that would lose more than one record."""
+        """Remove the record at `offset`, the last one. Returns False, and does nothing, if it is not the last."""
         if len(self._entries[key]) != offset + 1:
             return False
         self._entries[key].pop()
         return True
 
     def reserve(self, key: int) -> int:
-        """Keep an offset for a record in flight; nothing after it can be read until it is filled."""
+        """Reserve an offset for a record in flight. Later offsets cannot be read until it is filled."""
         self._entries[key].append(_RESERVED)
         offset = len(self._entries[key]) - 1
         self._reserved[key].add(offset)
         return offset
 
     def fill(self, key: int, offset: int, value: Any, txn: int | None = None) -> None:
-        """The record that the offset was kept for; None: there will be none."""
+        """Fill a reserved offset with a record; with None, it stays empty."""
         self._reserved[key].discard(offset)
         if value is None:
             self._entries[key][offset] = _HOLE
@@ -165,5 +165,5 @@ class SimLog:
         self._entries[key][offset] = Entry("record", value, txn)
 
     def leak(self, txn: int) -> None:
-        """Show the records of this transaction though it aborts."""
+        """Make the records of this transaction visible even if it aborts."""
         self._leaked.add(txn)

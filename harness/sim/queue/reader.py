@@ -1,4 +1,4 @@
-"""The consuming half of a simulated client: assignment, positions, rewinding, and the bugs of polls."""
+"""The consumer side of a simulated client: assignment, positions, rewinding, and the bugs of polls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.sim.queue.log import SimLog
 
 
 class Reading(Protocol):
-    """The settings that matter here."""
+    """The settings that a reader needs."""
 
     @property
     def isolation_level(self) -> str: ...
@@ -19,7 +19,7 @@ class Reading(Protocol):
 
 
 class Reader:
-    """Positions of one process, either assigned or subscribed. An op begins with `mark`."""
+    """The positions of one process, which is either assigned or subscribed. `mark` is called when an op starts."""
 
     def __init__(self, log: SimLog, group: Group, process: int, settings: Reading) -> None:
         self._log, self._group, self._process, self._settings = log, group, process, settings
@@ -27,7 +27,7 @@ class Reader:
         self._origin: dict[int, int] = {}
         self._generation = -1
         self._rebalances: list[dict[str, Any]] = []
-        # The last record of each key in this op, and in the last ok op since the key was assigned.
+        # The last record of each key in this op, and in earlier ok ops since the key was assigned.
         self._now: dict[int, tuple[int, Any]] = {}
         self._last: dict[int, tuple[int, Any]] = {}
         self.subscribed = False
@@ -35,14 +35,14 @@ class Reader:
     # --- what to read ---
 
     def assign(self, keys: Sequence[int], seek_to_beginning: bool) -> None:
-        """Keys kept go on where they stand; new ones begin at the log's start."""
+        """Assign these keys. Those assigned before keep their positions; new ones start at offset 0."""
         if self.subscribed:
             self._revoke()
             self._group.leave(self._process)
-        known = {} if seek_to_beginning else self._positions
+        kept_positions = {} if seek_to_beginning else self._positions
         self.subscribed = False
-        self._positions = {key: known.get(key, 0) for key in keys}
-        self._last = {key: last for key, last in self._last.items() if key in known and key in keys}
+        self._positions = {key: kept_positions.get(key, 0) for key in keys}
+        self._last = {key: last for key, last in self._last.items() if key in kept_positions and key in keys}
 
     def subscribe(self, keys: Sequence[int]) -> None:
         self._group.subscribe(self._process, keys)
@@ -58,7 +58,7 @@ class Reader:
             self._rebalances.append({"event": "revoked", "keys": sorted(self._positions)})
 
     def _sync(self, bug: Callable[[str], bool]) -> None:
-        """Find out about a new generation, and where the group has committed the keys of the new share."""
+        """If there is a new generation, take its share of keys, at the group's committed offsets."""
         if self._generation == self._group.generation:
             return
         self._revoke()
@@ -78,26 +78,26 @@ class Reader:
         self._rebalances.append({"event": "assigned", "keys": share, "committed": found})
 
     def rebalances(self) -> list[dict[str, Any]]:
-        """The rebalance events since the last call."""
+        """Return the rebalance events since the last call."""
         events, self._rebalances = self._rebalances, []
         return events
 
     # --- reading ---
 
     def mark(self) -> None:
-        """An op begins."""
+        """Start a new op: forget the start positions of the last one."""
         self._origin, self._now = {}, {}
 
     def reported(self) -> None:
-        """The op was ok: what it polled is what the process has seen."""
+        """Note the op's last records as read, because it was ok."""
         self._last |= self._now
 
     def rewind(self) -> None:
-        """The op failed: back to where it found every key."""
+        """Move every key back to its position before the op, because it failed."""
         self._positions |= {key: at for key, at in self._origin.items() if key in self._positions}
 
     def poll(self, txn: int | None, bug: Callable[[str], bool], ghosts: Mapping[int, list[int]]) -> list[list[Any]]:
-        """[[key, [[offset, value], ...]], ...]. `txn`: the transaction that polls."""
+        """Poll once. Returns [[key, [[offset, value], ...]], ...]. `txn`: the transaction that polls."""
         own = txn if txn is not None and bug("precommitted-visible") else None
         dirty = txn if txn is not None and bug("dirty-read") else None
         if self.subscribed:
@@ -140,11 +140,11 @@ class Reader:
         return records
 
     def moved(self) -> dict[int, int]:
-        """What there is to commit: positions of the keys read since `mark`, of a subscribed reader."""
+        """Return the positions to commit: those of the keys read since `mark`, if subscribed."""
         return {key: self._positions[key] for key in self._origin} if self.subscribed else {}
 
     def commit(self) -> bool:
-        """Commit what was read since `mark`; False when the group has moved on."""
+        """Commit the positions of keys read since `mark`. Returns False if the generation is old."""
         if not self._origin:
             return True
         return self._group.commit(self._generation, self.moved())
@@ -154,5 +154,5 @@ class Reader:
         return not self._origin or self._generation == self._group.generation
 
     def positions(self) -> list[tuple[int, int]]:
-        """(key, position) of every assigned key."""
+        """Return (key, position) of every assigned key."""
         return sorted(self._positions.items())

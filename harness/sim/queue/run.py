@@ -1,13 +1,12 @@
-"""A whole simulated run: the history that a real one would record, from a seed.
+"""Simulates a complete run: returns the history that a real run would record, from a seed.
 
-    simulate(seed=1)                              an honest log: a checker must find nothing
-    simulate(seed=1, bugs=frozenset({"phantom"})) a log with a bug: a checker must find what `BUGS` says
+    simulate(seed=1)                              a correct log: a checker must find nothing
+    simulate(seed=1, bugs=frozenset({"phantom"})) a log with a bug: a checker must find the bug's anomalies (`BUGS`)
 
-Processes work at the same time: each op is a coroutine (`client.SimClient.steps`), and at every moment the
-seed decides which of them goes on. Ops fail, end in doubt, and their processes are retired (process p is
-followed by p + processes); consumers are assigned, subscribed and rebalanced; clients crash. After the load
-everything settles, and each slot does the final polls of the queue workload until it has caught up for two
-seconds.
+Processes run concurrently: each op is a coroutine (`client.SimClient.steps`), and the seed decides which one runs the
+next step. Ops fail or are indeterminate; after an indeterminate op the process is replaced (process p by
+p + processes). Consumers are assigned, subscribed and rebalanced, and clients crash. After the load, open transactions
+end, and each slot does the final polls of the queue workload until it has been caught up for two seconds.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ Script = Generator[tuple[str, Any, dict[str, Any]], Op, None]
 
 @dataclass(slots=True)
 class Slot:
-    """One client slot: its process, client, and the op it is busy with."""
+    """One client slot: its process, its client, and the op in progress."""
 
     process: int
     client: SimClient
     steps: Steps | None = None
     op: Op | None = None
-    fresh: bool = True  # nothing to poll yet
+    fresh: bool = True  # no keys are assigned or subscribed yet
 
 
 class Run:
-    """One simulated run in progress; `ops` is what has been recorded."""
+    """One simulated run in progress; `ops` is its history so far."""
 
     def __init__(self, settings: SimSettings, processes: int) -> None:
         self.ops: list[Op] = []
@@ -70,7 +69,7 @@ class Run:
         slot.op, slot.steps = op, slot.client.steps(op)
 
     def step(self, slot: Slot) -> Op | None:
-        """One step of the slot's op; its completion, if that was the last."""
+        """Run one step of the slot's op. Returns the completion after the last step, else None."""
         self._now_ns += self._draw.between(20_000, 800_000)
         self._world.expire()
         assert slot.steps is not None
@@ -90,7 +89,7 @@ class Run:
 
 
 class Load:
-    """Random ops over a few keys, each value sent once."""
+    """Generates random ops on a few keys; each value is sent once."""
 
     def __init__(
         self, run: Run, keys: int, txn: bool, sub_via: tuple[str, ...], length_max: int, crash_p: float
@@ -100,7 +99,7 @@ class Load:
         self._values = [0] * keys
 
     def next(self, fresh: bool) -> tuple[str, Any, dict[str, Any]]:
-        """(f, value, extra) of the next op of a slot."""
+        """Return (f, value, extra) of a slot's next op."""
         draw = self._run.draw
         if draw.random() < self._crash_p:
             return "crash", None, {}
@@ -110,8 +109,8 @@ class Load:
         length = draw.between(1, self._length_max)
         polls = [draw.random() < 0.5 for _ in range(length)]
         if not self._txn:
-            # Outside a transaction an op is not atomic: it may rightly see its own record, and of two sends
-            # one may be in the log without the other. So one send an op, or polls only.
+            # Without a transaction an op is not atomic: it may correctly poll its own record, and only one of two
+            # sends may be in the log. So an op has one send, or only polls.
             polls = [True] * length if polls[0] else [False]
         mops = [["poll"] if poll else self._send() for poll in polls]
         kinds = {mop[0] for mop in mops}
@@ -129,7 +128,7 @@ class Load:
 
 
 def _final_polls(keys: list[int], debug: bool) -> Script:
-    """What one slot does at the end: each step is an invocation, answered by its completion."""
+    """Yield the invocations of one slot's final polls; each completion is sent back into the generator."""
     yield "crash", None, {"final": True}
     if debug:
         yield "debug-topic-partitions", keys, {"final": True}
@@ -147,7 +146,7 @@ def _final_polls(keys: list[int], debug: bool) -> Script:
 
 
 def _drain(run: Run, keys: list[int]) -> None:
-    """The final polls of all slots, side by side."""
+    """Run the final polls of all slots concurrently."""
     scripts: dict[int, Script] = {at: _final_polls(keys, at == 0) for at in range(len(run.slots))}
     upcoming = {at: next(script) for at, script in scripts.items()}
     while scripts:
@@ -180,14 +179,15 @@ def simulate(
     trouble: Trouble | None = None,
     final: bool = True,
 ) -> list[Op]:
-    """The history of a run of `ops` ops, and final polls beside; the same for the same arguments.
+    """Return the history of a run of `ops` ops plus final polls; equal arguments give equal histories.
 
-    txn              ops are transactions; without, an op is one send, or polls only
-    bugs             names from `bugs.BUGS`; none: an honest log
+    txn              ops are transactions; otherwise an op is one send, or only polls
+    bugs             names from `bugs.BUGS`; empty: a correct log
     sub_via          how consumers get their keys
-    trouble          how often answers are lost and sends refused
+    trouble          how often responses are lost and sends refused
     final            whether the run ends with final polls
-    Raises BadInput for a bug that does not exist.
+
+    Raises BadInput for an unknown bug.
     """
     settings = SimSettings(seed=seed, txn=txn, isolation_level=isolation_level, trouble=trouble or Trouble(), bugs=bugs)
     run = Run(settings, processes)

@@ -1,4 +1,4 @@
-"""What the simulated clients of one run share, and how badly the world treats them."""
+"""The state that the simulated clients of a run share, and the probabilities of errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.sim.queue.log import OPEN, SimLog
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """How likely things go wrong, each per step."""
+    """The probabilities, per step, that a response is lost and that a send is refused."""
 
     lost_p: float = 0.02
     refused_p: float = 0.02
@@ -22,7 +22,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class SimSettings:
-    """What a client of the simulated log is told."""
+    """The settings of the simulated log and its clients."""
 
     seed: int = 0
     txn: bool = False
@@ -35,14 +35,18 @@ class SimSettings:
     def __post_init__(self) -> None:
         unknown = self.bugs - BUGS.keys()
         if unknown:
-            raise BadInput(f"simulated log: no bug {', '.join(sorted(unknown))}; there are {', '.join(sorted(BUGS))}")
+            raise BadInput(
+                f"simulated log: unknown bug {', '.join(sorted(unknown))}; bugs are {', '.join(sorted(BUGS))}"
+            )
 
 
 @dataclass(slots=True)
 class Stale:
-    """An offset kept free before a record, for another process that begins when the record's op is done.
+    """An offset reserved below that of a record, for a send of another process invoked after the record's op was ok.
 
-    done_ns: when the op was ok; None as long as it is not
+    op       index of the record's op
+    process  the process of the record's op
+    done_ns  when the op was ok; None before
     """
 
     offset: int
@@ -52,10 +56,11 @@ class Stale:
 
 
 class World:
-    """What the clients of one run share: the log, the group, and transactions that were left open.
+    """The shared state of a run's clients: the log, the group, and abandoned transactions.
 
-    ghosts  by key, values of sends that timed out and are not in the log (for the bug `diverge`)
-    stale   by key, the offset kept for a send that is yet to come (for the bug `stale-order`)
+    ghosts     key -> values of sends that timed out and are not in the log (for the bug `diverge`)
+    in_flight  (process, key) -> offset reserved for its next send (for the bug `reorder`)
+    stale      key -> offset reserved for a later send (for the bug `stale-order`)
     """
 
     def __init__(self, settings: SimSettings, clock_ns: Callable[[], int], timeout_ns: int) -> None:
@@ -64,17 +69,17 @@ class World:
         self.group = Group(settings.partitions_per_topic)
         self.lock = threading.Lock()
         self.ghosts: dict[int, list[int]] = {}
-        self.in_flight: dict[tuple[int, int], int] = {}  # (process, key) -> offset kept for the next send
+        self.in_flight: dict[tuple[int, int], int] = {}
         self.stale: dict[int, Stale] = {}
         self._abandoned: list[tuple[int, int]] = []
         self._phantoms = 0
 
     def abandon(self, txn: int) -> None:
-        """A transaction whose client does not know how it ended: the coordinator will abort it."""
+        """Leave a transaction open that its client has abandoned; `expire` aborts it after its timeout."""
         self._abandoned.append((self.clock_ns() + self._timeout_ns, txn))
 
     def expire(self, everything: bool = False) -> None:
-        """Abort abandoned transactions whose time is up."""
+        """Abort abandoned transactions that have timed out; with `everything`, all of them."""
         now_ns, kept = self.clock_ns(), []
         for until_ns, txn in self._abandoned:
             if not everything and until_ns > now_ns:
@@ -84,33 +89,34 @@ class World:
         self._abandoned = kept
 
     def land(self, process: int | None = None) -> None:
-        """Nothing will come for the offsets kept for sends in flight (of one process, or of all)."""
+        """Leave the offsets empty that are reserved for sends in flight, of one process or of all."""
         for owner, key in [at for at in self.in_flight if process in (None, at[0])]:
             self.log.fill(key, self.in_flight.pop((owner, key)), None)
 
-    def ended(self, op: int, well: bool) -> None:
-        """An op is over: what it kept free may be filled now, or never."""
+    def ended(self, op: int, ok: bool) -> None:
+        """Note that an op has completed. If it is ok, the offset that it reserved may be filled; otherwise it stays
+        empty."""
         for key, stale in list(self.stale.items()):
-            if stale.op == op and well:
+            if stale.op == op and ok:
                 stale.done_ns = self.clock_ns()
             elif stale.op == op:
                 self.log.fill(key, self.stale.pop(key).offset, None)
 
     def stale_offset(self, process: int, key: int, began_ns: int) -> int | None:
-        """The offset kept for a send of this process, if there is one."""
+        """Return the reserved offset for a send of this process; None if there is none."""
         stale = self.stale.get(key)
         if stale is None or stale.done_ns is None or stale.process == process or began_ns < stale.done_ns:
             return None
         return self.stale.pop(key).offset
 
     def settle(self) -> None:
-        """End what is open, as a healed cluster does by itself in time."""
+        """End open transactions, and leave reserved offsets empty, as a healed cluster does after some time."""
         self.land()
         for key in list(self.stale):
             self.log.fill(key, self.stale.pop(key).offset, None)
         self.expire(everything=True)
 
     def phantom(self, key: int) -> None:
-        """Append a record that nobody sent."""
+        """Append a record that was never sent."""
         self._phantoms += 1
         self.log.append(key, 1_000_000_000 + self._phantoms)

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.clients.client_protocols import BEGINNING, END, Batch, Delivery, Record
 from harness.clients.queue import QueueClient
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.op import Op, invoke
 from harness.protocol.error_codes import ClientError, TopicPartition
 from harness.sim.queue.log import SimLog
@@ -201,7 +201,7 @@ class Driver:
     def __init__(self, library: FakeLibrary | None = None, **config: Any) -> None:
         self.library = library or FakeLibrary()
         given = {"bootstrap": "nowhere", "run": "r", "poll_ms": 0, "op_timeout_s": 0.5} | config
-        self.client = QueueClient(settings(given), self.library)
+        self.client = QueueClient(parse_settings(given), self.library)
         self._index = 0
 
     def do(self, f: str, value: Any = None, **extra: Any) -> Op:

@@ -15,7 +15,7 @@ from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.group import Listener
 from harness.clients.aiokafka.loop import Loop
 from harness.clients.error_outcomes import outcome
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError
 
@@ -24,7 +24,7 @@ A, B, C = (TopicPartition("r-0", n) for n in range(3))
 
 
 def made(**given: Any) -> Settings:
-    return settings({**BASE, **given})
+    return parse_settings({**BASE, **given})
 
 
 def test_options() -> None:
@@ -49,7 +49,7 @@ def test_options() -> None:
     [
         ({"retries": 0}, "no such setting"),
         ({"producer_config": {"acks": "0"}}, "use --acks"),
-        ({"consumer_config": {"group.id": "g"}}, "group of its own"),
+        ({"consumer_config": {"group.id": "g"}}, "has its own group"),
         ({"consumer_config": {"no.such": "1"}}, "no option no_such"),
         ({"producer_config": {"linger.ms": "soon"}}, "whole number"),
         ({"consumer_config": {"check.crcs": "maybe"}}, "true or false"),

@@ -14,13 +14,13 @@ from harness.clients.client_protocols import Record
 from harness.clients.confluent.adapter import Confluent, ConfluentConsumer, ConfluentProducer, open_admin
 from harness.clients.confluent.admin import ConfluentAdmin
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, producer_config
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError
 
 
 def made(**given: Any) -> Settings:
-    return settings({"bootstrap": "127.0.0.1:1", "run": "r", "process": 3, **given})
+    return parse_settings({"bootstrap": "127.0.0.1:1", "run": "r", "process": 3, **given})
 
 
 def test_a_plain_producer() -> None:

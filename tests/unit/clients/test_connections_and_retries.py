@@ -8,7 +8,7 @@ import pytest
 
 from harness.clients.confluent.settings_and_errors import consumer_config, producer_config
 from harness.clients.connection import hidden, load
-from harness.clients.settings import settings
+from harness.clients.settings import parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan.make_plan import make
 
@@ -29,12 +29,12 @@ def test_properties_comments_and_variables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("sasl.password=${NOT_SET}\n", ":1: the environment has no NOT_SET"),
-        ("\nsecret-alone\n", ":2: write it as key=value"),
-        ("sasl.username=me\nsasl.username=secret\n", ":2: sasl.username stands twice"),
-        ("sasl.jaas.config=secret\n", ":1: sasl.jaas.config is for Java clients"),
+        ("sasl.password=${NOT_SET}\n", ":1: the environment variable NOT_SET is not set"),
+        ("\nsecret-alone\n", ":2: not of the form key=value"),
+        ("sasl.username=me\nsasl.username=secret\n", ":2: sasl.username is given twice"),
+        ("sasl.jaas.config=secret\n", ":1: sasl.jaas.config is a property of Java clients"),
         ("bootstrap.servers=secret\n", "--bootstrap"),
-        ("acks=secret\n", "does not say how to connect"),
+        ("acks=secret\n", "is not a connection property"),
         ("security-protocol=secret\n", "did you mean security.protocol?"),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_librarys_words_lose_their_secrets() -> None:
 
 def test_every_client_connects_so_and_shows_nothing() -> None:
     connection = {"security.protocol": "SASL_SSL", "sasl.password": "hunter2"}
-    made = settings({"bootstrap": "b:1", "run": "r", "connection": connection})
+    made = parse_settings({"bootstrap": "b:1", "run": "r", "connection": connection})
     assert "hunter2" not in repr(made)
     for config in (producer_config(made), consumer_config(made)):
         assert config["sasl.password"] == "hunter2"

@@ -8,6 +8,8 @@ import confluent_kafka
 import pytest
 
 from harness.clients.error_outcomes import ANY, TABLE, Situation, describe, outcome, row
+from harness.clients.exec.never_sent import NEVER_SENT_CODE
+from harness.clients.exec.process import BROKE_PROTOCOL, DIED, SILENT
 from harness.protocol.error_codes import ClientError
 
 JVM = "_JVM"  # the harness's own: what Java's client runs in is gone
@@ -15,7 +17,7 @@ CODES = {name for name in dir(confluent_kafka.KafkaError) if name.isupper() or n
 
 
 def test_every_code_is_one_of_the_librarys() -> None:
-    assert {code for _, code in TABLE} - CODES == {ANY, JVM}
+    assert {code for _, code in TABLE} - CODES == {ANY, JVM, NEVER_SENT_CODE, DIED, SILENT, BROKE_PROTOCOL}
 
 
 def test_every_row_has_a_reason_and_a_source() -> None:

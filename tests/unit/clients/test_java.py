@@ -14,7 +14,7 @@ from harness.clients.java import settings_and_errors
 from harness.clients.java.consumer import JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.java.records import parsed
-from harness.clients.settings import settings
+from harness.clients.settings import parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError
 from tests.conftest import absent
@@ -56,19 +56,19 @@ def test_what_is_not_a_record_is_refused(damaged: str) -> None:
 
 
 def test_producer_properties() -> None:
-    made = settings_and_errors.producer(settings({**BASE, "acks": "1", "retries": 0, "delivery_timeout_s": 1}))
+    made = settings_and_errors.producer(parse_settings({**BASE, "acks": "1", "retries": 0, "delivery_timeout_s": 1}))
     assert made["acks"] == "1"
     assert made["retries"] == "0"
     assert made["enable.idempotence"] == "false"
     assert int(made["delivery.timeout.ms"]) >= int(made["request.timeout.ms"])
     assert "transactional.id" not in made
-    txn = settings_and_errors.producer(settings({**BASE, "txn": True, "producer_config": {"linger.ms": 5}}))
+    txn = settings_and_errors.producer(parse_settings({**BASE, "txn": True, "producer_config": {"linger.ms": 5}}))
     assert (txn["transactional.id"], txn["enable.idempotence"], txn["linger.ms"]) == ("r-3", "true", "5")
 
 
 def test_the_new_group_protocol_has_no_session_of_the_client() -> None:
-    classic = settings_and_errors.consumer(settings(BASE))
-    new = settings_and_errors.consumer(settings({**BASE, "consumer_config": {"group.protocol": "consumer"}}))
+    classic = settings_and_errors.consumer(parse_settings(BASE))
+    new = settings_and_errors.consumer(parse_settings({**BASE, "consumer_config": {"group.protocol": "consumer"}}))
     assert "session.timeout.ms" in classic
     assert "session.timeout.ms" not in new
 
@@ -76,7 +76,7 @@ def test_the_new_group_protocol_has_no_session_of_the_client() -> None:
 @pytest.mark.parametrize("name", ["group.id", "transactional.id"])
 def test_what_the_harness_sets_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match=name):
-        settings_and_errors.consumer(settings({**BASE, "consumer_config": {name: "x"}}))
+        settings_and_errors.consumer(parse_settings({**BASE, "consumer_config": {name: "x"}}))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ DEAD = ClientError("_JVM", "the client's JVM has ended (-9)", "fatal")
 
 
 def polling(**raises: ClientError) -> Batch:
-    consumer = JavaConsumer(FakeJava(**raises), settings(BASE))  # type: ignore[arg-type]
+    consumer = JavaConsumer(FakeJava(**raises), parse_settings(BASE))  # type: ignore[arg-type]
     consumer.assign({("r-0", 1): 0})
     return consumer.poll(0.0, 1)
 
@@ -157,7 +157,7 @@ def test_what_was_polled_and_could_not_be_told_is_no_empty_poll(kind: Any) -> No
     """Its position is beyond the records: it must not go on there."""
     java = FakeJava()
     java.answer = Unprintable(_Raised(ClientError("_KafkaException", "no", kind)))
-    consumer = JavaConsumer(java, settings(BASE))  # type: ignore[arg-type]
+    consumer = JavaConsumer(java, parse_settings(BASE))  # type: ignore[arg-type]
     consumer.assign({("r-0", 1): 0})
     with pytest.raises(ClientError) as raised:
         consumer.poll(0.0, 1)
@@ -192,7 +192,7 @@ def test_a_position_that_is_not_known_yet_is_left_out_and_nothing_else_is() -> N
 
 def test_a_rebalance_whose_jvm_has_died_is_not_an_empty_group() -> None:
     def assigned(**raises: ClientError) -> list[Any]:
-        consumer = JavaConsumer(FakeJava(**raises), settings(BASE))  # type: ignore[arg-type]
+        consumer = JavaConsumer(FakeJava(**raises), parse_settings(BASE))  # type: ignore[arg-type]
         events: list[Any] = []
         consumer._rebalanced = lambda *event: events.append(event)
         consumer._listener.events = [("assigned", [("r-0", 1)])]

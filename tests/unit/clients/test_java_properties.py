@@ -22,8 +22,8 @@ def test_lines_comments_and_variables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a=${GONE}", ":1: the environment has no GONE"),
-        ("a", ":1: write it as key=value"),
+        ("a=${GONE}", ":1: the environment variable GONE is not set"),
+        ("a", ":1: not of the form key=value"),
         ("\nisolation.level=x", ":2: isolation.level is set by the harness"),
     ],
 )

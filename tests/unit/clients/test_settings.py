@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 
 
 def made(**given: Any) -> Settings:
-    return settings({"bootstrap": "b:1", "run": "r", **given})
+    return parse_settings({"bootstrap": "b:1", "run": "r", **given})
 
 
 def test_keys_and_partitions_are_one_to_one() -> None:

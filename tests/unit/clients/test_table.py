@@ -22,7 +22,8 @@ CONFIG = {"bootstrap": "127.0.0.1:1", "run": "table", "process": 0, "java": JAVA
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_every_client_opens_without_a_cluster(name: str) -> None:
-    client = opener(name)(CONFIG)
+    library = "exec:/bin/true" if name == "exec" else name
+    client = opener(library)({**CONFIG, "library": library})
     assert client.invoke(invoke("crash", None, 0)).type == "info"
     client.close()
 
@@ -39,7 +40,7 @@ def test_slots_take_turns_and_a_slots_processes_are_of_one_library() -> None:
 
 
 def test_an_unknown_library_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="confluent, java, noop, sim"):
+    with pytest.raises(BadInput, match="confluent, exec, java, noop, sim"):
         open_client({**CONFIG, "library": "kafkajs"})
 
 

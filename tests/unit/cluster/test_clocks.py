@@ -101,7 +101,7 @@ def test_the_log_says_what_time_the_server_has(tmp_path: Path) -> None:
 
 
 def test_a_server_that_says_nothing_has_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.cluster.local.clocks._SAYS_WITHIN_S", 0.05)
+    monkeypatch.setattr("harness.cluster.local.clocks._LOGS_WITHIN_S", 0.05)
 
     def refused(name: str) -> None:
         raise ConnectionRefusedError

@@ -26,7 +26,7 @@ def servers(places: Layout, version: str, folder: Path, template: Template | Non
 def test_nodes_are_controllers_too_unless_there_are_some_of_their_own() -> None:
     combined, separate = layout.isolated(3, 0, "kraft"), layout.isolated(3, 3, "kraft")
     assert [place.name for place in combined.voters] == ["n1", "n2", "n3"]
-    assert combined.beside == ()
+    assert combined.metadata_servers == ()
     assert [place.name for place in separate.voters] == ["c1", "c2", "c3"]
     assert [place.id for place in separate.voters] == [4, 5, 6]
     assert [place.name for place in separate.places] == ["c1", "c2", "c3", "n1", "n2", "n3"]
@@ -37,7 +37,7 @@ def test_zookeepers_are_one_or_three(nodes: int, keepers: int) -> None:
     places = layout.isolated(nodes, 0, "zookeeper")
     assert len(places.zookeepers) == keepers
     assert (places.voters, places.metadata) == ((), "zookeeper")
-    assert layout.beside(nodes, 0, "zookeeper") == [place.name for place in places.beside]
+    assert layout.metadata_server_names(nodes, 0, "zookeeper") == [place.name for place in places.metadata_servers]
 
 
 def test_no_two_servers_share_an_address_or_a_port() -> None:
@@ -56,7 +56,7 @@ def test_no_two_servers_share_an_address_or_a_port() -> None:
         (0, 0, "kraft", "--nodes 0"),
         (3, 6, "kraft", "--controllers 6"),
         (3, -1, "kraft", "--controllers -1"),
-        (3, 3, "zookeeper", "--controllers goes with KRaft"),
+        (3, 3, "zookeeper", "--controllers requires KRaft"),
     ],
 )
 def test_what_makes_no_sense_is_refused(nodes: int, controllers: int, metadata: str, message: str) -> None:
@@ -86,12 +86,12 @@ def test_controllers_of_their_own_are_formatted_as_brokers_are(tmp_path: Path) -
     assert made.argv(made.layout.controllers[2])[-2:] == ["kafka.Kafka", f"{tmp_path}/c3/server.properties"]
 
 
-def test_last_words_are_the_last_complaint(tmp_path: Path) -> None:
+def test_last_error_are_the_last_complaint(tmp_path: Path) -> None:
     made = servers(layout.isolated(1, 0, "zookeeper"), "2.4.1", tmp_path, None)
-    assert "it logged nothing" in made.last_words("z1")
+    assert "the logs are empty" in made.last_error("z1")
     (tmp_path / "z1").mkdir()
     (tmp_path / "z1" / "server.log").write_text("INFO a\nERROR b\nINFO c\n")
-    assert made.last_words("z1") == f"ERROR b (its logs are in {tmp_path}/z1)"
+    assert made.last_error("z1") == f"ERROR b (its logs are in {tmp_path}/z1)"
 
 
 def test_a_zookeeper_serves_when_it_names_its_mode() -> None:

@@ -97,7 +97,7 @@ def test_what_a_lossy_link_drops_is_counted(net: Net) -> None:
 
 def test_a_queue_that_is_killed_holds_nobody_up(net: Net) -> None:
     net.faults.degrade(HOSTS, ["a"], LinkQuality(delay_ms=2000), 1)
-    (bad,) = net.faults._bad.values()
+    (bad,) = net.faults._degraded.values()
     bad.helper.child.signal(9)
     assert bad.helper.child.wait(10) == -9
     assert quick(net.ms("a", "b"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.cluster.local.link_quality import MAX_HELD, Shaper
+from harness.cluster.local.link_quality import MAX_QUEUED, Shaper
 from harness.model.capabilities import LinkCounts, LinkQuality
 
 MS = 1_000_000
@@ -65,10 +65,10 @@ def test_a_line_holds_no_more_than_a_second() -> None:
 
 def test_what_is_held_is_bounded() -> None:
     shaper = Shaper(LinkQuality(delay_ms=100), 1)
-    for number in range(MAX_HELD + 5):
+    for number in range(MAX_QUEUED + 5):
         shaper.arrive((0, number), True, 100, 0)
     assert len(shaper.due(0)[1]) == 5
-    assert len(shaper.rest()[0]) == MAX_HELD
+    assert len(shaper.rest()[0]) == MAX_QUEUED
     assert shaper.next_ns(0) is None
 
 

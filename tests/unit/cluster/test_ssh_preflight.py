@@ -72,21 +72,21 @@ def test_an_answer_is_read() -> None:
 
 
 def test_an_answer_that_is_none_will_not_do() -> None:
-    assert "runs nobody knows what" in preflight.problems(HOST, preflight.read("welcome!\n"), "10.0.0.1", False)[0]
+    assert "runs an unknown system" in preflight.problems(HOST, preflight.read("welcome!\n"), "10.0.0.1", False)[0]
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"system": "Darwin arm64"}, "it runs Darwin"),
+        ({"system": "Darwin arm64"}, "runs Darwin"),
         ({"lacking": ("setsid", "tar")}, "lacks setsid, tar"),
-        ({"writable": False}, "cannot be written"),
+        ({"writable": False}, "is not writable"),
         ({"space_mb": 10}, "10 MB are free"),
         ({"memory_mb": 10}, "10 MB of memory"),
         ({"java": ("", "no Java"), "system": "Linux riscv64"}, "install Java 17"),
-        ({"listening": frozenset({9093})}, "port 9093 already"),
+        ({"listening": frozenset({9093})}, "port 9093 is in use already"),
         ({"addresses": frozenset({"10.0.0.2"})}, "which has 10.0.0.2"),
-        ({"filters": ("", "it has neither")}, "no packets can be dropped (it has neither)"),
+        ({"filters": ("", "it has neither")}, "packets cannot be dropped (it has neither)"),
     ],
 )
 def test_what_will_not_do_is_told_with_what_to_do(change: dict[str, Any], says: str) -> None:
@@ -103,7 +103,7 @@ def test_filters_matter_only_where_faults_need_them() -> None:
 
 def test_a_java_that_is_too_old_is_told() -> None:
     old = ANSWER.replace("version = 17\n", "version = 11\n").replace("17.0.15", "11.0.2")
-    assert preflight.read(old).java == ("", "its Java /usr/bin/java will not do (version 11.0.2 is too old)")
+    assert preflight.read(old).java == ("", "its Java /usr/bin/java cannot be used (version 11.0.2 is too old)")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_what_runs_have_left_is_read() -> None:
         ("/root/.kafka-log-harness/r one-ab-n1", True, False, "12", "nft harness_ssh_ab")
     ]
     assert filters == ["nft harness_ssh_ab", "iptables harness_ssh_cd"]
-    with pytest.raises(ClusterTrouble, match="cannot be understood: Welcome"):
+    with pytest.raises(ClusterTrouble, match="cannot be parsed: Welcome"):
         cleanup.read("/root\nWelcome to this host\n")
 
 

@@ -76,7 +76,7 @@ def test_clean_asks_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_finding_a_cluster_by_name_or_none() -> None:
-    with pytest.raises(BadInput, match="start it: harness cluster up x"):
+    with pytest.raises(BadInput, match="start it with: harness cluster up x"):
         client.find("x")
     me = process_owner.owner(os.getpid())
     cluster("a", me)
@@ -92,7 +92,7 @@ def test_finding_a_cluster_by_name_or_none() -> None:
     ("command", "says"),
     [
         (["up", "Not/A/Name"], "a name is made of a-z"),
-        (["up", "x", "--cluster", "mock"], "only local, docker, ssh can stay"),
+        (["up", "x", "--cluster", "mock"], "only local, docker, ssh clusters can be persistent"),
         (["down", "nobody"], "no cluster nobody"),
         (["down"], "harness cluster up"),
         (["logs"], "harness cluster up"),
@@ -112,7 +112,7 @@ def test_not_enough_room_is_told_before_anything_is_started(monkeypatch: pytest.
     with pytest.raises(Missing, match="100 MB are free"):
         capacity.require(1, tmp_path)
     monkeypatch.setattr(capacity, "available_bytes", lambda: 900 << 20)
-    with pytest.raises(Missing, match=r"3 servers take 1005 MB, and 900 MB are available"):
+    with pytest.raises(Missing, match=r"3 servers need 1005 MB, and 900 MB are available"):
         capacity.require(3, tmp_path)
 
 

@@ -70,9 +70,8 @@ def test_the_plan_takes_both_and_names_them_among_the_others() -> None:
     assert (plan.workload, plan.client) == ("round-robin", ("carrier-pigeon", "java"))
     with pytest.raises(BadInput, match=r"--workload knapsack: input should be 'queue', .* or 'round-robin'"):
         make({"workload": "knapsack"})
-    with pytest.raises(
-        BadInput, match=r"--client kafkajs: input should be 'confluent', 'java', 'aiokafka', 'noop' or 'carrier-pigeon'"
-    ):
+    expected = "'confluent', 'java', 'aiokafka', 'exec:COMMAND', 'noop' or 'carrier-pigeon'"
+    with pytest.raises(BadInput, match=f"--client kafkajs: input should be {expected}"):
         make({"client": "kafkajs"})
     with pytest.raises(BadInput, match="--workload pipeline takes confluent or java"):
         make({"workload": "pipeline", "client": "carrier-pigeon"})

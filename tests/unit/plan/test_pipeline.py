@@ -87,7 +87,7 @@ def test_what_the_writers_said(tmp_path: Path) -> None:
 
 
 def test_the_clock_is_the_history_s(tmp_path: Path) -> None:
-    with pytest.raises(BadHistory, match="when the run began"):
+    with pytest.raises(BadHistory, match="the start of the run"):
         Clock.of(tmp_path)
     (tmp_path / "history").mkdir()
     (tmp_path / "history" / "00000.jsonl").write_bytes(op_json.header("r", 0, 11, 22))

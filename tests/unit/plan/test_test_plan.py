@@ -86,7 +86,7 @@ def test_yaml_round_trip(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("acks: [", "plan.yaml:"),
-        ("acks: 1\nacks: all\n", "stands twice"),
+        ("acks: 1\nacks: all\n", "duplicate key"),
         ("!!python/object:os.system {}", "not a plan"),
         ("- 1\n", "a mapping of options"),
         ("schema: 99\n", "newer harness"),
@@ -134,7 +134,7 @@ def test_options_override_a_plan_file() -> None:
         (["run", "--client", "kafkajs"], "--client kafkajs"),
         (["run", "--nemesis", "kill:moon"], "no target 'moon'"),
         (["run", "--nemesis", "leader-kill,leader-kill"], "named twice"),
-        (["run", "--broker-config", "listeners=x"], "the harness sets this one itself"),
+        (["run", "--broker-config", "listeners=x"], "this setting is reserved for the harness"),
         (["run", "extra"], "unexpected extra argument"),
         (["list", "--limit", "-1"], "--limit"),
         (["show", "--witnesses", "-1"], "--witnesses"),

@@ -43,5 +43,5 @@ def test_an_error_or_half_an_answer_is_none() -> None:
         features.finalized(answer(7, {}, error=35))
     whole = answer(7, {"metadata.version": 27})
     for length in range(len(whole)):
-        with pytest.raises(ValueError, match="cut short"):
+        with pytest.raises(ValueError, match="truncated"):
             features.finalized(whole[:length])

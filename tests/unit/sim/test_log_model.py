@@ -144,19 +144,19 @@ def test_a_program_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("explode", "no action 'explode'"),
+        ("explode", "unknown action 'explode'"),
         ("read", "read needs at (position)"),
-        ("read at=1 at_once=true", "read has no at_once"),
+        ("read at=1 at_once=true", "read has no argument at_once"),
         ('read at="behind"', "read needs at (position)"),
         ("read at=" + "[" * 5000, "write name=value"),
-        ("roll partition=1", "partition 1: there are 1"),
+        ("roll partition=1", "no partition 1; the topic has 1"),
         ('append records=[["k",1,0]]', "append needs records"),
         ('restart how="softly"', "restart needs how (clean or kill or power)"),
         ('set name="tiered" value=true', "tiered cannot be set"),
         ('set name="cleanup" value="burn"', 'cleanup="burn"'),
-        ('settings tiered=true cleanup="compact"', "delete if tiered"),
+        ('settings tiered=true cleanup="compact"', "with tiered=true, delete"),
         ("settings partitions=0", "from 1 to 16"),
-        ("settings color=1", "setting color=1"),
+        ("settings color=1", "color=1: an unknown setting"),
     ],
 )
 def test_what_is_wrong_in_a_program_is_told_with_its_line(line: str, message: str) -> None:

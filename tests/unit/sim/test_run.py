@@ -90,12 +90,12 @@ def test_lost_acknowledgements_leave_records_behind() -> None:
 
 def test_bugs_are_documented() -> None:
     for name, bug in BUGS.items():
-        assert bug.summary and bug.shows and not bug.shows & bug.beside, name
+        assert bug.summary and bug.shows and not bug.shows & bug.may_show, name
         assert 0 < bug.rate <= 1
 
 
 def test_an_unknown_bug_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="no bug gremlin; there are aborted-offsets"):
+    with pytest.raises(BadInput, match="unknown bug gremlin; bugs are aborted-offsets"):
         SimSettings(bugs=frozenset({"gremlin"}))
 
 

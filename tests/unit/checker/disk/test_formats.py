@@ -46,7 +46,7 @@ def test_a_body_that_is_far_too_large() -> None:
         compression.plain(1, bomb)
     with pytest.raises(Unreadable, match="more than 64 MiB"):
         compression.plain(2, b"\xff\xff\xff\xff\x0f" + b"x")
-    with pytest.raises(Unreadable, match="compression 5"):
+    with pytest.raises(Unreadable, match="compression codec 5"):
         compression.plain(5, b"")
 
 
@@ -95,4 +95,4 @@ def test_an_empty_segment_and_one_of_zeros() -> None:
     assert list(segment_file.read(io.BytesIO(b""), "x")) == []
     (flaw,) = segment_file.read(io.BytesIO(bytes(5000)), "x")
     assert isinstance(flaw, Flaw) and flaw.at == 0
-    assert flaw.what == "5000 bytes: zeros where a batch should begin; nothing readable follows"
+    assert flaw.what == "5000 bytes: zeros where a batch should start; nothing readable follows"

@@ -11,7 +11,7 @@ import pytest
 
 from harness.clients.confluent import pipeline_source
 from harness.clients.confluent.pipeline_source import ConfluentSource, anonymous
-from harness.clients.pipeline.config import made
+from harness.clients.pipeline.config import parse_pipeline_config
 from harness.pipeline_app.ports import Mark, Partition
 from harness.plan.make_plan import make
 from harness.plan.resolve import workload_of
@@ -66,7 +66,7 @@ def rebalances(
     plan = make({"workload": "pipeline", "assignor": assignor}).model_copy(update={"run": "r"})
     options = workload_of(plan).client_options
     config = {**client_config(plan, "h:1"), "process": 8, "logic_options": options, "folder": str(folder)}
-    opened = ConfluentSource(made(config))
+    opened = ConfluentSource(parse_pipeline_config(config))
     for _ in script:
         opened.poll(0.1, 10, on)
     return on.events

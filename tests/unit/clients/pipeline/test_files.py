@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from harness.clients.pipeline import files
-from harness.clients.pipeline.config import Made, made
+from harness.clients.pipeline.config import PipelineConfig, parse_pipeline_config
 from harness.pipeline_app.ports import Mark, Partition, Source
 from harness.plan.make_plan import make
 from harness.plan.resolve import workload_of
@@ -30,11 +30,13 @@ class Inner:
     def commit(self) -> None: ...
 
 
-def config(folder: Path, **options: Any) -> Made:
+def config(folder: Path, **options: Any) -> PipelineConfig:
 
     plan = make({"workload": "pipeline", "run": "r", **options}).model_copy(update={"run": "r"})
     logic_options = workload_of(plan).client_options
-    return made({**client_config(plan, "h:1"), "process": 8, "logic_options": logic_options, "folder": str(folder)})
+    return parse_pipeline_config(
+        {**client_config(plan, "h:1"), "process": 8, "logic_options": logic_options, "folder": str(folder)}
+    )
 
 
 def test_a_flush_is_a_file_and_its_reference(tmp_path: Path) -> None:

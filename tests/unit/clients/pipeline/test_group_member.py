@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.clients.pipeline import group_member
-from harness.clients.pipeline.config import Made, made
+from harness.clients.pipeline.config import PipelineConfig, parse_pipeline_config
 from harness.clients.pipeline.group_member import Member
 from harness.pipeline_app.ports import Failed, Mark, Partition, Record
 from harness.protocol.error_codes import ClientError
@@ -22,17 +22,19 @@ A, B = ("r-0", 0), ("r-0", 1)
 LATE = ClientError("REQUEST_TIMED_OUT", "late", "retriable")
 
 
-def settled(tmp_path: Path, **more: Any) -> Made:
+def settled(tmp_path: Path, **more: Any) -> PipelineConfig:
     options = {"options": {}, "inputs": 1, "partitions": 2, "work_s": 1.0, "assignor": "range"}
     logic = options | {"static_members": False, "one_poll": False}
-    base = made({"bootstrap": "b:1", "run": "r", "concurrency": 3, "folder": str(tmp_path), "logic_options": logic})
+    base = parse_pipeline_config(
+        {"bootstrap": "b:1", "run": "r", "concurrency": 3, "folder": str(tmp_path), "logic_options": logic}
+    )
     return replace(base, **more)
 
 
 class Listed(Member):
     """Polls are functions, which call back as a library would, and return what came."""
 
-    def __init__(self, made: Made, *polls: Callable[[Listed], Mapping[Partition, list[Record]]]) -> None:
+    def __init__(self, made: PipelineConfig, *polls: Callable[[Listed], Mapping[Partition, list[Record]]]) -> None:
         super().__init__(made)
         self.polls = list(polls)
         self.started: list[Mapping[Partition, int]] = []

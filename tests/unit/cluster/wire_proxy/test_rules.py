@@ -60,11 +60,11 @@ def test_a_held_frame_waits_for_one_of_its_own_producer_and_its_retry_passes() -
     assert held.until_s == 103.0
     assert not applied(rules, END)  # the retry
     assert applied(rules, END._replace(txn=b"other"))
-    assert rules.freed_by(PRODUCE._replace(txn=b"other"), 9) == []
-    assert rules.freed_by(PRODUCE, 9) == [held]
+    assert rules.released_by(PRODUCE._replace(txn=b"other"), 9) == []
+    assert rules.released_by(PRODUCE, 9) == [held]
     assert held.until_s == 0.0
-    rules.let_go(held, True)
-    rules.let_go(held, False)
+    rules.release(held, True)
+    rules.release(held, False)
     assert rules.counts("r") == [RuleCounts(3, 2, 1, 0)]
     assert applied(rules, END)
 
@@ -72,9 +72,9 @@ def test_a_held_frame_waits_for_one_of_its_own_producer_and_its_retry_passes() -
 def test_reordering_lets_one_of_another_connection_pass() -> None:
     rules = made(Rule("reorder", ("Produce",)))
     held = rules.hold(rules.requests[0], PRODUCE, 0.0, 1)
-    assert rules.freed_by(PRODUCE, 1) == []
-    assert rules.freed_by(END, 2) == []
-    assert rules.freed_by(PRODUCE, 2) == [held]
+    assert rules.released_by(PRODUCE, 1) == []
+    assert rules.released_by(END, 2) == []
+    assert rules.released_by(PRODUCE, 2) == [held]
 
 
 def test_what_is_cleared_is_gone() -> None:
@@ -91,20 +91,20 @@ def test_what_is_cleared_is_gone() -> None:
     [
         ({"action": "hold", "api": "EndTnx"}, "did you mean EndTxn"),
         ({"action": "hold", "until": ["Produse"]}, "did you mean Produce"),
-        ({"action": "explode"}, "action is one of hold"),
+        ({"action": "explode"}, "action must be one of hold"),
         ({"acton": "hold"}, "did you mean action"),
         ({}, "needs an action"),
-        ({"action": "drop", "probability": 2}, "probability is a number of 0 to 1"),
+        ({"action": "drop", "probability": 2}, "probability must be a number: 0 to 1"),
         ({"action": "drop", "probability": float("nan")}, "probability"),
-        ({"action": "drop", "count": 0}, "count is a number of 1 or more"),
+        ({"action": "drop", "count": 0}, "count must be a number: 1 or more"),
         ({"action": "drop", "count": 1.5}, "count"),
-        ({"action": "delay", "for_s": None}, "for_s is a number"),
-        ({"action": "duplicate", "direction": "response"}, "duplicates requests only"),
-        ({"action": "drop", "cut": True}, "goes with holding a request"),
-        ({"action": "drop", "until": "Fetch"}, "goes with action: hold"),
-        ({"action": "drop", "commit": True}, "goes with api: EndTxn"),
+        ({"action": "delay", "for_s": None}, "for_s must be a number"),
+        ({"action": "duplicate", "direction": "response"}, "can duplicate requests only"),
+        ({"action": "drop", "cut": True}, "needs action: hold and direction: request"),
+        ({"action": "drop", "until": "Fetch"}, "needs action: hold"),
+        ({"action": "drop", "commit": True}, "needs api: EndTxn"),
         ({"action": "reorder"}, "needs an api"),
-        ({"action": "drop", "api": 3}, "a name or a list of names"),
+        ({"action": "drop", "api": 3}, "an API.s name or a list of names"),
         ({"action": "drop", "node": 1}, "a name such as n1"),
         ({"action": "hold", "in_turn": "yes"}, "true or false"),
     ],
@@ -148,10 +148,10 @@ def test_a_rule_is_read_as_it_was_written(data: dict[str, Any]) -> None:
     ("text", "message"),
     [
         ("action=hold;api=EndTx", "did you mean EndTxn"),
-        ("actoin=hold", "no 'actoin'"),
+        ("actoin=hold", "no field 'actoin'"),
         ("action=drop;action=drop", "is written as"),
         ("action=drop;", "is written as"),
-        ("action=drop;count=many", "a number of 1 or more"),
+        ("action=drop;count=many", "a number: 1 or more"),
         ("action=drop;node=n7", "the nodes are n1, n2"),
     ],
 )

@@ -1,0 +1,151 @@
+"""Adapter for client programs: any library, in any language, as a process that speaks lines.
+
+The protocol is described in docs/use/your-own-client.md. Each client of a run has a process of its own
+(`process.ClientProcess`), with at most one producer and one consumer. The program reports what its library says; what
+an error proves is decided here, by `harness.clients.error_outcomes` and `never_sent`.
+- Administration and metadata are librdkafka's, as for every client.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from harness.clients.exec import command, open_fields
+from harness.clients.exec.consumer import ExecConsumer
+from harness.clients.exec.process import NOBODY, ClientProcess
+from harness.clients.exec.producer import ExecProducer
+from harness.clients.settings import Settings, parse_settings
+from harness.model.errors_and_exit_codes import BadInput
+from harness.protocol.error_codes import ClientError
+
+PROTOCOL: Final = 1
+HELLO_S: Final = 30.0  # a JVM or an interpreter takes seconds to start on a busy machine
+CAPABILITIES: Final = (
+    "produce",
+    "consume",
+    "idempotence",
+    "transactions",
+    "groups",
+    "groups-consumer",
+    "send-offsets",
+)
+ENVIRONMENT: Final = ("PATH", "LANG")
+
+
+class Exec:
+    """`client_protocols.Library` over one client program. The process starts with the first producer or consumer, and
+    again after it was killed or has ended.
+
+    environment  names of further variables that the program is given
+    user         name of the user that the program runs as, if this process runs as root
+    """
+
+    def __init__(
+        self, argv: Sequence[str], made: Settings, environment: Sequence[str] = (), user: str = NOBODY
+    ) -> None:
+        self._argv, self._settings, self._user = argv, made, user
+        self._environ = {name: os.environ[name] for name in (*ENVIRONMENT, *environment) if name in os.environ}
+        self._process: ClientProcess | None = None
+        self.facts: dict[str, Any] = {}
+
+    def running(self) -> ClientProcess:
+        """The process, started and greeted. Raises ClientError."""
+        if self._process is None or self._process.ended:
+            process = ClientProcess(self._argv, self._environ, open_fields.secrets(self._settings), self._user)
+            try:
+                self.facts = _facts(process.request("hello", {"protocol": PROTOCOL}, HELLO_S))
+            except ClientError:
+                process.kill()
+                raise
+            process.library = self.facts["library"]
+            self._process = process
+        return self._process
+
+    def producer(self, made: Settings) -> ExecProducer:
+        return ExecProducer(self.running(), made)
+
+    def consumer(self, made: Settings) -> ExecConsumer:
+        return ExecConsumer(self.running(), made)
+
+    def admin(self, made: Settings) -> Any:
+        from harness.clients.confluent.adapter import Confluent
+
+        return Confluent().admin(made)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+
+
+def _facts(ok: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to `hello`. Raises ClientError."""
+    protocol, capabilities = ok.get("protocol"), ok.get("capabilities")
+    if protocol != PROTOCOL:
+        raise ClientError("_CLIENT_BROKE_PROTOCOL", f"it speaks protocol {protocol!r}, not {PROTOCOL}", "fatal")
+    texts = isinstance(capabilities, list) and all(isinstance(each, str) for each in capabilities)
+    if not texts or not all(isinstance(ok.get(name), str) for name in ("library", "version")):
+        raise ClientError("_CLIENT_BROKE_PROTOCOL", "`hello` needs library, version and capabilities", "fatal")
+    return {name: ok[name] for name in ("library", "version", "capabilities")}
+
+
+def needed(made: Settings) -> list[str]:
+    """The capabilities that settings need."""
+    protocol = str(made.consumer_config.get(open_fields.GROUP_PROTOCOL, "classic")).lower()
+    found = ["produce", "consume"]
+    found += ["idempotence"] if made.idempotence else []
+    found += ["transactions"] if made.txn else []
+    found += ["groups-consumer"] if protocol == "consumer" else []
+    return found
+
+
+def greet(client: str, environment: Sequence[str] = (), user: str = NOBODY) -> dict[str, Any]:
+    """{"library", "version", "capabilities"} of the program of `exec:COMMAND`, which is started for it and ended.
+
+    Raises BadInput when it cannot be started or does not answer `hello`.
+    """
+    library = Exec(command.argv(client), Settings(bootstrap="", run=""), environment, user)
+    try:
+        library.running()
+    except ClientError as error:
+        raise BadInput(f"--client {client}: {error.text}") from None
+    finally:
+        library.close()
+    return library.facts
+
+
+def problem(config: Mapping[str, Any]) -> str:
+    """Why a client program does not fit the settings, or "": it is started, greeted, and opens both halves."""
+    try:
+        library = _library(config)
+    except BadInput as error:
+        return str(error)
+    made = parse_settings(config)
+    try:
+        library.running()
+        missing = [each for each in needed(made) if each not in library.facts["capabilities"]]
+        if missing:
+            facts = library.facts
+            return f"--client {config['library']}: {facts['library']} {facts['version']} has no {', '.join(missing)}"
+        library.producer(made).close()
+        library.consumer(made).close(leave=False)
+    except (BadInput, ClientError) as error:
+        return f"--client {config['library']}: {error}"
+    finally:
+        library.close()
+    return ""
+
+
+def _library(config: Mapping[str, Any]) -> Exec:
+    argv = command.argv(str(config["library"]))
+    return Exec(argv, parse_settings(config), config.get("client_env", ()), config.get("client_user", NOBODY))
+
+
+def open_client(config: Mapping[str, Any]) -> Any:
+    """The client of one process (`queue.QueueClient`)."""
+    from harness.clients.queue import QueueClient
+
+    library = _library(config)
+    return QueueClient(parse_settings(config), library, library.close)

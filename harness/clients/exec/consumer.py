@@ -1,0 +1,71 @@
+"""A consumer in a client program: see `harness.clients.exec.adapter`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from harness.clients.client_protocols import Batch, Rebalanced
+from harness.clients.exec import answers, open_fields
+from harness.clients.exec.answers import BadAnswer
+from harness.clients.exec.process import ClientProcess
+from harness.clients.settings import Settings
+from harness.protocol.error_codes import ClientError, TopicPartition
+
+T = TypeVar("T")
+CLOSE_S: Final = 5.0
+POLL_GRACE_S: Final = 5.0  # a rebalance within a poll waits for other members
+
+
+class ExecConsumer:
+    """`client_protocols.Consumer` over a client program."""
+
+    def __init__(self, process: ClientProcess, made: Settings) -> None:
+        self._process, self._timeout_s = process, made.patience_s
+        self._subscribed = False
+        self._rebalanced: Rebalanced = _ignore
+        process.request("open", open_fields.consumer(made), self._timeout_s)
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._process.request("assign", {"partitions": open_fields.positions(positions)}, self._timeout_s)
+
+    def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None:
+        self._rebalanced, self._subscribed = rebalanced, True
+        self._process.request("subscribe", {"topics": list(topics)}, self._timeout_s)
+
+    def poll(self, timeout_s: float, records_max: int) -> Batch:
+        fields = {"wait_ms": int(timeout_s * 1000), "records_max": records_max}
+        limit_s = max(self._timeout_s, timeout_s + POLL_GRACE_S)
+        ok = self._process.polling("poll", fields, limit_s, self._rebalance)
+        return self._checked(lambda: answers.batch(ok, records_max, self._process.library))
+
+    def _rebalance(self, message: dict[str, Any]) -> None:
+        event, partitions, committed = answers.rebalance(message)
+        self._rebalanced(event, partitions, committed)
+
+    def _checked(self, answer: Callable[[], T]) -> T:
+        try:
+            return answer()
+        except BadAnswer as why:
+            raise self._process.broke_protocol(why) from None
+
+    def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        self._process.request("seek", {"partitions": open_fields.positions(positions)}, timeout_s)
+
+    def commit(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        self._process.request("commit_offsets", {"offsets": open_fields.positions(positions)}, timeout_s)
+
+    def close(self, leave: bool) -> None:
+        if self._process.ended:
+            return
+        if self._subscribed and not leave:
+            self._process.kill()  # as a crash would end it
+            return
+        try:
+            self._process.polling("close", {"role": "consumer", "leave": leave}, CLOSE_S, self._rebalance)
+        except ClientError:
+            self._process.kill()
+
+
+def _ignore(event: str, partitions: Sequence[TopicPartition], committed: Mapping[TopicPartition, int | None]) -> None:
+    """For a consumer that is in no group."""

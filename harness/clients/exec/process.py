@@ -1,0 +1,305 @@
+"""A process of a client program: requests to its standard input, answers from its standard output.
+
+All reading and writing happens in the thread that waits for an answer, so neither side can block the other, and the
+memory for answers is bounded. A process that dies, stays silent beyond a deadline, or writes what the protocol does not
+allow is killed with its whole process group; every later request raises a fatal ClientError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+import orjson
+
+from harness.clients.exec import answers
+from harness.clients.exec.answers import BadAnswer
+from harness.protocol.error_codes import ClientError
+
+LINE_BYTES_MAX: Final = 64 << 20
+READ_BYTES: Final = 256 << 10
+STDERR_BYTES_MAX: Final = 16 << 20
+STDERR_LINE_BYTES: Final = 64 << 10
+GRACE_S: Final = 1.0  # beyond the time limit that the program was given
+EXIT_S: Final = 5.0  # for a killed process to be gone
+NOBODY: Final = "nobody"
+
+DIED: Final = "_CLIENT_DIED"
+SILENT: Final = "_CLIENT_SILENT"
+BROKE_PROTOCOL: Final = "_CLIENT_BROKE_PROTOCOL"
+
+Answered = Callable[[dict[str, Any] | None, ClientError | None], None]
+"""Called once with the `ok` object of an answer, or with the error."""
+
+Rebalanced = Callable[[dict[str, Any]], None]
+"""Called with each rebalance event, as the program wrote it."""
+
+
+class ClientProcess:
+    """One process of a client program. Not thread-safe.
+
+    argv     the command, the program as an absolute path
+    environ  the whole environment, but for HOME and TMPDIR, which are an empty folder that lasts as long as the process
+    secrets  texts to replace by *** in what the process writes to its standard error
+    user     the account that the process runs as, if this one runs as root
+    library  the program's answer to `hello`; set by the adapter
+
+    Raises ClientError when the program cannot be started.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], environ: Mapping[str, str], secrets: Sequence[str] = (), user: str = NOBODY
+    ) -> None:
+        self.library = ""
+        self._folder = Path(tempfile.mkdtemp(prefix="harness-client-"))
+        account = _account(user)
+        if account is not None:
+            os.chown(self._folder, account.pw_uid, account.pw_gid)
+        try:
+            self._process: subprocess.Popen[bytes] = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env={**environ, "HOME": str(self._folder), "TMPDIR": str(self._folder)},
+                process_group=0,
+                user=None if account is None else account.pw_uid,
+                group=None if account is None else account.pw_gid,
+                extra_groups=None if account is None else [],
+            )
+        except OSError as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            hint = f": user {user} must be able to read and execute it; or give --client-user" if account else ""
+            raise ClientError(DIED, f"{argv[0]} cannot be started: {error.strerror}{hint}", "fatal") from None
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._into, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        for descriptor in (self._into, self._out):
+            os.set_blocking(descriptor, False)
+        self._unread, self._searched = bytearray(), 0
+        self._unwritten = bytearray()
+        self._last_id = 0
+        self._waiting: dict[int, Answered] = {}
+        self._rebalanced: Rebalanced | None = None
+        self._polling: int | None = None
+        self._trouble: ClientError | None = None
+        copied = (self._process.stderr, [secret for secret in secrets if secret])
+        threading.Thread(target=_copy_stderr, args=copied, daemon=True).start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether no request can be answered any more."""
+        return self._trouble is not None
+
+    def post(self, do: str, fields: Mapping[str, Any], timeout_s: float, answered: Answered) -> None:
+        """Send a request; `answered` is called while a later call of this object reads. Raises ClientError."""
+        if self._trouble is not None:
+            raise self._trouble
+        self._last_id += 1
+        self._waiting[self._last_id] = answered
+        self._write({"id": self._last_id, "do": do, **fields, "timeout_ms": int(timeout_s * 1000)})
+
+    def request(self, do: str, fields: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Send a request and wait for its answer: the `ok` object. Raises ClientError.
+
+        A process that does not answer within `timeout_s` and a second is killed.
+        """
+        result: list[dict[str, Any]] = []
+        raised: list[ClientError] = []
+
+        def answered(ok: dict[str, Any] | None, error: ClientError | None) -> None:
+            result.extend([] if ok is None else [ok])
+            raised.extend([] if error is None else [error])
+
+        self.post(do, fields, timeout_s, answered)
+        if not self.read_until(lambda: bool(result or raised), timeout_s + GRACE_S):
+            raise self._give_up(SILENT, f"did not answer `{do}` within {timeout_s + GRACE_S:.1f} s, and was killed")
+        if raised:
+            raise raised[0]
+        return result[0]
+
+    def polling(self, do: str, fields: Mapping[str, Any], timeout_s: float, rebalanced: Rebalanced) -> dict[str, Any]:
+        """`request`, when rebalance events may arrive before the answer: each is handed to `rebalanced`, which may make
+        other requests; then the program is told to continue."""
+        self._rebalanced, self._polling = rebalanced, self._last_id + 1
+        try:
+            return self.request(do, fields, timeout_s)
+        finally:
+            self._rebalanced, self._polling = None, None
+
+    def read_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
+        """Read answers until `done` or the time is over; whether it is done. A process that ends meanwhile answers
+        every request with the error `_CLIENT_DIED`."""
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            left_s = deadline - time.monotonic()
+            if self._trouble is not None or left_s <= 0:
+                return done()
+            self._exchange(left_s)
+        return True
+
+    def kill(self) -> None:
+        """Kill the process group, as a crash would end it. Safe to repeat."""
+        if self._trouble is None:
+            self._trouble = ClientError(DIED, "the client program was killed by the harness", "fatal")
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(EXIT_S)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def close_input(self, patience_s: float) -> int | None:
+        """Close the program's standard input; its exit code, or None if it still runs when the time is over."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_s)
+        return self._process.returncode
+
+    def broke_protocol(self, why: BadAnswer) -> ClientError:
+        """Kill the process, whose answer makes no sense; the error to raise."""
+        return self._give_up(BROKE_PROTOCOL, f"wrote {why}, and was killed")
+
+    # --- lines ---
+
+    def _write(self, fields: Mapping[str, Any]) -> None:
+        self._unwritten += orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            while self._unwritten:
+                written = os.write(self._into, memoryview(self._unwritten)[: 1 << 16].tobytes())
+                del self._unwritten[:written]
+        except BlockingIOError:
+            return
+        except OSError:  # it has closed its standard input, or ended: reading will say which
+            self._unwritten.clear()
+
+    def _exchange(self, timeout_s: float) -> None:
+        """Wait until the process reads or writes, and pass on whole lines."""
+        with selectors.DefaultSelector() as ready:
+            ready.register(self._out, selectors.EVENT_READ)
+            if self._unwritten:
+                ready.register(self._into, selectors.EVENT_WRITE)
+            readable = [key.fd for key, _ in ready.select(timeout_s)]
+        if self._into in readable:
+            self._flush()
+        if self._out not in readable:
+            return
+        try:
+            data = os.read(self._out, READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self._ended()
+            return
+        self._unread += data
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while (end := self._unread.find(b"\n", self._searched)) >= 0:
+            line = bytes(self._unread[:end])
+            del self._unread[: end + 1]
+            self._searched = 0
+            if not self._take(line):
+                return
+        self._searched = len(self._unread)
+        if self._searched > LINE_BYTES_MAX:
+            self._give_up(BROKE_PROTOCOL, f"wrote a line of more than {LINE_BYTES_MAX >> 20} MiB, and was killed")
+
+    def _take(self, line: bytes) -> bool:
+        """Handle one line; False when the process was given up."""
+        answered: Answered | None = None
+        try:
+            message = answers.message(line)
+            number = message["id"]
+            if "event" in message:
+                if number != self._polling or self._rebalanced is None:
+                    raise BadAnswer(f"an event outside a poll: {line[: answers.SHOWN_BYTES]!r}")
+                self._rebalanced(message)
+                self._write({"id": number, "do": "continue"})
+                return True
+            answered = self._waiting.pop(number, None)
+            if answered is None:
+                raise BadAnswer(f"an answer to no open request: {line[: answers.SHOWN_BYTES]!r}")
+            if "error" in message:
+                answered(None, answers.error(message["error"], self.library))
+            else:
+                answered(message["ok"], None)
+        except BadAnswer as why:
+            trouble = self.broke_protocol(why)
+            if answered is not None:
+                answered(None, trouble)
+            return False
+        return self._trouble is None
+
+    # --- the end ---
+
+    def _ended(self) -> None:
+        """The process has closed its standard output: it has ended, or is as good as that."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.2)
+        code = self._process.poll()
+        how = "closed its standard output" if code is None else f"ended with exit code {code}"
+        self._give_up(DIED, f"{how}; its standard error is in the worker's log")
+
+    def _give_up(self, code: str, how: str) -> ClientError:
+        """Kill the process, and answer every open request with the error, which is returned as well."""
+        trouble = ClientError(code, f"the client program {self.library or '(not greeted yet)'} {how}", "fatal")
+        self._trouble = trouble
+        self.kill()
+        waiting, self._waiting = self._waiting, {}
+        for answered in waiting.values():
+            answered(None, trouble)
+        return trouble
+
+
+def _account(user: str) -> pwd.struct_passwd | None:
+    """The account to become; None where this process is not root, or is root of a user namespace without that user,
+    and so has no privileges to drop. Raises ClientError for an unknown name."""
+    if os.geteuid() != 0 or user == "root":
+        return None
+    try:
+        account = pwd.getpwnam(user)
+        rows = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    except KeyError:
+        raise ClientError(DIED, f"--client-user {user}: this machine has no such user", "fatal") from None
+    except OSError:
+        return None
+    mapped = any(int(first) <= account.pw_uid < int(first) + int(count) for first, _, count in rows)
+    return account if mapped else None
+
+
+def _copy_stderr(source: IO[bytes], secrets: Sequence[str]) -> None:
+    """Copy a process's standard error to this one's, without secrets, up to a limit; then read and discard."""
+    copied = 0
+    with source:
+        while line := source.readline(STDERR_LINE_BYTES):
+            if copied > STDERR_BYTES_MAX:
+                continue
+            copied += len(line)
+            text = line.decode(errors="replace")
+            for secret in secrets:
+                text = text.replace(secret, "***")
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(text)
+                sys.stderr.flush()
+            if copied > STDERR_BYTES_MAX:
+                sys.stderr.write(f"\nthe client program wrote more than {STDERR_BYTES_MAX >> 20} MiB here: cut off\n")

@@ -1,0 +1,67 @@
+"""The cases of `harness client check` on brokers: a node started for it, or a cluster that is there already."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from harness.clients.confluent.adapter import Confluent
+from harness.clients.exec import command, conformance
+from harness.clients.exec.conformance import Outcome
+from harness.clients.settings import Settings
+from harness.model.errors_and_exit_codes import BadInput
+from harness.plan import make_plan
+from harness.protocol.error_codes import ClientError
+from harness.run import make_cluster
+
+Say = Callable[[str], None]
+PARTITIONS: Final = 2
+
+
+@contextmanager
+def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[str]:
+    """The address of brokers: those given, or one that lasts as long as the context."""
+    if bootstrap:
+        yield bootstrap
+        return
+    options = {"nodes": 1, "network": "loopback", "replication": 1, "min_insync_replicas": 1}
+    plan = make_plan.make({**options, **({"kafka_version": kafka_version} if kafka_version else {})})
+    with tempfile.TemporaryDirectory(prefix="harness-client-check-") as folder:
+        cluster = make_cluster.make(plan.model_copy(update={"run": "client-check"}), Path(folder), say)
+        cluster.up(say)
+        try:
+            yield cluster.bootstrap
+        finally:
+            cluster.down()
+
+
+def check(
+    text: str,
+    bootstrap: str,
+    kafka_version: str | None,
+    user: str,
+    environment: Sequence[str],
+    only: str,
+    say: Say,
+) -> tuple[dict[str, Any], list[Outcome]]:
+    """(what the program says of itself, the outcome of each case). Raises BadInput, Missing, ClusterTrouble."""
+    argv = command.argv(command.PREFIX + text)
+    with _brokers(bootstrap, kafka_version, say) as address:
+        admin = Confluent().admin(Settings(bootstrap=address, run="client-check"))
+        made: list[str] = []
+
+        def make_topic(name: str) -> None:
+            admin.create_topics([name], PARTITIONS, 1, {})
+            made.append(name)
+
+        try:
+            return conformance.check(argv, address, make_topic, user, environment, say, only)
+        except ClientError as error:
+            raise BadInput(f"{text}: {error}") from None
+        finally:
+            if bootstrap and made:
+                admin.delete_topics(made)
+            admin.close()
