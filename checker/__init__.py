@@ -1,1 +1,1 @@
-"""The checker on Spark: from a stored history to a verdict."""
+"""The checker: turns a stored history into a verdict, on Spark or in one process."""

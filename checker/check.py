@@ -1,9 +1,12 @@
-"""The public entry: from the path of a history to a verdict.
+"""The public functions of the checker: from the path of a history to a verdict.
 
-A path is a run folder (history/*.jsonl in it), a Parquet folder (`checker.tables.parquet_folder`), or one history file:
-`*.jsonl`, or Jepsen's `*.edn`, plain or gzipped. `check` works through Spark and leaves tables/ and results/
-in a run folder (beside nothing else); `check_plain` does the same in this process; `check_many` judges many
-small histories in one Spark job, each under the same options, and `check_each` each under its own.
+A path is a run folder (with history/*.jsonl), a Parquet folder (`checker.tables.parquet_folder`), or a single history
+file: `*.jsonl`, or Jepsen's `*.edn`, plain or gzipped.
+
+    check        one history, through Spark; writes tables/ and results/ if the path is a run folder
+    check_plain  the same in this process, without Spark
+    check_many   many small histories in one Spark job, all under the same options
+    check_each   many histories, each under its own options
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ from harness.model.errors_and_exit_codes import EXIT_CRASH, BadHistory, BadInput
 MANY_PER_TASK = 16
 
 
-def _nothing(text: str) -> None:
-    """Progress that nobody reads."""
+def _discard(text: str) -> None:
+    """Discards a progress message."""
 
 
 def judge(source: Source, options: CheckOptions) -> Result:
-    """Every check that the options name; the worst verdict wins. Raises BadInput for an unknown one."""
+    """Runs every check that the options name; the worst verdict wins. Raises BadInput for an unknown check."""
     results = []
     for name in options.checks:
         if name not in CHECKS:
@@ -58,19 +61,19 @@ def _run_folder(path: Path) -> Path | None:
 
 
 def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None], spark: Any) -> Result:
-    """A run folder, from the tables that it has, or else from such as are made now."""
+    """Judges a run folder from its tables, which are made first if they are missing, outdated or damaged."""
     folder = run / "tables"
     meta = make_tables.ready(run, folder, options.buckets)
     if meta is not None:
         with suppress(make_tables.DamagedTables):
             return judge(on_disk(run, folder, meta, spark), options)
-        progress("the tables are damaged: they are made again from the history")
+        progress("the tables are damaged; making them again from the history")
     meta = join_segments.make(run, folder, options.buckets, progress, spark)
     return judge(on_disk(run, folder, meta, spark), options)
 
 
 def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
-    """A Parquet folder, of which nothing can be made again."""
+    """Judges a Parquet folder. Its tables cannot be made again, so damage raises BadHistory."""
     try:
         return judge(parquet_folder.source(folder, spark), options)
     except make_tables.DamagedTables as error:
@@ -79,11 +82,10 @@ def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
 
 
 def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str], None] = print) -> Result:
-    """The verdict, through Spark.
+    """Returns the verdict on one history, computed through Spark.
 
-    Tables are made where they are missing, damaged, or not those of the history as it is now. Raises
-    BadHistory when the content cannot be used, BadInput for unknown checks, Missing when the run folder
-    cannot be written.
+    Tables are made if they are missing, damaged, or older than the history. Raises BadHistory if the content cannot
+    be used, BadInput for unknown checks, and Missing if the run folder cannot be written.
     """
     if parquet_folder.is_tables(Path(path)):
         return _judge_tables(Path(path), options, spark)
@@ -95,8 +97,8 @@ def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str
         return judge(on_disk(None, Path(folder) / "tables", meta, spark), options)
 
 
-def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], None] = _nothing) -> Result:
-    """The verdict, in this process and without Spark; a single file is held in memory."""
+def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], None] = _discard) -> Result:
+    """Returns the verdict on one history, computed in this process; a single file is loaded into memory."""
     if parquet_folder.is_tables(Path(path)):
         return _judge_tables(Path(path), options, None)
     run = _run_folder(Path(path))
@@ -110,9 +112,9 @@ Answer = tuple[str, Result | dict[str, Any]]
 
 
 def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
-    """One small history in memory, under each of the options: (path, result or error as plain data).
+    """Judges one small history in memory under each of the options: (path, result or error as plain data).
 
-    Whatever goes wrong with one history is said of that one, and the others are judged.
+    An exception becomes the error of this history, so that the others are still judged.
     """
     path, options = job
     try:
@@ -133,7 +135,7 @@ def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _in_one_job(spark: Any, jobs: Sequence[Job]) -> list[Answer]:
-    """All of them, in the order given; in this process with spark None."""
+    """Returns the answers in the order given. If `spark` is None, the jobs run in this process."""
     if spark is None or not jobs:
         found = [answer for job in jobs for answer in _judge_small(job)]
     else:
@@ -143,31 +145,30 @@ def _in_one_job(spark: Any, jobs: Sequence[Job]) -> list[Answer]:
 
 
 def check_many(spark: Any, paths: Sequence[Path], options: CheckOptions | Sequence[CheckOptions]) -> list[Answer]:
-    """Many small histories in one Spark job (in this process with spark None), in the order given.
+    """Judges many small histories in one Spark job (in this process if `spark` is None), in the order given.
 
-    Each is (path, Result), or (path, {"error", "exit_code"}) where its content cannot be used; with several
-    options, each history answers once per option. Histories are read where the task runs and held in memory
-    one at a time.
+    An answer is (path, Result), or (path, {"error", "exit_code"}) if the content cannot be used. With several options
+    there is one answer per history and option. Each task reads its histories itself, one at a time in memory.
     """
     each = (options,) if isinstance(options, CheckOptions) else tuple(options)
     return _in_one_job(spark, [(str(path), each) for path in paths])
 
 
 def is_small(path: Path) -> bool:
-    """Whether one task may hold a history file in memory."""
+    """Whether a history file is small enough for one task to load it into memory."""
     return path.is_file() and make_tables.buckets_for([path]) == 1
 
 
 def check_each(
     spark: Any,
     items: Sequence[tuple[Path, CheckOptions]],
-    progress: Callable[[str], None] = _nothing,
+    progress: Callable[[str], None] = _discard,
 ) -> Iterator[Answer]:
-    """Histories, each under its own options, in the order given.
+    """Judges histories, each under its own options; yields the answers in the order given.
 
-    Small files share one Spark job. Large ones, run folders and Parquet folders are judged by `check`, one
-    after another, when their turn comes: the work of each is spread by itself. What cannot be used is
-    (path, {"error", "exit_code"}). Raises Missing when a run folder cannot be written.
+    Small files share one Spark job. Large files, run folders and Parquet folders are judged by `check` one after
+    another, and each is distributed by itself. An answer is (path, Result), or (path, {"error", "exit_code"}) if the
+    content cannot be used. Raises Missing if a run folder cannot be written.
     """
     small = [(str(path), (options,)) for path, options in items if is_small(path)]
     answers = iter(_in_one_job(spark, small))

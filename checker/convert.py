@@ -1,7 +1,7 @@
-"""Histories from one form to another: Jepsen's EDN <-> a run's log, and to Parquet.
+"""Converts histories between Jepsen's EDN and the log of a run (JSON lines), and from either to Parquet.
 
-Streaming: at most a block of lines is held (of Parquet, a chunk of rows). What is written appears under its
-name when it is whole. `harness.model.edn.ops` says how a line carries what only EDN has.
+Conversion is streaming: at most a block of lines (for Parquet, a chunk of rows) is in memory. An output file gets its
+final name only when it is complete. `harness.model.edn.ops` describes how JSON lines represent what only EDN has.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _ORDER: Final = ("index", "time_ns", "process", "type", "f", "value", "error", "
 
 
 def to_log(path: Path, folder: Path, name: str, progress: Progress) -> tuple[int, Notes]:
-    """Write a history file as the segments of a run's log: (lines, what reading noticed).
+    """Writes a history file as the segments of a run's log. Returns the number of lines and the reader's notes.
 
-    Raises BadHistory with the place of what cannot be read, Missing when the disk does not take it.
+    Raises BadHistory with file and line if the content cannot be read, and Missing if the disk cannot be written.
     """
     notes, counted = Notes(), Counted(progress)
     with make_tables.writing(folder), rarely_collecting():
         folder.mkdir(parents=True, exist_ok=True)
         lines = counted(read(path, notes, exact=True))
-        first = next(lines, None)  # from here on it is known whether ops are tagged
+        first = next(lines, None)  # after the first line, `notes` says whether ops are tagged as records
         segment, more = 0, first is not None
         while more or segment == 0:
             with (folder / f"{segment:05d}.jsonl").open("wb") as stream:
@@ -63,7 +63,7 @@ def _encoded(data: Mapping[str, Any]) -> bytes:
 
 @contextmanager
 def _whole(out: Path) -> Iterator[Path]:
-    """A path beside `out` that takes its name when all went well, and is gone otherwise."""
+    """Yields a temporary path next to `out`. It is renamed to `out` on success and removed on failure."""
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         yield part
@@ -86,20 +86,23 @@ def _stream(out: Path) -> Iterator[IO[bytes]]:
 
 
 def to_edn(path: Path, out: Path, progress: Progress) -> int:
-    """One op map a line; how many. Raises BadHistory, Missing."""
+    """Writes EDN, one op map per line, and returns the number of lines. Raises BadHistory, Missing."""
     notes, counted = Notes(), Counted(progress)
     with _stream(out) as stream, rarely_collecting():
         for line in counted(read(path, notes, exact=True)):
             try:
                 text = fast_path.text_of(line.data, notes.record)
             except (ValueError, TypeError) as error:
-                raise BadHistory(f"{line.where}: no EDN for it ({error})") from None
+                raise BadHistory(f"{line.where}: cannot be represented in EDN ({error})") from None
             stream.write(text.encode() + b"\n")
     return counted.lines
 
 
 def to_jsonl(path: Path, out: Path, progress: Progress) -> int:
-    """A run's log as it is, its segments one after another; of EDN, the log that `to_log` would make."""
+    """Writes one file of JSON lines and returns the number of lines.
+
+    The segments of a run's log are concatenated unchanged. EDN becomes the log that `to_log` would write.
+    """
     notes, counted = Notes(), Counted(progress)
     files = sources(path)
     with _stream(out) as stream:
@@ -117,7 +120,7 @@ def to_jsonl(path: Path, out: Path, progress: Progress) -> int:
 
 
 def _copied(file: Path, stream: IO[bytes]) -> int:
-    """Copy a segment; how many lines it holds besides its header."""
+    """Copies a segment and returns the number of its lines without the header."""
     lines = -1
     with file.open("rb") as source:
         while block := source.read(1 << 20):
@@ -127,7 +130,10 @@ def _copied(file: Path, stream: IO[bytes]) -> int:
 
 
 def to_parquet(path: Path, out: Path, progress: Progress) -> int:
-    """A folder of tables (`checker.tables.parquet_folder`); the number of lines. Raises BadHistory, Missing."""
+    """Writes a folder of tables (`checker.tables.parquet_folder`) and returns the number of lines.
+
+    Raises BadHistory, Missing.
+    """
     with make_tables.writing(out), _whole(out) as part:
         return parquet_folder.write(path, part, progress)
 

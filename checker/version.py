@@ -1,4 +1,4 @@
-"""The checker's version: part of every result."""
+"""The version of the checker, which every result contains."""
 
 from typing import Final
 

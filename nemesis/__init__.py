@@ -1,1 +1,1 @@
-"""Faults: one module per verb, pure targets, schedules."""
+"""The faults: one module per verb, the targets they hit, and the schedules that time them."""

@@ -1,8 +1,10 @@
-"""The faults by name. A new verb is one module and one row here.
+"""The table of fault verbs, and the functions that turn fault names into faults and generators.
 
-A fault is written VERB:TARGET ("kill:leader"); the short names are aliases. Of several, separated by commas,
-those on nodes take turns, since two broken nodes of three leave no majority and nothing could take effect;
-those on clients go on beside them in their own rhythm.
+To add a verb, write one module in `nemesis/verbs` and add one row to `VERBS`.
+
+A fault is written VERB:TARGET ("kill:leader"); short names are aliases. When a run has several faults, those
+that hit nodes take turns: with two of three nodes broken at once there is no majority, and no fault could take
+effect. Faults that hit clients run concurrently, each in its own rhythm.
 """
 
 from __future__ import annotations
@@ -72,25 +74,25 @@ VERBS: Final[Mapping[str, Verb]] = {
     "wire": wire.VERB,
 }
 FINAL_POLLS_COMPLETE: Final = "final-polls-complete"
-# Of these a cluster mends everything at once.
+# Capabilities whose undo covers every fault at once: healing one undoes the others too.
 MENDED_TOGETHER: Final = (Links, Network)
 MARKS: Final = frozenset({FINAL_POLLS_COMPLETE})
 
 
 def aliases() -> dict[str, str]:
-    """Short names of faults: name -> VERB:TARGET."""
+    """Returns the short names of faults: short name -> VERB:TARGET."""
     return {short: f"{verb}:{target}" for verb, row in VERBS.items() for short, target in row.short.items()}
 
 
 def canonical(text: str, nodes: Sequence[str]) -> tuple[str, ...]:
-    """Names of the faults in a comma-separated list, aliases resolved; none of them for "none".
+    """Returns the canonical fault names of a comma-separated list, with aliases resolved; empty for "none".
 
-    Raises BadInput naming the unknown verb or target, with the nearest known one.
+    Raises BadInput for an unknown verb or target, and names the closest known one.
     """
     names = [part.strip() for part in text.split(",") if part.strip()]
     found = tuple(_canonical(name, nodes) for name in names if name != "none")
     if len(set(found)) < len(found):
-        raise BadInput(f"--nemesis {text}: the same fault is named twice")
+        raise BadInput(f"--nemesis {text}: a fault is listed twice")
     return found
 
 
@@ -99,8 +101,8 @@ def _canonical(name: str, nodes: Sequence[str]) -> str:
     verb, _, target = full.partition(":")
     if verb not in VERBS or not target:
         full_names = [f"{verb}:{target}" for verb, row in VERBS.items() for target in row.targets]
-        known = ["none", *aliases(), *full_names]
-        close = difflib.get_close_matches(name, known, n=1)
+        names = ["none", *aliases(), *full_names]
+        close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise BadInput(
             f"--nemesis {name}: no such fault; {hint}Known: none, {', '.join(sorted(aliases()))}; "
@@ -122,7 +124,7 @@ def _canonical(name: str, nodes: Sequence[str]) -> str:
 
 
 def faults(names: Sequence[str], timing: Timing) -> tuple[Fault, ...]:
-    """The faults of canonical names."""
+    """Returns the faults with these canonical names."""
     made = []
     for name in names:
         verb, _, target = name.partition(":")
@@ -131,14 +133,15 @@ def faults(names: Sequence[str], timing: Timing) -> tuple[Fault, ...]:
 
 
 def needed(chosen: Sequence[Fault]) -> frozenset[type]:
-    """The capabilities of a cluster that some faults need."""
+    """Returns the capabilities that these faults need from a cluster."""
     return frozenset(need for fault in chosen for need in fault.needs)
 
 
 def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str, refused: Mapping[type, str]) -> None:
-    """Raises BadInput for a fault that needs what the cluster cannot do; `why` says what it is.
+    """Raises BadInput if a fault needs a capability that the cluster lacks.
 
-    `refused`: what the cluster could do, and this machine does not let it, with the reason.
+    why      says what the cluster is; ends the sentence "... needs X, which ..."
+    refused  capabilities that the cluster has but this machine does not allow, each with the reason
     """
     for fault in chosen:
         for need in fault.needs:
@@ -147,27 +150,27 @@ def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str, refu
         missing = [need.__name__ for need in fault.needs if not offers(cluster, need)]
         if missing:
             raise BadInput(f"{fault.name} needs {', '.join(missing)}, which {why}")
-        verb = VERBS.get(fault.name.partition(":")[0])  # None: its ops come from the workload
+        verb = VERBS.get(fault.name.partition(":")[0])  # None for a fault whose ops come from the workload
         least = verb.nodes_min if verb else 1
         if len(cluster.nodes) < least:
-            raise BadInput(f"{fault.name} needs {least} nodes or more; use --nodes")
+            raise BadInput(f"{fault.name} needs at least {least} nodes: set --nodes")
 
 
 def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None:
-    """Raises BadInput for a fault of the consumer group where nobody subscribes."""
+    """Raises BadInput if a fault acts on the consumer group and no consumer subscribes."""
     for fault in chosen:
         if fault.subscribed and "subscribe" not in sub_via:
             raise BadInput(
-                f"{fault.name} needs consumers in a group, and none subscribes: "
+                f"{fault.name} needs a consumer group, but no consumer subscribes: "
                 "add --sub-via subscribe (or assign,subscribe)"
             )
 
 
 def weakened(settings: Settings, names: Sequence[str], scheduled: Sequence[str] = ()) -> Settings:
-    """What is left of a run's settings where these faults change some: the weaker counts for all of it.
+    """Returns a run's settings after the changes that these faults make to them.
 
-    Those of a schedule do not wait until the nodes hit before have their data again, so they may hit all.
-    Names that are not known any more change nothing.
+    The weaker value of each setting applies to the whole run. A scheduled fault does not wait until the nodes that
+    it hit before have caught up, so it may hit every copy. Unknown fault names change nothing.
     """
     for name in names:
         verb, _, target = name.partition(":")
@@ -190,7 +193,10 @@ def _weaker(settings: Settings, name: str, value: Any, scheduled: bool) -> Any:
 
 
 def rotations(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> list[list[Fault]]:
-    """The faults that follow the plain rhythm: those on nodes in turns, each of the others beside them."""
+    """Returns the faults without a schedule, grouped by rotation.
+
+    The faults on nodes form one group, whose members take turns. Every other fault is a group of its own.
+    """
     scheduled = {entry.fault for entry in schedule}
     free = [fault for fault in chosen if fault.name not in scheduled]
     turns = [fault for fault in free if fault.takes_turns]
@@ -198,7 +204,10 @@ def rotations(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> list[l
 
 
 def under_load(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> Generator | None:
-    """Faults on nodes in turns, the others beside them; those of a schedule each in its own rhythm."""
+    """Returns the generator of fault ops during the load, or None without faults.
+
+    Scheduled faults follow their schedule; the others follow `rotations`.
+    """
     by_name = {fault.name: fault for fault in chosen}
     rhythms = [Rhythm(entry, by_name[entry.fault], n) for n, entry in enumerate(schedule)]
     generators = [*(in_turns(faults) for faults in rotations(chosen, schedule)), *rhythms]
@@ -206,25 +215,31 @@ def under_load(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> Gener
 
 
 def teardown(chosen: Sequence[Fault], env: Env) -> None:
-    """Mend what is still broken, however the run ended; what cannot be mended goes with the cluster."""
+    """Undoes every fault that is still in effect, however the run ended.
+
+    Errors are ignored: whatever cannot be undone disappears with the cluster.
+    """
     for fault in chosen:
         with contextlib.suppress(HarnessError, OSError):
             fault.nemesis.teardown(env)
 
 
 def healing(chosen: Sequence[Fault], at_most_s: float) -> Generator:
-    """Every fault's own healing, then the wait for a healthy cluster, which is always in the history."""
+    """Returns the generator that undoes every fault and then waits for a healthy cluster.
+
+    The wait is always recorded in the history. It takes at most `at_most_s` seconds.
+    """
     last = patient(Op(-1, -1, NEMESIS, INFO, "heal", None, None, {"span": ""}), healthy_s=at_most_s)
     return Then((*(fault.final for fault in chosen), ForNemesis(Once(last))))
 
 
 def mark(f: str) -> Generator:
-    """An op that does nothing, and says in the history that the run came this far."""
+    """Returns an op that does nothing but record in the history that the run reached this point."""
     return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, f, None, None, {"span": ""})))
 
 
 def _again(chosen: Sequence[Fault], mended: Fault) -> None:
-    """Break anew what was mended with another fault although it is still on."""
+    """Breaks again what a fault still in effect had broken, after undoing `mended` undid it too."""
     shared = [need for need in mended.needs if need in MENDED_TOGETHER]
     others = [fault for fault in chosen if fault is not mended and set(shared) & set(fault.needs)]
     for fault in others:
@@ -233,7 +248,7 @@ def _again(chosen: Sequence[Fault], mended: Fault) -> None:
 
 
 def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
-    """Apply a nemesis op: to the fault that it names, or the wait for a healthy cluster, or a mark."""
+    """Executes a nemesis op: an op of one of the faults, the wait for a healthy cluster, or a mark."""
     if op.f in MARKS:
         return op
     if op.f == "heal":
@@ -250,4 +265,4 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
                 _again(chosen, fault)
             why = op.value.get("trigger") if isinstance(op.value, dict) else None
             return done.with_(value={**done.value, "trigger": why}) if why else done
-    raise BadInput(f"a nemesis op names no fault of this run: {op.f} {dict(op.extra)}")
+    raise BadInput(f"this nemesis op belongs to no fault of the run: {op.f} {dict(op.extra)}")

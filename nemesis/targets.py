@@ -1,4 +1,7 @@
-"""Targets: which nodes or clients a fault hits. Pure: facts and a draw in, names out."""
+"""The targets of faults: functions that choose the nodes or clients to hit.
+
+Pure: each takes the facts about the cluster and a random draw, and returns names.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,22 @@ from harness.model.randomness import Draw
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known when a fault is aimed.
+    """The state of the cluster at the moment a fault chooses its targets.
 
-    nodes    nodes whose server runs
-    leaders  (topic, partition) -> node of the run's topics, None where there is no leader
-    clients  names of the worker processes
-    holders  nodes that hold the role that was asked for, once for each thing they hold it of
-    beside   servers that run and are no brokers; no target but `controller` and their names means them
-    sends    (topic, partition) -> how many of the last sends went there
+    nodes        nodes whose server is running
+    leaders      (topic, partition) -> leader, for the run's topics; None where there is no leader
+    clients      names of the worker processes
+    holders      nodes that have the role in question, one entry for each thing they have it for
+                 (for example, one per transactional id)
+    non_brokers  running servers that are not brokers; only the target `controller` and their own names select them
+    sends        (topic, partition) -> how many of the most recent sends went there
     """
 
     nodes: tuple[str, ...]
     leaders: Mapping[tuple[str, int], str | None]
     clients: tuple[str, ...]
     holders: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    non_brokers: tuple[str, ...] = ()
     sends: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
@@ -34,8 +38,8 @@ Choose = Callable[[Facts, Draw], Sequence[str]]
 
 
 def _busiest(nodes: Iterable[str | None], facts: Facts, draw: Draw) -> Sequence[str]:
-    """The running server that is named most often; a draw breaks ties."""
-    counts = Counter(node for node in nodes if node in (*facts.nodes, *facts.beside))
+    """Returns the running server that occurs most often in `nodes`; a draw breaks ties."""
+    counts = Counter(node for node in nodes if node in (*facts.nodes, *facts.non_brokers))
     if not counts:
         return []
     most = max(counts.values())
@@ -43,19 +47,21 @@ def _busiest(nodes: Iterable[str | None], facts: Facts, draw: Draw) -> Sequence[
 
 
 def leader(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node that leads what most of the last sends went to, or else most of the run's partitions; a draw
-    breaks ties. None when nobody leads."""
+    """The node that leads the partitions with most of the recent sends, or, without sends, the most partitions.
+
+    Only the run's partitions count. A draw breaks ties. Empty when no partition has a leader.
+    """
     used = [node for at, node in facts.leaders.items() for _ in range(facts.sends.get(at, 0))]
     return _busiest(used, facts, draw) or _busiest(facts.leaders.values(), facts, draw)
 
 
 def controller(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node whose controller leads the metadata quorum; with ZooKeeper, the broker that controls."""
+    """The node whose controller leads the metadata quorum, or, with ZooKeeper, the broker that is the controller."""
     return _busiest(facts.holders, facts, draw)
 
 
 def txn_coordinator(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node that coordinates most of the run's transactional ids."""
+    """The node that coordinates the most of the run's transactional ids."""
     return _busiest(facts.holders, facts, draw)
 
 
@@ -65,12 +71,12 @@ def group_coordinator(facts: Facts, draw: Draw) -> Sequence[str]:
 
 
 def minority(facts: Facts, draw: Draw) -> Sequence[str]:
-    """As many nodes as can fail while a majority is left, the leader among them."""
+    """The leader and random other nodes, as many as can fail while a majority survives."""
     return _some(facts, draw, (len(facts.nodes) - 1) // 2)
 
 
 def majority(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The smallest number of nodes without which no majority is left, the leader among them."""
+    """The leader and random other nodes, as few as it takes to leave no majority."""
     return _some(facts, draw, len(facts.nodes) // 2 + 1)
 
 
@@ -81,28 +87,28 @@ def _some(facts: Facts, draw: Draw, count: int) -> Sequence[str]:
 
 
 def follower(facts: Facts, draw: Draw) -> Sequence[str]:
-    """A node other than the one that `leader` would choose."""
+    """A random node other than the one that `leader` would choose."""
     rest = [node for node in facts.nodes if node not in leader(facts, draw)]
     return [draw.choice(rest)] if rest else []
 
 
 def one(facts: Facts, draw: Draw) -> Sequence[str]:
-    """Any node that runs."""
+    """A random running node."""
     return [draw.choice(facts.nodes)] if facts.nodes else []
 
 
 def all_nodes(facts: Facts, draw: Draw) -> Sequence[str]:
-    """Every node that runs."""
+    """Every running node."""
     return facts.nodes
 
 
 def client(facts: Facts, draw: Draw) -> Sequence[str]:
-    """Any client process."""
+    """A random client process."""
     return [draw.choice(facts.clients)] if facts.clients else []
 
 
 def some_clients(facts: Facts, draw: Draw) -> Sequence[str]:
-    """Any half of the client processes, rounded up."""
+    """A random half of the client processes, rounded up."""
     return draw.shuffled(facts.clients)[: -(-len(facts.clients) // 2)]
 
 
@@ -127,17 +133,17 @@ CLIENT_TARGETS: Final[Mapping[str, Choose]] = {
     "some-clients": some_clients,
     "clients": all_clients,
 }
-# Targets that are several nodes at once, or may be.
+# Targets that select, or may select, several nodes at once.
 SEVERAL: Final = frozenset({"minority", "majority", "all"})
 EVERY_NODE: Final = 1000
 
 
 def nodes_at_once(target: str) -> int:
-    """How many nodes a fault hits in one moment, or more: 1, or all of them."""
+    """Returns an upper bound on how many nodes a fault hits at once: 1, or EVERY_NODE."""
     return EVERY_NODE if target in SEVERAL else 1
 
 
-# Targets for which the cluster must be asked who holds a role.
+# Targets for which the cluster must be queried for the nodes that have a role.
 ROLES: Final = frozenset({"controller", "txn-coordinator", "group-coordinator"})
 
 
@@ -146,7 +152,7 @@ def new_leaders(
     now: Mapping[tuple[str, int], str | None],
     lost: Sequence[str],
 ) -> dict[str, str]:
-    """`topic-partition` -> its new leader, for the partitions that moved away from the lost nodes."""
+    """Returns `topic-partition` -> new leader, for the partitions whose leadership moved away from the lost nodes."""
     moved = {}
     for partition, node in now.items():
         if before.get(partition) in lost and node is not None and node not in lost:

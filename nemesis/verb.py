@@ -1,4 +1,4 @@
-"""What a verb is: a sentence, its targets, and how it becomes a fault."""
+"""The type of a fault verb: its summary, its targets, and the function that makes a fault of it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
 class Verb:
     """One row of the table of faults.
 
-    summary  what it does, as an infinitive
-    fault    (target, timing) -> the fault; the target is a name in NODE_TARGETS or CLIENT_TARGETS, or a node
-    nodes, clients  whether it has targets among the servers, among the client processes
-    named    targets of its own, with what they are
-    nodes_min  how many nodes the cluster must have
-    short    short names of some of its faults: name -> target
-    written  (target, nodes): raises BadInput for one that is written out wrongly, as NAME=VALUE;...
+    summary    what the fault does and how it is undone, starting with an infinitive
+    fault      (target, timing) -> fault; the target is a name in NODE_TARGETS, CLIENT_TARGETS or `named`, or a node
+    nodes      whether servers can be its target
+    clients    whether client processes can be its target
+    named      targets that only this verb has: name -> description
+    nodes_min  minimum number of nodes in the cluster
+    short      short names of some of its faults: short name -> target
+    written    (target, nodes): raises BadInput for an invalid target of the form NAME=VALUE;...; None: not supported
     """
 
     summary: str
@@ -34,12 +35,12 @@ class Verb:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The names of its targets, single nodes apart."""
+        """The names of its targets, without those of single nodes."""
         nodes = NODE_TARGETS if self.nodes else ()
         return (*nodes, *(CLIENT_TARGETS if self.clients else ()), *self.named)
 
     def takes(self, target: str) -> bool:
-        """Whether it has a target of this name: one of its own, or a server's."""
+        """Returns whether it has a target of this name. Any name that is not a client target may be a node's."""
         if self.written is not None and "=" in target:
             return True
         return target in self.targets or (self.nodes and target not in CLIENT_TARGETS)

@@ -1,1 +1,1 @@
-"""Workloads: what the clients do, and which checks judge it."""
+"""The workloads: what the clients do in a run, and which checks judge it."""

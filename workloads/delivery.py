@@ -1,9 +1,21 @@
-"""The delivery workload: writers send records, everything is read back, and each record is accounted for.
+"""The delivery workload: sends single records, reads everything back, and counts the copies of each record.
 
-Every client sends one record at a time, `records` of them in all (0: until the time limit), to keys 0 to
-`keys` - 1 in turn. With `primer`, one record goes ahead alone, sent patiently, and the rest only when it is
-acknowledged: the followers have then just begun to wait for more. Final polls as in the queue workload, but
-a log counts as ended only when it has not grown for `settle_s`: what replicas fetch late shows up late.
+What can go wrong, with acks=all, retries and no idempotence:
+
+    process 0  invoke  send  [["send", 0, 17]]
+    process 0  info    send  [["send", 0, 17]]                          the delivery timed out
+    process 4  ok      poll  [["poll", [[0, [[20, 17], [21, 17]]]]]]
+
+The broker appended the record, but its acknowledgement was lost. The producer retried, and the broker appended the
+record again. The client does not know whether value 17 was written, yet the log has it twice, at offsets 20 and 21:
+a duplicate of a record that was never acknowledged.
+
+Each client sends one record at a time, to keys 0 to `keys` - 1 in turn; `records` in total, or until the time limit
+if that is 0. With `primer`, a single record is sent first, with long timeouts and the default retries; the others
+follow once it completes. At that moment the followers have just started a fetch that waits for more data.
+
+The final polls are those of the queue workload, but a log counts as fully read only after it has not grown for
+`settle_s`, because records that followers fetch late become visible late.
 """
 
 from __future__ import annotations
@@ -21,7 +33,7 @@ PRIMER: Final = -1  # the value of the primer
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """See `harness run --help`."""
+    """The options of the workload. `harness run --help` describes them."""
 
     records: int = 0
     keys: int = 1
@@ -31,7 +43,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Primed:
-    """One patient send, and `inner` once it has completed, whatever came of it."""
+    """One send with `patient` (long timeouts, default retries), then `inner` once it has completed, with any result."""
 
     inner: Generator
     state: str = "first"  # then "waiting", then "done"
@@ -51,7 +63,7 @@ class Primed:
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """Sends of single records: the n-th goes to key n mod `keys`, and its value is n div `keys`."""
+    """Sends of single records: the n-th goes to key n mod `keys` and has the value n div `keys`."""
 
     options: Options
     n: int = 0
@@ -67,7 +79,7 @@ class Writers:
 
 
 def workload(options: Options) -> Workload:
-    """The delivery workload under `options`."""
+    """Returns the delivery workload with these options."""
     writers: Generator = Writers(options)
     return Workload(
         "delivery",

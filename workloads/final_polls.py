@@ -1,8 +1,8 @@
-"""Final polls: every client reads every log of the run from its beginning to its end.
+"""The final polls: every client reads every log of the run from the beginning to the end.
 
-Each client crashes (so that a fresh one has no broken state), assigns every key, seeks to the beginning, and
-polls until its positions equal the logs' ends and those have not moved for a while; a client that makes no
-progress for ten seconds begins again. What it follows: jepsen.tests.kafka.
+Each client crashes, so that its replacement has no leftover state. It then assigns itself every key, seeks to the
+beginning, and polls until its positions equal the log end offsets and those have been stable for a while. A client
+that makes no progress for ten seconds starts over. Modelled on jepsen.tests.kafka.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ RESTART_NS: Final = 10_000_000_000
 
 
 def keys_of(event: Op) -> list[int]:
-    """Keys that the micro-ops of an op name."""
+    """Returns the keys that an op sends to."""
     return [mop[1] for mop in event.value if mop[0] == "send"] if isinstance(event.value, list) else []
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Final polls of one slot.
+    """The final polls of one slot.
 
-    settle_ns how long the ends must not have moved
-    stage     crash -> debug -> assign -> poll -> done; `waiting` while the op of a stage is open
-    ends      the logs' ends at the last poll that had caught up with them
-    since_ns  since when they have not moved; None while behind
-    moved_ns  when the positions last moved
+    settle_ns  how long the log end offsets must be stable
+    stage      crash -> debug -> assign -> poll -> done
+    waiting    whether the op of the stage is open
+    ends       the log end offsets at the last poll whose positions had reached them
+    since_ns   since when they have been stable; None while the positions are behind
+    moved_ns   when the positions last changed
     """
 
     keys: tuple[int, ...]
@@ -67,7 +68,7 @@ class Drain:
             return replace(rested, stage="debug" if self.debug else "assign")
         if self.stage == "debug":
             return replace(rested, stage="assign")
-        if event.type not in (OK, FAIL):  # the process is gone, and its assignment with it
+        if event.type not in (OK, FAIL):  # the process was replaced and lost its assignment
             return replace(rested, stage="assign", since_ns=None)
         if self.stage == "assign":
             began = replace(rested, since_ns=None, moved_ns=event.time_ns)
@@ -90,7 +91,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class FinalPolls:
-    """Watches which keys the load touches, then drains them in every slot."""
+    """Records which keys the load uses, then reads these keys to the end in every slot."""
 
     settle_ns: int = int(STABLE_S * 1e9)
     keys: frozenset[int] = frozenset()

@@ -1,15 +1,25 @@
-"""The pipeline workload: writers fill input topics; instances consume, transform, produce and commit.
+"""The pipeline workload: instances of a consume-transform-produce application, which should work exactly once.
 
-The first slots are writers, the others instances. A writer's op sends some records: ids ascend in each
-writer, a key has one writer, and its partition follows from it; where topics grow, a writer asks now and
-then how large they are, and has keys for the new partitions. An instance's op works for about a second and
-the next goes on where it stood; when its process is killed, or replaced, the next op begins a new
-incarnation. With `churn_s`, instances take turns to leave the group cleanly and to come back.
+What can go wrong, with input partition 3 of the group:
 
-In the end the writers stop, the instances work until the group has committed everything, and leave. What a member
-commits as it leaves may lie before that: while the lag is not 0 then, the instances come back, work and leave again,
-until time is up. Then every slot reads its share of the topics. What is still not committed is not judged, and the
-verdict unknown. What the instances do: harness.pipeline_app.
+    instance A  polls offsets 40 to 49, and is paused for longer than its session timeout
+    instance B  is assigned partition 3, polls offsets 40 to 49, produces their outputs, commits offset 50
+    instance A  is resumed, produces outputs of offsets 40 to 49 and commits its transaction
+    final read  each of these inputs has two committed outputs
+
+Instance A is a zombie: it was removed from the group, so its transaction must be fenced (KIP-447). If it is not, the
+outputs are duplicated (`duplicate-output`).
+
+The first slots are writers, the others instances. A writer's op sends a batch of records to the input topics. Ids
+increase within a writer, each key has one writer, and the key determines the partition. If topics can grow, writers
+query their sizes regularly and use new keys for new partitions. An instance's op lasts about a second, and the next
+one continues where it stopped. If the process is killed or replaced, the next op starts a new incarnation. With
+`churn_s`, instances take turns to leave the group cleanly and to rejoin.
+
+At the end the writers stop, and the instances work until the group has committed everything, and leave. The offsets
+that a member commits as it leaves may be below the log end: as long as the lag is not 0 then, the instances rejoin,
+work and leave again, until the time limit. Finally every slot reads its share of the topics. If the lag is still not
+0, the rest is not judged and the verdict is unknown. For the instances themselves, see harness.pipeline_app.
 """
 
 from __future__ import annotations
@@ -26,25 +36,28 @@ from harness.pipeline_app.ports import Options as InstanceOptions
 
 Answer = tuple[Op | Pending, Generator] | None
 
-WORK_S: Final = 1.0  # how long an instance's op takes
+WORK_S: Final = 1.0  # duration of an instance's op
 LAG_EVERY_NS: Final = 500_000_000
 SIZES_EVERY_NS: Final = 500_000_000
-DRAIN_SHARE: Final = 0.6  # of the final time limit, at most, for the instances to catch up
+DRAIN_SHARE: Final = 0.6  # maximum share of the final time limit for the instances to catch up
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """writers, instances  slots of each
-    keys           at least so many; a whole number for each writer
-    inputs         input topics, of `partitions` each; the output topic has as many
-    batch          records of a writer's op
-    churn_s        every so often an instance leaves, for half as long; 0: none does
-    final_s        the final phase's time limit
+    """The options of the workload. `harness run --help` describes them from the user's side.
+
+    writers        number of slots that are writers
+    instances      number of slots that are instances
+    keys           minimum number of keys; rounded up to a multiple of `writers`
+    inputs         number of input topics, with `partitions` partitions each, like the output topic
+    batch          records in a writer's op
+    churn_s        interval at which one instance leaves, for half as long; 0: none leaves
+    final_s        time limit of the final phase
     instance       what each instance does
     assignor       range | roundrobin | cooperative-sticky | consumer
-    one_poll       a revocation and its assignment come in one poll
-    grows          input topics may get more partitions
-    group_existed   the group has committed the beginning of every partition before the load
+    one_poll       whether a revocation and the following assignment happen in a single poll
+    grows          whether input topics may get more partitions
+    group_existed  whether the group commits the start of every partition before the load
     """
 
     writers: int = 2
@@ -68,21 +81,25 @@ class Options:
 
 
 def partition_of(options: Options, key: int) -> int:
-    """The number of the partition where a key's records go. Beyond the keys there is one of each writer for
-    every number that is new."""
-    beyond = key - options.key_count
-    if beyond >= 0:
-        return options.inputs * options.partitions + beyond // options.writers
+    """Returns the partition number of a key's records.
+
+    Keys beyond `key_count` belong to partitions added later: one key per writer for each new number.
+    """
+    added = key - options.key_count
+    if added >= 0:
+        return options.inputs * options.partitions + added // options.writers
     topic = key // options.partitions % options.inputs
     return number_of(topic, key % options.partitions, options.inputs)
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The n-th record of writer w of W has the id n * W + w, and its key is the id modulo the keys: those
-    of different writers differ. An id is left out whose partition is not there.
+    """The sends of one writer.
 
-    sizes  partitions of each input topic, as last seen; empty: as in the beginning
+    The n-th record of writer w of W has the id n * W + w, and its key is the id modulo the number of keys, so keys of
+    different writers differ. Ids whose partition does not exist yet are skipped.
+
+    sizes  latest known number of partitions of each input topic; empty: the initial number
     """
 
     options: Options
@@ -115,10 +132,10 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Work without end, with a leave now and then.
+    """Endless `work` ops of one instance, with a `leave` now and then.
 
-    turn     which of the instances it is: they leave one after another
-    leave_ns when it leaves next; None before the first op
+    turn      its number among the instances; they leave one after another
+    leave_ns  when it leaves next; None before the first op
     """
 
     options: Options
@@ -146,7 +163,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """`inner` until an op `f` has completed with ok and a value for which `field` is `wanted`."""
+    """Runs `inner` until an op `f` completes with `ok` and a value whose `field` equals `wanted`."""
 
     inner: Generator
     f: str
@@ -169,7 +186,7 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class OneByOne:
-    """`f` over and over; the next when the last has completed."""
+    """Repeats `f`; the next one starts after the last has completed."""
 
     f: str
     final: bool = True
@@ -185,11 +202,11 @@ class OneByOne:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Rounds that each end with a `lag` op, until that has found nothing left; none begins once time is up.
+    """Rounds that each end with a `lag` op; repeats until the lag is 0. No round starts after the time limit.
 
-    make     a round, from the time that is left (ns) when it begins
-    open     a `lag` op is open
-    left     what the latest `lag` op found; None where it failed
+    make  makes a round, given the remaining time (ns) at its start
+    open  whether a `lag` op is open
+    lag   the lag that the latest `lag` op found; None if it failed
     """
 
     make: Callable[[int], Generator]
@@ -197,7 +214,7 @@ class Rounds:
     until_ns: int | None = None
     round: Generator = NOTHING
     open: bool = False
-    left: int | None = None
+    lag: int | None = None
 
     def op(self, ctx: Context) -> Answer:
         now = ctx.time_ns
@@ -205,7 +222,7 @@ class Rounds:
         answer = self.round.op(ctx)
         if answer is None and self.open:
             return PENDING, self
-        if answer is None and self.left != 0 and now < until_ns:
+        if answer is None and self.lag != 0 and now < until_ns:
             answer = self.make(until_ns - now).op(ctx)
         return None if answer is None else (answer[0], replace(self, until_ns=until_ns, round=answer[1]))
 
@@ -213,12 +230,12 @@ class Rounds:
         inner = self.round.update(ctx, event)
         if event.f != "lag":
             return self if inner is self.round else replace(self, round=inner)
-        left = event.value["left"] if event.type == OK else None
-        return replace(self, round=inner, open=event.type == INVOKE, left=left)
+        lag = event.value["left"] if event.type == OK else None
+        return replace(self, round=inner, open=event.type == INVOKE, lag=lag)
 
 
 def load(options: Options) -> Generator:
-    """Every slot's part, without end."""
+    """Returns the endless load of every slot."""
 
     def part(slot: int) -> Generator:
         return Writer(options, slot) if slot < options.writers else Worker(options, slot - options.writers)
@@ -230,7 +247,7 @@ def load(options: Options) -> Generator:
 
 
 def final(options: Options) -> Generator:
-    """Work the rest off and leave, until nothing is left after that; then read."""
+    """Returns the final phase: process the remaining input and leave until the lag is 0, then read the topics."""
 
     def drain(slot: int) -> Generator:
         if slot == 0:
@@ -243,23 +260,23 @@ def final(options: Options) -> Generator:
     def read(slot: int) -> Generator:
         return Until(OneByOne("read"), "read", "done", True)
 
-    def drained(left_ns: int) -> Generator:
-        worked = TimeLimit(Until(EachSlot(drain), "lag", "left", 0), left_ns)
-        last = Limit(OneByOne("lag"), 1)  # what is committed when all have left
+    def drained(remaining_ns: int) -> Generator:
+        worked = TimeLimit(Until(EachSlot(drain), "lag", "left", 0), remaining_ns)
+        last = Limit(OneByOne("lag"), 1)  # the lag once all instances have left
         return Then((worked, Barrier(EachSlot(leave)), Barrier(last)))
 
     return Then((Rounds(drained, int(options.final_s * DRAIN_SHARE * 1e9)), Barrier(EachSlot(read))))
 
 
 def consumer_config(assignor: str) -> dict[str, str]:
-    """The properties that say who assigns partitions, and how (KIP-429, KIP-848)."""
+    """Returns the consumer properties that select the assignor or the group protocol (KIP-429, KIP-848)."""
     if assignor == "consumer":
         return {"group.protocol": "consumer"}
     return {"partition.assignment.strategy": assignor}
 
 
 def workload(options: Options) -> Workload:
-    """The pipeline under `options`."""
+    """Returns the pipeline workload with these options."""
     options_of_client: Mapping[str, Any] = {
         "options": asdict(options.instance),
         "inputs": options.inputs,

@@ -1,15 +1,25 @@
-"""The queue workload: transactions of sends and polls over rotating keys, with subscribes and assigns.
+"""The queue workload: transactions of sends and polls over rotating keys, mixed with subscribes and assigns.
 
-Under load each op is a list of 1 to n micro-ops, each a send of the next value of a key or a poll; ops of
-one kind only are tagged `send` or `poll`, mixed ones `txn`. Keys come from a pool of `key_count`; a key that
-has had `max_writes_per_key` values is retired and the next integer takes its place. Now and then an op is an
-`assign` or a `subscribe` of recently used keys, and sometimes it adds keys that hold acknowledged values
-which nobody has polled yet. With `crash_clients`, a client is told to crash every so often.
+What can go wrong, in key 3:
 
-Final polls are those of workloads.final_polls.
+    process 0  invoke  send  [["send", 3, 7]]
+    process 0  ok      send  [["send", 3, [4, 7]]]
+    process 1  ok      poll  [["poll", [[3, [[2, 5], [3, 6]]]]]]
+    process 1  ok      poll  [["poll", [[3, [[5, 8]]]]]]
 
-What it follows: jepsen.tests.kafka. What differs: values are drawn per op from the seed, so the stream of
-ops does not depend on timing, except for the keys that assigns and subscribes add to catch up.
+Value 7 was acknowledged at offset 4. Process 1 reads offsets 2, 3 and 5, but not 4. If no other poll returns it either,
+including those at the end of the run, the acknowledged record is lost (`lost-write`).
+
+During the load, each op is a list of micro-ops: a send of a key's next value, or a poll. An op with micro-ops of only
+one kind is named `send` or `poll`, a mixed one `txn`. Keys come from a pool of `key_count`. A key that has had
+`max_writes_per_key` values is retired, and the next integer replaces it. Occasionally an op is an `assign` or a
+`subscribe` of recently used keys, sometimes also of keys with acknowledged values that no client has polled yet. With
+`crash_clients`, a client crashes at a regular interval.
+
+The final polls are those of workloads.final_polls.
+
+Modelled on jepsen.tests.kafka. Unlike there, values are drawn from the seed for each op, so the stream of ops does not
+depend on timing, apart from the keys that assigns and subscribes add to catch up.
 """
 
 from __future__ import annotations
@@ -27,13 +37,13 @@ from workloads.final_polls import FinalPolls, keys_of
 
 Answer = tuple[Op | Pending, Generator] | None
 
-CATCH_UP_P: Final = 0.3  # how often an assign or subscribe adds keys with unseen values
+CATCH_UP_P: Final = 0.3  # probability that an assign or subscribe adds keys with unseen values
 UNSEEN_KEYS_MAX: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """txn: ops are transactions. See `harness run --help` for the rest."""
+    """The options of the workload. txn: ops are transactions. `harness run --help` describes the others."""
 
     txn: bool = False
     min_txn_length: int = 1
@@ -50,14 +60,14 @@ class Options:
 
 
 def tagged(mops: list[list[Any]]) -> str:
-    """send, poll, or txn: by the kinds of the micro-ops."""
+    """Returns the name of an op by the kinds of its micro-ops: send, poll, or txn for both."""
     kinds = {mop[0] for mop in mops}
     return kinds.pop() if len(kinds) == 1 else "txn"
 
 
 @dataclass(frozen=True, slots=True)
 class Txns:
-    """Endless transactions. `pool` holds (key, values sent so far) of each active key."""
+    """Endless transactions. `pool` has (key, number of values sent so far) of each active key."""
 
     options: Options
     pool: tuple[tuple[int, int], ...]
@@ -88,7 +98,10 @@ class Txns:
 
 
 def pick(options: Options, draw: Draw, count: int) -> int:
-    """Which active key: uniform, or exponential with later ones `base` times likelier than the one before."""
+    """Returns the index of the active key to use.
+
+    The distribution is uniform, or exponential: each key is `key_dist_base` times as likely as the one before it.
+    """
     base = options.key_dist_base
     if options.key_dist == "uniform" or base == 1.0:
         return draw.below(count)
@@ -103,9 +116,9 @@ def txns(options: Options) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class InterleaveSubscribes:
-    """Every so often, in place of nothing, an assign or subscribe of some recently used keys.
+    """Inserts, with probability `sub_p`, an assign or subscribe of some recently used keys.
 
-    `recent` keeps the keys that flowed through, the latest last, at most twice the active ones.
+    recent  the keys of earlier ops, the latest last, at most twice as many as there are active keys
     """
 
     options: Options
@@ -129,8 +142,8 @@ class InterleaveSubscribes:
         recent = self.recent
         for key in keys_of(made):
             if key not in recent[-self.options.key_count // 2 :]:
-                kept = tuple(k for k in recent if k != key)
-                recent = (*kept, key)[-2 * self.options.key_count :]
+                others = tuple(k for k in recent if k != key)
+                recent = (*others, key)[-2 * self.options.key_count :]
         return made, InterleaveSubscribes(self.options, inner, recent, self.n + 1)
 
     def update(self, ctx: Context, event: Op) -> Generator:
@@ -142,11 +155,11 @@ class InterleaveSubscribes:
 class PollUnseen:
     """Sometimes adds keys with acknowledged but unpolled offsets to an assign or subscribe.
 
-    `behind` maps such keys to [highest offset acknowledged, highest polled].
+    unseen  such keys -> [highest acknowledged offset, highest polled offset]
     """
 
     inner: Generator
-    behind: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    unseen: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     n: int = 0
 
     def op(self, ctx: Context) -> Answer:
@@ -154,48 +167,48 @@ class PollUnseen:
         if answer is None:
             return None
         made, inner = answer
-        if isinstance(made, Pending) or made.f not in ("assign", "subscribe") or not self.behind:
-            return made, PollUnseen(inner, self.behind, self.n)
+        if isinstance(made, Pending) or made.f not in ("assign", "subscribe") or not self.unseen:
+            return made, PollUnseen(inner, self.unseen, self.n)
         if ctx.draw("catch-up", self.n).random() < CATCH_UP_P:
-            made = made.with_(value=sorted({*made.value, *self.behind}))
-        return made, PollUnseen(inner, self.behind, self.n + 1)
+            made = made.with_(value=sorted({*made.value, *self.unseen}))
+        return made, PollUnseen(inner, self.unseen, self.n + 1)
 
     def update(self, ctx: Context, event: Op) -> Generator:
         inner = self.inner.update(ctx, event)
-        behind = self._behind(event) if event.type == OK else self.behind
-        if inner is self.inner and behind is self.behind:
+        unseen = self._unseen_after(event) if event.type == OK else self.unseen
+        if inner is self.inner and unseen is self.unseen:
             return self
-        return PollUnseen(inner, behind, self.n)
+        return PollUnseen(inner, unseen, self.n)
 
-    def _behind(self, event: Op) -> Mapping[int, tuple[int, int]]:
+    def _unseen_after(self, event: Op) -> Mapping[int, tuple[int, int]]:
         changed: dict[int, tuple[int, int]] = {}
         for key, offset, _ in sends(event):
-            acknowledged, polled = changed.get(key) or self.behind.get(key, (-1, -1))
+            acknowledged, polled = changed.get(key) or self.unseen.get(key, (-1, -1))
             if offset is not None and offset > acknowledged:
                 changed[key] = (offset, polled)
         last: dict[int, int] = {}
         for key, offset, _ in polls(event):
             last[key] = offset
         for key, offset in last.items():
-            known = changed.get(key) or self.behind.get(key)
-            if known is not None:
-                changed[key] = (known[0], max(known[1], offset))
+            highest = changed.get(key) or self.unseen.get(key)
+            if highest is not None:
+                changed[key] = (highest[0], max(highest[1], offset))
         if not changed:
-            return self.behind
-        merged = {**self.behind, **changed}
-        kept = {key: (sent, seen) for key, (sent, seen) in merged.items() if seen < sent}
-        while len(kept) > UNSEEN_KEYS_MAX:
-            kept.pop(next(iter(kept)))
-        return kept
+            return self.unseen
+        merged = {**self.unseen, **changed}
+        unseen = {key: (sent, seen) for key, (sent, seen) in merged.items() if seen < sent}
+        while len(unseen) > UNSEEN_KEYS_MAX:
+            unseen.pop(next(iter(unseen)))
+        return unseen
 
 
 def crashes(interval_s: float) -> Generator:
-    """A crash op of some free client every `interval_s`."""
+    """Returns a generator that crashes a free client every `interval_s`."""
     return Rate(Fn(lambda ctx, n: op("crash")), int(interval_s * 1e9))
 
 
 def workload(options: Options) -> Workload:
-    """The queue workload under `options`."""
+    """Returns the queue workload with these options."""
     load = PollUnseen(InterleaveSubscribes(options, txns(options)))
     generator: Generator = load
     if options.crash_clients:

@@ -1,7 +1,7 @@
-"""The workloads by name. A new one is one module and one row here.
+"""The table of workloads by name. To add one, write one module and add one row.
 
-A row says which function makes the workload, and of which options: a dataclass whose fields are called as in
-the plan. Where the ops of faults come from the workload itself, `acts_on` says what of a cluster they need.
+A row has the function that makes the workload and the dataclass of its options, whose fields are named as in the plan.
+A workload whose own ops are faults says in `acts_on` which capabilities these need from the cluster.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ LOG_MODEL: Final = "log-model"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """make     options -> workload
-    options  their dataclass
-    acts_on  options -> what its own faults need of the cluster ("disks", "network"); None: it has none
+    """A row of the table of workloads.
+
+    make     options -> workload
+    options  the dataclass of the options
+    acts_on  options -> what its own faults need from the cluster ("disks", "network"); None: it has no faults
     """
 
     make: Callable[[Any], Workload]
@@ -31,13 +33,13 @@ class Row:
     acts_on: Callable[[Any], frozenset[str]] | None = None
 
     def options_of(self, values: Mapping[str, Any]) -> Any:
-        """The options, from what is known of a plan by name."""
+        """Returns the options, taken from the plan's values by name."""
         return self.options(**{field.name: values[field.name] for field in fields(self.options)})
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryOptions:
-    """See `harness run --help`."""
+    """The options of the recovery workload. `harness run --help` describes them."""
 
     scenario: str
     key_count: int
@@ -46,7 +48,7 @@ class RecoveryOptions:
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
-    """Of a workload that takes none."""
+    """The options of a workload without options."""
 
 
 def _recovery(options: RecoveryOptions) -> Workload:
@@ -54,7 +56,7 @@ def _recovery(options: RecoveryOptions) -> Workload:
 
 
 def _log_model(options: NoOptions) -> Workload:
-    """Its steps are carried out by `harness.run.log_model`: none is known before the one before it is done."""
+    """`harness.run.log_model` executes the steps, because each step depends on the outcome of the previous one."""
     return Workload(LOG_MODEL, Then(()), None, "log", (LOG_MODEL,))
 
 

@@ -1,1 +1,1 @@
-"""One module per anomaly, over one bucket of keys."""
+"""The catalogue of anomalies: one module per anomaly or family of anomalies."""

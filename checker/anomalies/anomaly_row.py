@@ -1,4 +1,4 @@
-"""What an anomaly is: a row of the catalogue, `checker.anomalies.catalogue`."""
+"""Defines `Anomaly`, a row of the catalogue (`checker.anomalies.catalogue`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from checker.anomalies.counts_against_verdict import Rows
 from checker.anomalies.guarantees import Guarantee
 from checker.anomalies.pipeline_modes import Modes
 from checker.anomalies.prose import Prose, fields
-from checker.anomalies.what_stands import Stands, everything
+from checker.anomalies.what_stands import Filter, keep_all
 from checker.kernels.bucket_of_keys import Bucket
 from harness.model.check_options import CheckOptions, Settings
 
-# What it is an anomaly of: records of a history, cycles of its ops, a pipeline's outputs or its instances'
-# offsets, servers' starts, data on disk, or the log beside its model.
+# Where the anomaly occurs: in the records of a history, in cycles of its ops, in a pipeline's outputs or its
+# instances' offsets, when a server starts, in data on disk, or when a log is compared with the log model.
 Kind: TypeAlias = Literal["records", "cycle", "output", "offset", "start", "disk", "log"]
 
 
@@ -26,22 +26,22 @@ Kind: TypeAlias = Literal["records", "cycle", "output", "offset", "start", "disk
 class Anomaly:
     """One row of the catalogue.
 
-    name           Jepsen's or Adya's, where it has one
-    summary        one sentence on what it means
-    source         where the rule comes from
-    kind           what it is an anomaly of
-    prose          how a witness is told
-    guarantee      the settings that promise otherwise; None: none do
-    guarantee_of   witnesses -> the settings that promise otherwise of them; None: the same of all
-    modes          the modes of a pipeline that promise otherwise
-    bad            whether witnesses, as the kernel gives them, count against the verdict
-    jepsen_allows  whether Jepsen's list lets it pass
-    find           Bucket -> witnesses, int64 columns (see checker.kernels.witness); None: a check has its own way
-    stands         which witnesses stand where lines of the history are missing (native rules)
-    worst_first    the column that says which witnesses are the worst, and whether large is worse
-    per_op         Jepsen shows at most one witness per op, so its list is cut to that when asked to be compatible:
-                   `find` then says in a column `place` which of an op's comes first
-    native         only under native rules
+    name              the name that Jepsen or Adya uses, if there is one
+    summary           the definition in one sentence
+    source            the source of the rule
+    kind              where the anomaly occurs
+    prose             describes a witness in sentences
+    guarantee         the settings that rule the anomaly out; None: no settings do
+    guarantee_of      returns the guarantee that applies to given witnesses; None: `guarantee` applies to all
+    modes             the modes of a pipeline that rule the anomaly out
+    bad               whether witnesses, as returned by `find`, count against the verdict
+    jepsen_allows     whether Jepsen's list of allowed errors contains the anomaly
+    find              Bucket -> witnesses as int64 columns (see checker.kernels.witness); None: a check finds them
+    if_lines_missing  filters the witnesses that are still proven if lines of the history are missing (native rules)
+    worst_first       the column that ranks witnesses by severity, and whether larger is worse
+    per_op            Jepsen reports at most one witness per op. Under Jepsen's rules `find` adds a column `place`, and
+                      of each op only the witness with the lowest place is kept
+    native            exists under native rules only
     """
 
     name: str
@@ -55,15 +55,15 @@ class Anomaly:
     bad: Callable[[Rows, CheckOptions], bool] = counts_against_verdict.always
     jepsen_allows: Callable[[CheckOptions], bool] = counts_against_verdict.jepsen_never_allows
     find: Callable[[Bucket], pa.Table] | None = None
-    stands: Stands = everything
+    if_lines_missing: Filter = keep_all
     worst_first: tuple[str, bool] | None = None
     per_op: bool = False
     native: bool = False
 
     def promised(self, settings: Settings, rows: Rows = ()) -> bool | None:
-        """Whether the settings forbid it; None when that hangs on a setting that is not known.
+        """Whether the settings rule the anomaly out; None if that depends on an unknown setting.
 
-        rows  witnesses as the kernel gives them, where there are some
+        `rows` are the witnesses as returned by `find`, if any.
         """
         guarantee = self.guarantee_of(rows) if rows and self.guarantee_of else self.guarantee
         return False if guarantee is None else guarantee.holds(settings)

@@ -1,7 +1,6 @@
-"""The one catalogue of anomalies, by name. A new one is one new file, its tests, and its line here.
+"""The catalogue of all anomalies by name. A new anomaly needs a file of its own, tests, and one line here.
 
-What the checks look for, what settings and modes promise, what counts against the verdict, the documents and the
-prose of reports all follow from it.
+The checks, the guarantees of settings and modes, the verdict, the documentation and the texts of reports all use it.
 """
 
 from __future__ import annotations

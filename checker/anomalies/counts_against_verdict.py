@@ -1,4 +1,4 @@
-"""When anomalies count against the verdict: natively, and by Jepsen's list of what is allowed.
+"""Decides which anomalies count against the verdict, under native rules and by Jepsen's list of allowed errors.
 
 Sources: Kafka's documentation of isolation.level; jepsen.tests.kafka (`allowed-error-types`).
 """
@@ -24,20 +24,20 @@ def never(rows: Rows, options: CheckOptions) -> bool:
 
 
 def forbidden(rows: Rows, options: CheckOptions) -> bool:
-    """Of cycles: where no order of events explains one (checker.cycles.event_cycles)."""
+    """Whether no order of events explains one of the cycles (checker.cycles.event_cycles)."""
     return any(row.get("forbidden") for row in rows)
 
 
 def unless_uncommitted(rows: Rows, options: CheckOptions) -> bool:
-    """Where what is not committed may not be read."""
+    """Whether uncommitted records must not be read."""
     return not uncommitted_is_read(options)
 
 
 def uncommitted_is_read(options: CheckOptions) -> bool:
-    """Whether what is not committed may be read.
+    """Whether consumers may read uncommitted records.
 
-    Without transactions nothing is uncommitted: what failed then never was sent, and what an op polls after
-    it has sent it is there.
+    Without transactions no record is uncommitted: a failed send appended nothing, and an op may poll what it has sent
+    before.
     """
     return options.settings.isolation_level == "read_uncommitted" and options.settings.txn is not False
 
@@ -55,10 +55,10 @@ def jepsen_always_allows(options: CheckOptions) -> bool:
 
 
 def jepsen_allows_with_subscribe(options: CheckOptions) -> bool:
-    """With subscribe, a rebalance may come between any two polls."""
+    """With subscribe, a rebalance can happen between any two polls."""
     return "subscribe" in options.sub_via
 
 
 def jepsen_allows_with_ww(options: CheckOptions) -> bool:
-    """With ww edges, writes that are not isolated close such cycles: t0 <ww t1 <wr t0."""
+    """With ww edges, interleaved writes of transactions produce such cycles: t0 <ww t1 <wr t0."""
     return options.ww_deps

@@ -1,4 +1,4 @@
-"""The types of cycles as rows of the catalogue; what makes each type is in `checker.cycles.types_and_levels`.
+"""The types of cycles as rows of the catalogue. `checker.cycles.types_and_levels` defines the types.
 
 Kafka interleaves the writes of transactions, so most cycles are legal. Sources: Adya, Weak Consistency (1999);
 Kingsbury and Alvaro, Elle (VLDB 2020); jepsen.tests.kafka (`allowed-error-types`).
@@ -23,7 +23,7 @@ SOURCE: Final = "Adya, Weak Consistency (1999); Kingsbury and Alvaro, Elle (VLDB
 
 VISIBLE_ONCE_COMMITTED: Final = Guarantee(
     (read_committed, *LOG, transaction_log_kept),
-    "records of a transaction are visible only once it has committed, so after all that it polled",
+    "a transaction's records become visible only when it commits, which is after all of its polls",
     f"{DOCUMENTED}: isolation.level; KIP-98; Adya, Weak Consistency (1999), G1c",
 )
 SENT_BEFORE_POLLED: Final = Guarantee(
@@ -66,7 +66,7 @@ def _row(name: str, summary: str) -> Anomaly:
 CYCLES: Final[dict[str, Anomaly]] = {
     **{spec.name: _row(spec.name, spec.summary) for spec in SPECS},
     **{
-        level.name + EXISTS: _row(level.name + EXISTS, f"some cycle is there that {level.friendly} forbids")
+        level.name + EXISTS: _row(level.name + EXISTS, f"The history has a cycle that {level.friendly} forbids")
         for level in LEVELS
     },
 }

@@ -1,7 +1,7 @@
-"""Cycles as sentences, in Elle's manner: who came before whom and why, until that contradicts itself.
+"""Describes cycles in sentences, as Elle does: why each operation precedes the next, which ends in a contradiction.
 
-A witness is {"type", "cycle": [op, ..., the first again], "steps": [one per edge]}; where a component was
-too large to search, or no single cycle was named, {"type", "not", "subgraph", "scc-size", "scc"}.
+A witness is {"type", "cycle": [op, ..., first op], "steps": [one per edge]}. If a component was too large to search,
+or no single cycle was identified, it is {"type", "not", "subgraph", "scc-size", "scc"}.
 
 Source: Elle's explanations (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental
 Observations", VLDB 2020), with the edges of jepsen.tests.kafka.
@@ -17,21 +17,21 @@ from harness.model.values_as_text import LISTED, at_offset, listed, many, plain
 
 Step = Mapping[str, Any]
 SHOWN_MAX: Final = 24
-FORBIDDEN: Final = "No order of events explains this, however little writes are isolated from each other."
+FORBIDDEN: Final = "No order of events explains this, even if the writes of transactions are not isolated."
 
 MODELS: Final[Mapping[str, str]] = {
-    "read-uncommitted": "writes have one order",
-    "read-committed": "what is read has been written before, in one order",
+    "read-uncommitted": "all writes have a single order",
+    "read-committed": "reads return only what was written before, and all writes have a single order",
 }
 
 
 def is_cycle(witness: Witness) -> bool:
-    """Whether a witness has the form of a cycle or of a component of cycles."""
+    """Whether a witness describes a cycle or a strongly connected component."""
     return isinstance(witness.get("cycle"), list) or "scc-size" in witness
 
 
 def prose(witness: Witness, phrases: Phrases) -> str:
-    """One sentence or a few."""
+    """Describes a cycle or component in one or a few sentences."""
     if not is_cycle(witness):
         return fields(witness, phrases)
     if "cycle" not in witness:
@@ -49,11 +49,12 @@ def prose(witness: Witness, phrases: Phrases) -> str:
     faults = phrases.faults(*(cycle[:-1] if not left_out else [*cycle[:SHOWN_MAX], cycle[-2]]))
     sentence = "; ".join(shown)
     sure = f" {FORBIDDEN}" if witness.get("forbidden") else ""
-    return f"{sentence[0].upper()}{sentence[1:]}. They are {involved}{faults}.{sure}"
+    which = "The operations" if len(cycle) - 1 <= LISTED else f"The first {LISTED} operations"
+    return f"{sentence[0].upper()}{sentence[1:]}. {which} are {involved}{faults}.{sure}"
 
 
 def let(witness: Witness) -> dict[int, str]:
-    """Short names of a cycle's ops: {index: "T1"}."""
+    """Returns short names for a cycle's ops: {index: "T1"}."""
     return {op: f"T{number}" for number, op in enumerate(dict.fromkeys(witness["cycle"]), 1)}
 
 
@@ -62,7 +63,7 @@ def _ops(cycle: Sequence[int]) -> dict[int, str]:
 
 
 def then(witness: Witness, phrases: Phrases) -> list[str]:
-    """The chain of reasons, a sentence each; the last one contradicts the others."""
+    """Returns the reasons for the steps of a cycle, one sentence each; the last one contradicts the others."""
     steps, left_out = _reasons(witness, phrases, let(witness))
     sentences = [f"{one} < {two}, because {why}." for one, two, why in steps[:-1]]
     if left_out:
@@ -75,9 +76,9 @@ def then(witness: Witness, phrases: Phrases) -> list[str]:
 
 
 def _reasons(witness: Witness, phrases: Phrases, names: Mapping[int, str]) -> tuple[list[tuple[str, str, str]], int]:
-    """(before, after, why) of the first edges and the last one, and how many are left out between them.
+    """Returns (before, after, why) of the first edges and the last one, and the number of edges omitted in between.
 
-    A cycle may have thousands of edges, and each why is a look into the tables.
+    A cycle may have thousands of edges, and each reason requires a lookup in the tables.
     """
     cycle, steps = witness["cycle"], witness["steps"]
     left_out = max(0, len(steps) - SHOWN_MAX - 1)
@@ -117,7 +118,7 @@ def _rw(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) 
 def _process(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
     fact = phrases.op(a)
     process = step.get("process", "of both" if fact is None else fact.process)
-    return f"process {process} did {names[a]} before {names[b]}"
+    return f"process {process} executed {names[a]} before {names[b]}"
 
 
 def _realtime(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
@@ -133,7 +134,7 @@ def _realtime(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phr
 
 
 def _edge_fields(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
-    """An edge of a kind that is not known here: its fields."""
+    """Lists the fields of an edge of an unknown kind."""
     return "of " + ", ".join(f"{name} {plain(field)}" for name, field in step.items())
 
 
@@ -147,7 +148,7 @@ REASONS: Final[Mapping[str, Callable[[Step, int, int, Mapping[int, str], Phrases
 
 
 def _sent_at(phrases: Phrases, key: Any, value: Any) -> str:
-    """The offset of a value, from its send, or else from who polled it."""
+    """Returns the offset of a value in words, from its send or from an op that polled it; empty if unknown."""
     for record in (*phrases.sends(key, value), *phrases.polls(key, value)):
         if record.offset is not None:
             return at_offset(record.offset)
@@ -155,17 +156,17 @@ def _sent_at(phrases: Phrases, key: Any, value: Any) -> str:
 
 
 def component(witness: Witness) -> str:
-    """Of a component, which shows that cycles exist."""
+    """Describes a strongly connected component, which proves that cycles exist."""
     ops = witness.get("scc") or []
     size = witness.get("scc-size") or len(ops)
     graph = [str(name) for name in witness.get("subgraph") or () if name != "union"]
     model = witness.get("not")
-    edges = f", over the edges {', '.join(graph)}" if graph else ""
-    parts = [f"{many(size, 'operation')} are each before all the others and after them{edges}"]
+    edges = f", through edges of the kinds {', '.join(graph)}" if graph else ""
+    parts = [f"{many(size, 'operation')} all precede each other{edges}, which is a contradiction"]
     if ops:
-        parts.append(f"they are the ops {listed(ops)}")
+        parts.append(f"the operations are {listed(ops)}")
     if not model:
-        parts.append("they are too many for a single cycle to be singled out")
+        parts.append("there are too many to search for a single cycle among them")
     else:
         why = f" ({MODELS[model]})" if model in MODELS else ""
         parts.append(f"so the history is not {model}{why}")

@@ -1,4 +1,4 @@
-"""Duplicate: a value stands at more than one offset of its key.
+"""Duplicate: a value is at more than one offset of its key.
 
 Witness {key, value, count, offsets}. Source: jepsen.tests.kafka, `duplicate-cases`.
 """
@@ -18,7 +18,7 @@ from harness.model.values_as_text import joined, listed
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Pairs with more than one entry in the version order."""
+    """Returns the values with more than one entry in the version order of their key."""
     orders = bucket.versions
     several = np.flatnonzero(orders.first[orders.entry_pair] != orders.last[orders.entry_pair])
     pair, offset = orders.entry_pair[several], orders.entry_offset[several]
@@ -39,7 +39,7 @@ def find(bucket: Bucket) -> pa.Table:
 def prose(witness: Witness, phrases: Phrases) -> str:
     key, value, offsets = witness["key"], witness["value"], witness.get("offsets") or []
     parts = [
-        f"key {key}, value {value} stands at {witness['count']} offsets: {listed(offsets)}",
+        f"key {key}, value {value} is at {witness['count']} offsets: {listed(offsets)}",
         phrases.sent(key, value),
     ]
     parts += [phrases.read(key, value, offset) for offset in offsets[:3]]
@@ -48,12 +48,12 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 ANOMALY = Anomaly(
     name="duplicate",
-    summary="A record that was sent once stands at more than one offset.",
+    summary="A record that was sent once is in the log at more than one offset.",
     source="jepsen.tests.kafka, duplicate-cases",
     prose=prose,
     guarantee=Guarantee(
         (exactly_once_log, *LOG),
-        "a record is appended once, as far as the log still has what tells that it was",
+        "each record is appended once, as long as the log keeps the producer's sequence numbers",
         f"{DOCUMENTED}: enable.idempotence, producer.id.expiration.ms; Design, 4.7 Replication; KIP-98; "
         f"{STUDY}, tests 2, 3 and 5",
     ),

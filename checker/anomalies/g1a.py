@@ -1,7 +1,7 @@
 """G1a, aborted read: an `ok` op polled a value whose writer `fail`ed.
 
-One witness {key, value, writer, reader} for each time such a value was polled. Cannot see values of `info`
-ops that in truth aborted. Source: Adya, "Weak Consistency", 1999, G1a; jepsen.tests.kafka, `g1a-cases`.
+There is one witness {key, value, writer, reader} for each poll of such a value. Values of `info` ops whose transaction
+did abort are not detected. Source: Adya, "Weak Consistency", 1999, G1a; jepsen.tests.kafka, `g1a-cases`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.model.values_as_text import joined
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Polls by `ok` ops of pairs that a `fail`ed op sent."""
+    """Returns the polls by `ok` ops of values that a `fail`ed op sent."""
     polls = bucket.polls
     rows = np.flatnonzero((polls.type == OK) & bucket.failed[polls.pair])
     pair = polls.pair[rows]
@@ -39,18 +39,18 @@ def prose(witness: Witness, phrases: Phrases) -> str:
     place = phrases.place("polled", key, reader, value)
     return joined(
         f"key {key}, value {value}: {phrases.sent(key, value, witness['writer'])}",
-        f"all the same {phrases.who(reader)} read it{place}{phrases.faults(reader)}",
+        f"nevertheless {phrases.who(reader)} read it{place}{phrases.faults(reader)}",
     )
 
 
 ANOMALY = Anomaly(
     name="G1a",
-    summary="A record was read although the operation that sent it certainly failed or aborted.",
+    summary="Aborted read: a record was read although the operation that sent it had definitely failed or aborted.",
     source="Adya 1999, G1a; jepsen.tests.kafka, g1a-cases",
     prose=prose,
     guarantee=Guarantee(
         (read_committed, *LOG, transaction_log_kept),
-        "what failed is not read, while the log has the markers that tell so",
+        "records of failed sends and aborted transactions are not read, as long as the log keeps the abort markers",
         f"{DOCUMENTED}: isolation.level; Design, 4.7 Replication; KIP-98",
     ),
     bad=unless_uncommitted,

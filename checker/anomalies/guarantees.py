@@ -1,20 +1,20 @@
-"""What settings promise: from client and broker settings, and what faults leave of them, to what they forbid.
+"""Decides which anomalies the settings of clients and brokers rule out, given the faults of the run.
 
-A guarantee holds when each of its conditions does; a condition on something that is not known leaves the
-promise unknown (None). Guarantees of several anomalies are here, others in the anomaly's own module. What each
-of them promises under which settings and faults is a table: tests/unit/checker/promises.py.
+A guarantee holds if all of its conditions do. A condition on an unknown setting makes the guarantee unknown (None).
+Guarantees that several anomalies share are defined here, others in the anomaly's own module.
+tests/unit/checker/promises.py has a table of the guarantees under different settings and faults.
 
-Nearly all of them rest on logs that keep what stands below their high watermark. Kafka gives that while an
-in-sync replica lives and only in-sync replicas lead (Design, 4.7). A server that is killed keeps its copy,
-which the operating system still holds; so where no fault has taken copies, one replica is enough. Where one
-has, nothing that is read later is promised: what was cut off takes the places of records, sequence numbers,
-the markers of transactions and the commits of groups with it.
+Nearly all guarantees require that logs keep the records below their high watermark. Kafka guarantees this as long as
+one in-sync replica survives and only in-sync replicas become leader (Design, 4.7). A server that is killed keeps its
+copy, because the operating system still has the written data in its page cache. One replica is therefore enough
+unless a fault destroys copies. If a fault may have truncated logs, nothing about later reads is guaranteed: with the
+records, sequence numbers, transaction markers and committed offsets are lost, and offsets are assigned again.
 
 Sources: Kafka's documentation of producer, consumer, topic and broker configurations (4.1); "Replication" and
-"Message Delivery Semantics" (Design, 4.6, 4.7); KIP-966; and STUDY. An anomaly without a guarantee is forbidden
-by none: G0 and int-send-skip, because Kafka does not isolate the writes of transactions from each other; cycles
-of rw edges, because no read is promised to be the latest. Deletion by age, size or DeleteRecords needs no
-condition: the kernels excuse it where it is on record.
+"Message Delivery Semantics" (Design, 4.6, 4.7); KIP-966; and STUDY. Some anomalies have no guarantee: G0 and
+int-send-skip, because Kafka does not isolate the writes of transactions from each other, and cycles with rw edges,
+because Kafka does not guarantee that a read returns the latest record. Deletion by age, size or DeleteRecords needs
+no condition: the kernels exempt deletions that the history explains.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Final
 from harness.model.check_options import InternalTopic, Settings
 
 Condition = Callable[[Settings], bool | None]
-IN_FLIGHT_MOST: Final = 5  # with idempotence
+IN_FLIGHT_MOST: Final = 5  # the limit for idempotent producers
 RETENTION: Final = (
     "retention.ms",
     "retention.bytes",
@@ -37,19 +37,23 @@ PRODUCER_ID_KEPT_MS: Final = 24 * 60 * 60 * 1000  # the broker's default
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What it forbids does not happen where all conditions hold."""
+    """A property of Kafka that is guaranteed if all conditions hold.
+
+    conditions   settings -> whether the condition holds; None if unknown
+    says         the property, as a clause that can follow "because"
+    """
 
     conditions: tuple[Condition, ...]
     says: str
     source: str
 
     def holds(self, settings: Settings) -> bool | None:
-        """Whether the settings make it hold; None when that hangs on a setting that is not known."""
+        """Whether all conditions hold under the settings; None if that depends on an unknown setting."""
         return every(*(condition(settings) for condition in self.conditions))
 
 
 def every(*answers: bool | None) -> bool | None:
-    """Whether all hold: False where one does not, else None where one is not known."""
+    """Whether all answers are True: False if one is False, else None if one is unknown."""
     if False in answers:
         return False
     return None if None in answers else True
@@ -59,9 +63,9 @@ def every(*answers: bool | None) -> bool | None:
 
 
 def acks_all(settings: Settings) -> bool | None:
-    """Acknowledged only when every in-sync replica has it. Idempotence and transactions require it.
+    """Records are acknowledged only when every in-sync replica has them. Idempotence and transactions require it.
 
-    Where there is one replica, its leader's acknowledgement is that of all.
+    With a single replica, acks=1 is equivalent.
     """
     if settings.acks == "1" and settings.replication is not None:
         return settings.replication == 1
@@ -69,38 +73,38 @@ def acks_all(settings: Settings) -> bool | None:
 
 
 def copies_kept(settings: Settings) -> bool | None:
-    """Of what all in-sync replicas have, a copy is left on one that may lead."""
+    """Everything that all in-sync replicas had is still on a replica that can become leader."""
     return _kept(settings, settings.replication, settings.min_insync_replicas, flushed=settings.flush_messages == 1)
 
 
 def _kept(settings: Settings, replication: int | None, min_isr: int | None, flushed: bool) -> bool | None:
-    """Whether faults left a copy of a log, by its settings.
+    """Whether a complete copy of a log survived the faults, by the log's settings.
 
-    What one replica alone still had in sync is gone with its disk's cache: it leads again, and the others
-    follow it. With eligible leader replicas those that left while fewer than `min.insync.replicas` were in
-    sync are known, and lead instead of a server that did not end cleanly (KIP-966). Servers look at the end of
-    a log when they start, and believe the rest: whether a damaged copy is mended from the others hangs on
-    what was damaged.
+    If a power failure hits the last in-sync replica, its unflushed records are lost: the replica becomes leader again,
+    and the others truncate their logs to its. With eligible leader replicas, replicas that left the ISR while fewer
+    than `min.insync.replicas` were in sync become leader instead of a server that shut down uncleanly (KIP-966).
+    At startup a server verifies only the end of a log. Whether a damaged copy is restored from the other replicas
+    therefore depends on which part was damaged.
     """
     damaged, unsynced = settings.damaged_copies, 0 if flushed else settings.unsynced_copies
     if not damaged and not unsynced:
-        return None if settings.replication is None else True  # without a plan the faults are not known either
-    known = [count for count in (replication, min_isr) if count is not None]
-    if known and damaged + unsynced >= min(known):
+        return None if settings.replication is None else True  # without a plan the faults are unknown, too
+    limits = [count for count in (replication, min_isr) if count is not None]
+    if limits and damaged + unsynced >= min(limits):
         return False
-    mended = None if damaged else True
-    return every(mended, settings.eligible_leader_replicas, True if len(known) == 2 else None)
+    repaired = None if damaged else True
+    return every(repaired, settings.eligible_leader_replicas, True if len(limits) == 2 else None)
 
 
 def clean_election(settings: Settings) -> bool | None:
-    """Only in-sync replicas become leader."""
+    """Only in-sync replicas can become leader."""
     return None if settings.unclean_election is None else not settings.unclean_election
 
 
 def group_log_kept(settings: Settings) -> bool | None:
-    """What a group has committed stays committed: the log of __consumer_offsets is kept.
+    """A group's committed offsets are kept: the log of __consumer_offsets does not lose records.
 
-    Those of transactions hang on the log of the transactions as well.
+    Offsets committed in transactions also depend on the transaction log.
     """
     topic = settings.offsets_topic
     acks = settings.commit_acks in (None, "all", "-1") or topic.replication == 1
@@ -109,7 +113,7 @@ def group_log_kept(settings: Settings) -> bool | None:
 
 
 def transaction_log_kept(settings: Settings) -> bool | None:
-    """What was decided of a transaction stays decided: the log of __transaction_state is kept."""
+    """The outcome of transactions is kept: the log of __transaction_state does not lose records."""
     if settings.txn is False:
         return True
     return every(_internal(settings, settings.transactions_topic), clean_election(settings))
@@ -124,13 +128,13 @@ def _internal(settings: Settings, topic: InternalTopic) -> bool | None:
 
 
 def exactly_once_log(settings: Settings) -> bool | None:
-    """A send reaches the log once at most: sequence numbers, which brokers remember.
+    """A send is appended at most once, because brokers remember sequence numbers.
 
-    Without them, no number of retries is a promise: librdkafka sends again what was answered with NOT_LEADER
-    and the like even where retries are off, and does not count it.
+    Without sequence numbers there is no guarantee, not even with retries=0: librdkafka repeats requests that failed
+    with NOT_LEADER and similar errors regardless, and does not count them as retries.
     """
     if settings.acks is not None and settings.acks not in ("all", "-1"):
-        return False  # sequence numbers need it
+        return False  # idempotence requires acks=all
     if not (settings.idempotence or settings.txn):
         return None if settings.idempotence is None else False
     if settings.max_in_flight is not None and settings.max_in_flight > IN_FLIGHT_MOST:
@@ -140,7 +144,7 @@ def exactly_once_log(settings: Settings) -> bool | None:
 
 
 def in_order(settings: Settings) -> bool | None:
-    """A batch that is sent again does not pass another: sequence numbers, or one request in flight."""
+    """A retried batch does not change the order of batches: by sequence numbers, or one request in flight."""
     if settings.idempotence or settings.txn or settings.max_in_flight == 1:
         return True
     return None if settings.idempotence is None else False
@@ -155,16 +159,16 @@ def transactions(settings: Settings) -> bool | None:
 
 
 def read_committed(settings: Settings) -> bool | None:
-    """Consumers do not see uncommitted records. Without transactions there are none."""
+    """Consumers do not see uncommitted records. Without transactions there are no such records."""
     if settings.txn is False:
         return True
     return None if settings.isolation_level is None else settings.isolation_level == "read_committed"
 
 
 def one_reader(settings: Settings) -> bool | None:
-    """A partition has one reader, which goes through it in order: assigned by hand, or by a group.
+    """A partition has one consumer, which reads it in order: by manual assignment, or as a member of a group.
 
-    The protocols classic (the default) and consumer (KIP-848) do so; share groups (KIP-932) do not.
+    This is true of the group protocols classic (the default) and consumer (KIP-848), but not of share groups (KIP-932).
     """
     if settings.sub_via == frozenset({"assign"}):
         return True
@@ -172,19 +176,19 @@ def one_reader(settings: Settings) -> bool | None:
 
 
 def place_kept(settings: Settings) -> bool | None:
-    """Whoever reads a partition next begins where the group has committed; by hand there is no group."""
+    """The next consumer of a partition starts at the committed offset. With manual assignment there is no group."""
     return True if settings.sub_via == frozenset({"assign"}) else group_log_kept(settings)
 
 
 def not_compacted(settings: Settings) -> bool | None:
-    """No record goes because a later one has its key. The default policy deletes old segments only."""
+    """Compaction removes no records. The default cleanup policy only deletes old segments."""
     return "compact" not in (settings.cleanup_policy or "delete")
 
 
 def nothing_removed(settings: Settings) -> bool | None:
-    """No record goes by its age, by the size of its log, on request, or by compaction.
+    """No record is removed by age, by the size of its log, by DeleteRecords, or by compaction.
 
-    What a broker's own limit removes hangs on how long a run is, and how large.
+    Whether a broker's retention limit removes records depends on the duration and size of the run, hence None.
     """
     limits = {settings.broker[name] for name in RETENTION if name in settings.broker}
     return every(not settings.deletes, not_compacted(settings), None if limits - {"-1"} else True)
@@ -202,35 +206,35 @@ STUDY: Final = "a study of Kafka's delivery at the Ural Federal University"
 
 STAYS: Final = Guarantee(
     DURABLE,
-    "an acknowledged record stays where it is while one in-sync replica lives",
+    "an acknowledged record keeps its offset as long as one in-sync replica survives",
     f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable, flush.messages; KIP-966; "
     f"{STUDY}, tests 1, 2",
 )
 KEPT: Final = Guarantee(
     (*DURABLE, transaction_log_kept),
-    "an acknowledged record, or transaction, stays while one in-sync replica lives",
+    "an acknowledged record or committed transaction is kept as long as one in-sync replica survives",
     f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable, flush.messages, "
     f"transaction.state.log.min.isr; KIP-98; KIP-966; {STUDY}, tests 1, 2",
 )
 SENT_IN_ORDER: Final = Guarantee(
     (in_order, exactly_once_log, *DURABLE),
-    "records of one producer stand in the order in which they were sent",
+    "records of one producer are in the log in the order in which they were sent",
     f"{DOCUMENTED}: max.in.flight.requests.per.connection, enable.idempotence; Design, 4.7 Replication",
 )
 WRITTEN: Final = Guarantee(
     (*DURABLE, nothing_removed),
-    "an acknowledged record stays while one in-sync replica lives, and nothing removes it",
+    "an acknowledged record is kept as long as one in-sync replica survives, and nothing removes it",
     f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable, cleanup.policy, retention.ms",
 )
 READ_IN_ORDER: Final = Guarantee(
     (exactly_once_log, one_reader, *LOG, place_kept),
-    "a consumer reads a partition in order, each record once between rebalances, and begins where its "
-    "group has committed; a duplicate shows as a repeat, and so does a log that was cut off",
+    "a consumer reads a partition in order, each record once between rebalances, and starts at its group's "
+    "committed offset; duplicate records and truncated logs also show as repeated reads",
     f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Replication; group.protocol; KIP-848; KIP-932",
 )
 READ_WHOLLY: Final = Guarantee(
     (exactly_once_log, one_reader, *LOG, place_kept),
-    "a consumer reads every record of a partition that is not deleted; a duplicate shows as a skip, and so "
-    "does a log that was cut off",
+    "a consumer reads every record of a partition that is not deleted; duplicate records and truncated logs also show "
+    "as skips",
     f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Replication, 4.8 Log Compaction; cleanup.policy",
 )

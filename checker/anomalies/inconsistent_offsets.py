@@ -1,4 +1,4 @@
-"""Inconsistent offsets: one offset of a key was seen to hold more than one value.
+"""Inconsistent offsets: more than one value was observed at the same offset of a key.
 
 Witness {key, offset, index, values}. Source: jepsen.tests.kafka, `version-orders`.
 """
@@ -18,7 +18,7 @@ from harness.model.values_as_text import joined, listed
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Slots with more than one value."""
+    """Returns the offsets with more than one value."""
     orders = bucket.versions
     slots = np.flatnonzero(orders.slot_values > 1)
     lengths = orders.slot_values[slots]
@@ -36,18 +36,18 @@ def find(bucket: Bucket) -> pa.Table:
 
 def prose(witness: Witness, phrases: Phrases) -> str:
     key, offset, values = witness["key"], witness["offset"], witness["values"]
-    parts = [f"key {key}: offset {offset} was seen to hold the values {listed(values)}"]
+    parts = [f"key {key}: different values were observed at offset {offset}: {listed(values)}"]
     for value in values[:3]:
-        known = [phrases.sent(key, value), phrases.read(key, value, offset)]
-        known = [text for text in known if text]
-        if known:
-            parts.append(f"value {value}: {'; '.join(known)}")
+        facts = [phrases.sent(key, value), phrases.read(key, value, offset)]
+        facts = [text for text in facts if text]
+        if facts:
+            parts.append(f"value {value}: {'; '.join(facts)}")
     return joined(*parts)
 
 
 ANOMALY = Anomaly(
     name="inconsistent-offsets",
-    summary="Different records were seen at one offset of a key.",
+    summary="Different records were observed at the same offset of a key.",
     source="jepsen.tests.kafka, version-orders",
     prose=prose,
     guarantee=STAYS,

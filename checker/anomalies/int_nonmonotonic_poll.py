@@ -1,6 +1,6 @@
-"""Internal nonmonotonic poll: within one op, a key's polled values go back in the log, or repeat.
+"""Internal nonmonotonic poll: within one op, the polled values of a key go back in the log, or repeat.
 
-Keys in the op's rebalance log are excused. Witness {key, values, delta, op}.
+Keys in the op's rebalance log are exempt. Witness {key, values, delta, op}.
 Source: jepsen.tests.kafka, `int-poll-skip+nonmonotonic-cases`.
 """
 
@@ -17,13 +17,13 @@ from checker.kernels.unexcused_poll_steps import inside_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Steps within an op with a delta below 1."""
+    """Returns the steps within an op with a delta below 1."""
     return within_op(bucket, bucket.once(inside_op), skips=False)
 
 
 ANOMALY = Anomaly(
     name="int-nonmonotonic-poll",
-    summary="One operation polled records of a key against the order of the log, or one of them twice.",
+    summary="Within one operation, polls of a key went back in the log, or returned a record twice.",
     source="jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
     prose=step_inside("polled"),
     guarantee=READ_IN_ORDER,

@@ -1,4 +1,4 @@
-"""Internal nonmonotonic send: within one op, consecutive sends to a key stand in the log the other way round.
+"""Internal nonmonotonic send: two consecutive sends of one op to a key are in the log in reverse order.
 
 Witness {key, values, delta, op}. Source: jepsen.tests.kafka, `int-send-skip+nonmonotonic-cases`.
 """
@@ -15,13 +15,13 @@ from checker.kernels.steps_between_values import inside_sends, within_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Steps within an op with a delta below 1."""
+    """Returns the steps within an op with a delta below 1."""
     return within_op(bucket, bucket.once(inside_sends), skips=False)
 
 
 ANOMALY = Anomaly(
     name="int-nonmonotonic-send",
-    summary="Records that one operation sent to a key in a row stand in the log in another order.",
+    summary="Two records that one operation sent to a key consecutively are in the log in reverse order.",
     source="jepsen.tests.kafka, int-send-skip+nonmonotonic-cases",
     prose=step_inside("sent"),
     guarantee=SENT_IN_ORDER,

@@ -1,6 +1,6 @@
-"""Internal poll skip: within one op, consecutive polls of a key jump over values of the log.
+"""Internal poll skip: within one op, consecutive polls of a key skip values of the log.
 
-Keys in the op's rebalance log are excused. Witness {key, values, delta, skipped, op}.
+Keys in the op's rebalance log are exempt. Witness {key, values, delta, skipped, op}.
 Source: jepsen.tests.kafka, `int-poll-skip+nonmonotonic-cases`.
 """
 
@@ -11,24 +11,24 @@ import pyarrow as pa
 from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import READ_WHOLLY
 from checker.anomalies.prose import step_inside
-from checker.anomalies.what_stands import nothing
+from checker.anomalies.what_stands import keep_none
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.steps_between_values import within_op
 from checker.kernels.unexcused_poll_steps import inside_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Steps within an op with a delta above 1."""
+    """Returns the steps within an op with a delta above 1."""
     return within_op(bucket, bucket.once(inside_op), skips=True)
 
 
 ANOMALY = Anomaly(
     name="int-poll-skip",
-    summary="One operation polled two records of a key in a row and passed over others between them.",
+    summary="One operation polled two records of a key consecutively and skipped the records between them in the log.",
     source="jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
     prose=step_inside("polled"),
     guarantee=READ_WHOLLY,
     find=find,
-    stands=nothing,
+    if_lines_missing=keep_none,
     worst_first=("delta", True),
 )

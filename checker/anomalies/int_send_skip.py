@@ -1,6 +1,6 @@
-"""Internal send skip: within one op, consecutive sends to a key have other values between them in the log.
+"""Internal send skip: the log has other values between two consecutive sends of one op to a key.
 
-Never bad: Kafka does not isolate writes of transactions from each other. Witness {key, values, delta,
+It is never bad: Kafka does not isolate the writes of transactions from each other. Witness {key, values, delta,
 skipped, op}. Source: jepsen.tests.kafka, `int-send-skip+nonmonotonic-cases`.
 """
 
@@ -16,13 +16,13 @@ from checker.kernels.steps_between_values import inside_sends, within_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Steps within an op with a delta above 1."""
+    """Returns the steps within an op with a delta above 1."""
     return within_op(bucket, bucket.once(inside_sends), skips=True)
 
 
 ANOMALY = Anomaly(
     name="int-send-skip",
-    summary="Records that one operation sent to a key in a row have others between them in the log.",
+    summary="Between two records that one operation sent to a key consecutively, the log has other records.",
     source="jepsen.tests.kafka, int-send-skip+nonmonotonic-cases",
     prose=step_inside("sent"),
     bad=never,

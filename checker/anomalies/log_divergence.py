@@ -1,4 +1,4 @@
-"""Log divergence: a step of the log model, done to a topic of brokers as well, came out otherwise there.
+"""Log divergence: a step had one result in the log model and a different one on the brokers.
 
 Witness {over, seen, step, actions, program, said}: checker.checks.log_model.
 """
@@ -20,9 +20,9 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 ANOMALY = Anomaly(
     name="log-divergence",
-    summary="A broker's log does not do what the log model says.",
-    source="Kafka documentation: Design, 4.6 to 4.9, and Implementation, Log, as rules that run",
+    summary="A broker's log behaved differently from the log model.",
+    source="Kafka documentation: Design, 4.6 to 4.9, and Implementation, Log, as an executable model",
     kind="log",
     prose=prose,
-    guarantee=Guarantee((), "the log model has only rules that hold for every log", f"{DOCUMENTED}: Design"),
+    guarantee=Guarantee((), "the log model contains only rules that apply to every log", f"{DOCUMENTED}: Design"),
 )

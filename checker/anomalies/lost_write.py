@@ -1,40 +1,41 @@
-"""Lost write: a value that must be in the log, and must have been read, was not.
+"""Lost write: a value that must be in the log is missing from a part of the log that consumers read.
 
-Jepsen's rule, per key: bound = highest *first* index among values that `ok` ops polled; must-be-read = values
-whose *last* index is at or below the bound; lost = those that no `ok` op polled and whose writer must have
-committed: it is `ok`, or `info` with any of its writes read by an `ok` op.
+Jepsen's rule, per key: the bound is the highest *first* index among the values that `ok` ops polled. A value is lost if
+its *last* index is at or below the bound, no `ok` op polled it, and its writer must have committed: the writer is `ok`,
+or it is `info` and an `ok` op read one of its writes.
 
-Native rules add and take away:
-- Who read beyond a place must have done so after the record was sent: a log that was cut off gives places away
-  again. Of records that were given one offset, only those are lost in whose place another was read later.
-- A record of an `info` transaction that was read proves that the others were committed only to readers of
-  what is committed. Without transactions, and to readers of what is not committed, each record stands for
-  itself: it must be there if it was acknowledged or read. Where the settings do not say which of the two it is,
-  lost is what is so by both rules, and what is so by one makes the verdict unknown (`perhaps_lost`).
-- Tail loss: where the final polls read a log to its end, every value that must exist and was not polled is
-  lost, even beyond the bound, or without a known offset.
-- Later loss: where a client read a log once more from its beginning to its end, every value that must exist
-  and is not in there is lost, though it may have been read before: a power cut takes what was seen. So is a
-  record that was never acknowledged: consumers are given only what every in-sync replica has.
-- Cut off: where a log ends, when it was last looked at, before the place at which a record was read or
-  acknowledged earlier, that record is lost whether anybody read on from there or not.
-- Deletion: values below the log start are excused, those without known offset too unless they were sent after
-  a record at or beyond the log start was acknowledged. With acks=0 nothing tells that such a record ever was in
-  the log, so the verdict is unknown. A log start that nothing explains excuses as well, but
-  makes the verdict unknown: checker.kernels.retention. So does a request to delete of unknown outcome, as far
-  as it asks, where nobody looked at the log start later.
-- Compaction: values are excused as far as the cleaner had gone (checker.kernels.compaction); where that is not
-  on record, what is missing makes the verdict unknown, unless its offset holds another record now, or lies
-  beyond the end of the log.
-- Under auto.offset.reset=latest a reader whose place was deleted under it goes on at the end of the log: where
-  the broker deletes by itself, what nobody read there makes the verdict unknown, though it was deleted later.
-- Missing lines: who read it may be in one of them, so nothing is claimed.
-- Without a read to the end, group offsets can pass over what an indeterminate op consumed without telling:
-  with such ops and subscribed or transactional consumers nothing is claimed there.
+Native rules differ:
 
-Witness {key, value, index, offset, max-read-index, writer, max-read}: `max-read` is the first op that polled
-the value at the bound. Source: jepsen.tests.kafka, `lost-write-cases`; KIP-107 (DeleteRecords); Kafka's topic
-configurations cleanup.policy, retention.bytes, retention.ms.
+- Read later: the consumer that read beyond a record must have done so after the record was sent, because offsets of a
+  truncated log are assigned again. Of several records acknowledged at one offset, only those are lost at whose offset
+  another record was read later.
+- Indeterminate transactions: a record of an `info` transaction that was read proves that the transaction's other
+  records were committed only if consumers are read_committed. Otherwise, and without transactions, a record must exist
+  if it was itself acknowledged or read. If the settings do not say which rule applies, a record is lost if both rules
+  say so. If only one does, the verdict is unknown (`perhaps_lost`).
+- Tail loss: if the final polls read a log to its end, every value that must exist and was not polled is lost, even
+  beyond the bound or without a known offset.
+- Later loss: if a client read a log once more from beginning to end, every value that must exist and was not found is
+  lost, even if it was read before, since a power failure can destroy records that were already read. This includes
+  records that were read but never acknowledged, because consumers only see records that all in-sync replicas have.
+- Truncation: if the last check of a log saw it end before the offset at which a record was read or acknowledged
+  earlier, the record is lost, whether or not a consumer read on from there.
+- Deletion: values below the log start are exempt. So are values without a known offset, unless they were sent after a
+  record at or above the log start was acknowledged. With acks=0 nothing proves that such a value was ever in the log,
+  so the verdict is unknown. The verdict is also unknown if nothing explains the log start (checker.kernels.retention),
+  and for the values covered by a DeleteRecords request of unknown outcome if the log start was not checked later.
+- Compaction: values are exempt as far as the log was cleaned (checker.kernels.compaction). If that is not recorded, a
+  missing value makes the verdict unknown, unless another record was read at its offset or the offset is beyond the end
+  of the log.
+- auto.offset.reset=latest: a consumer whose position was deleted continues at the end of the log. If the broker deletes
+  records by itself, values that it did not read make the verdict unknown, even if they were deleted only later.
+- Missing lines: a missing line may contain the read, so nothing is reported.
+- Indeterminate polls: if a log was not read to its end, an indeterminate op may have consumed records and committed the
+  offset without recording it. With such ops and subscribed or transactional consumers nothing is reported there.
+
+Witness {key, value, index, offset, max-read-index, writer, max-read}: `max-read` is the first op that polled the value
+at the bound. Source: jepsen.tests.kafka, `lost-write-cases`; KIP-107 (DeleteRecords); Kafka's topic configurations
+cleanup.policy, retention.bytes, retention.ms.
 """
 
 from __future__ import annotations
@@ -53,24 +54,24 @@ from checker.kernels import retention
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.clojure_set_order import set_order
 from checker.kernels.compaction import Cleaned, cleaned, replaced
-from checker.kernels.final_rereads import missed, standing
+from checker.kernels.final_rereads import found_on_reread, missed
 from checker.kernels.log_starts_and_ends import FOREVER, moved_starts
 from checker.kernels.witness import nullable, table
 from checker.tables.packing import Bools, Ints, Shorts, begins, order
 from checker.tables.schema import OK
 from harness.model.values_as_text import joined
 
-# What may have taken what is missing.
-COMPACTION: Final = 0
-UNFINISHED: Final = 1
-RESET: Final = 2
-UNSEEN: Final = 3
-UNPLACED: Final = 4
+# Why a missing value may have been deleted, or may never have been in the log.
+COMPACTION: Final = 0  # how far the log cleaner had cleaned is not recorded
+UNFINISHED: Final = 1  # a DeleteRecords request has an unknown outcome
+RESET: Final = 2  # a consumer may have continued at the end of the log after its position was deleted
+UNSEEN: Final = 3  # retention may have deleted the value, and the log start was never checked
+UNPLACED: Final = 4  # acks=0: the value may never have been in the log
 
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """How many values of a key (its code) one of the above may have taken."""
+    """The number of missing values of a key (its code) that one of the causes above may explain."""
 
     key: int
     cause: int
@@ -78,7 +79,7 @@ class Unsure:
 
 
 def _bound(bucket: Bucket) -> Ints:
-    """Per key rank: the highest first slot among values that `ok` ops polled; -1 for none."""
+    """Returns, per key rank, the highest first slot among the values that `ok` ops polled; -1 if there are none."""
     data = bucket.data
     first = np.where(data.polled_ok, bucket.versions.first, -1)
     bound = np.full(len(data.keys), -1, np.int64)
@@ -87,16 +88,15 @@ def _bound(bucket: Bucket) -> Ints:
 
 
 def _sent_beyond(bucket: Bucket, offset: Ints) -> Bools:
-    """Per pair: sent after a record at or beyond an offset of its key was acknowledged, so not below it.
+    """Whether each value was sent after a record at or above `offset` (per key rank) was acknowledged.
 
-    `offset`: per key rank.
-
-    Only a record that was read counts: one that was cut off again says nothing about what came later.
+    If so, the value cannot be below that offset. Only acknowledged records that were read count: if one was truncated
+    again, later records may have lower offsets.
     """
     data, sends = bucket.data, bucket.sends
-    standing = (sends.type == OK) & (sends.offset >= offset[sends.key]) & data.polled_ok[sends.pair]
+    confirmed = (sends.type == OK) & (sends.offset >= offset[sends.key]) & data.polled_ok[sends.pair]
     since = np.full(len(data.keys), np.iinfo(np.int64).max, np.int64)
-    np.minimum.at(since, sends.key[standing], sends.complete_ns[standing])
+    np.minimum.at(since, sends.key[confirmed], sends.complete_ns[confirmed])
     beyond = np.zeros(len(data.pair_key), np.bool_)
     beyond[sends.pair] = sends.invoke_ns > since[sends.key]
     return beyond
@@ -104,10 +104,10 @@ def _sent_beyond(bucket: Bucket, offset: Ints) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class Excuses:
-    """Per pair: why it may be missing.
+    """Why each value may legally be missing, per pair.
 
-    legal   deleted, as the history shows
-    unsure  which of the causes above may have taken it; -1 for none
+    legal   it was deleted, as the history shows
+    unsure  which of the causes above may explain it; -1 for none
     """
 
     legal: Bools
@@ -115,7 +115,7 @@ class Excuses:
 
 
 def excuses(bucket: Bucket) -> Excuses:
-    """Why each value may be missing (native rules)."""
+    """Returns why each value may be missing (native rules)."""
     data, ends = bucket.data, bucket.ends
     log_start, end, _ = ends.of(data.keys)
     legal = np.zeros(len(data.pair_key), np.bool_)
@@ -150,7 +150,7 @@ def excuses(bucket: Bucket) -> Excuses:
 
 
 def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, legal: Bools, unsure: Shorts) -> None:
-    """Add to the excuses what the cleaner took, or may have taken. `offset`: per pair; `end`: per key rank."""
+    """Marks in `legal` and `unsure` what the cleaner removed, or may have. `offset`: per pair; `end`: per key rank."""
     key = bucket.data.pair_key
     other, known = bucket.once(replaced), compaction.known[key]
     upto = compaction.upto[key]
@@ -162,12 +162,12 @@ def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, leg
 
 
 def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
-    """Per key rank: from which offset on a log was read once more to its end without another reset.
+    """Returns, per key rank, the offset from which a log was read once more to its end without another reset.
 
-    Whoever read a record at or beyond the log start is not below it any more. FOREVER where nobody did.
+    A consumer that read a record at or above the log start no longer has a position below it. FOREVER if none did.
     """
     orders, key = bucket.versions, bucket.data.pair_key[bucket.versions.entry_pair]
-    read, _ = bucket.once(standing)
+    read, _ = bucket.once(found_on_reread)
     rows = read[orders.entry_pair] & (orders.entry_offset >= log_start[key])
     lowest = np.full(len(bucket.data.keys), FOREVER, np.int64)
     np.minimum.at(lowest, key[rows], orders.entry_offset[rows])
@@ -175,33 +175,33 @@ def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
 
 
 def _last_offset(bucket: Bucket) -> Ints:
-    """Per pair: the last offset at which it stands; -1 for nowhere."""
+    """Returns, per pair, the last offset at which it was seen; -1 if there is none."""
     offset = np.full(len(bucket.data.pair_key), -1, np.int64)
     offset[bucket.versions.entry_pair] = bucket.versions.entry_offset  # ascending
     return offset
 
 
 def excused(bucket: Bucket) -> Bools:
-    """Per pair: nobody can call it lost (native rules)."""
+    """Whether each value may legally be missing, or possibly so (native rules)."""
     found = bucket.once(excuses)
     result: Bools = found.legal | (found.unsure >= 0)
     return result
 
 
-def _gone(bucket: Bucket) -> Bools:
-    """Per pair: its log was read once more from the beginning to the end, and it was not there."""
-    read, since = bucket.once(standing)
+def _missing_on_reread(bucket: Bucket) -> Bools:
+    """Whether each value was missing when its log was read once more from beginning to end."""
+    read, since = bucket.once(found_on_reread)
     _, _, complete = bucket.ends.of(bucket.data.keys)
     whole = complete & (since < FOREVER)
     result: Bools = whole[bucket.data.pair_key] & ~read
     return result
 
 
-def _cut_off(bucket: Bucket) -> Bools:
-    """Per pair: its log ended, when it was last looked at, before the place where it had been.
+def _truncated(bucket: Bucket) -> Bools:
+    """Whether the log of each value, at its last check, ended before the offset at which the value had been seen.
 
-    What was acknowledged and not read counts where no open transaction can hold the end down: the last stable
-    offset does not pass one.
+    An acknowledged value that was not read counts only if no open transaction can hold back the end: the last stable
+    offset does not advance beyond an open transaction.
     """
     data, orders, sends, polls, ends = bucket.data, bucket.versions, bucket.sends, bucket.polls, bucket.ends
     _, end, _ = ends.of(data.keys)
@@ -227,24 +227,24 @@ def _cut_off(bucket: Bucket) -> Bools:
     return result
 
 
-def _offsets_tell(bucket: Bucket) -> bool:
-    """Whether values below the highest read must have been read by a recorded op even without final polls.
+def _offsets_prove_reads(bucket: Bucket) -> bool:
+    """Whether every value below the highest one read must have been read by a recorded op, even without final polls.
 
-    Not where consumers begin at the end of the log.
+    This is not so if consumers may start at the end of the log.
     """
     if bucket.options.settings.auto_offset_reset in (None, "latest"):
         return False
     counts = bucket.small.meta["counts"]
-    unknown = sum(counts.get(f, {}).get("info", 0) for f in ("poll", "txn"))
+    indeterminate = sum(counts.get(f, {}).get("info", 0) for f in ("poll", "txn"))
     grouped = "subscribe" in counts or "txn" in counts
-    return unknown == 0 or not grouped
+    return indeterminate == 0 or not grouped
 
 
 def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
-    """Per unread pair: an `ok` op read beyond its place, or another record there, after it had been sent.
+    """Whether, after each unread value was sent, an `ok` op read beyond its position, or another record at its offset.
 
-    Who read there before may have read what was cut off again since, and gone on from there: of records that were
-    given one offset, only those are lost in whose place another was read.
+    Earlier reads do not count: the log may have been truncated since, and its offsets assigned again. For the same
+    reason, of several values at one offset only those count at whose offset another record was read later.
     """
     data, orders, polls = bucket.data, bucket.versions, bucket.polls
     last, bound = orders.last, _bound(bucket)[data.pair_key]
@@ -256,8 +256,8 @@ def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
     wanted[data.pair_key[pairs]] = True
     rows = np.flatnonzero((polls.type == OK) & wanted[polls.key] & (orders.first[polls.pair] >= 0))
     top = int(polls.complete_ns.max(initial=0))
-    rows = rows[order(polls.key[rows], top - polls.complete_ns[rows])]  # of each key the latest first
-    # Slots ascend with the keys, so the highest so far is the highest of its key.
+    rows = rows[order(polls.key[rows], top - polls.complete_ns[rows])]  # latest first within each key
+    # Slots ascend with the keys, so the running maximum is that of the current key.
     highest = np.maximum.accumulate(orders.first[polls.pair[rows]])
     pairs = pairs[order(data.pair_key[pairs], pairs)]
     heads = np.append(np.flatnonzero(begins(data.pair_key[pairs])), len(pairs))
@@ -273,23 +273,23 @@ def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
 
 
 def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
-    """Per pair: it must exist and is not there, excused or not (native rules)."""
+    """Whether each value must exist and is missing, whether or not that is legal (native rules)."""
     if bucket.lines_missing:
         return np.zeros(len(bucket.data.pair_key), np.bool_)
     data = bucket.data
     unread = must_exist & ~data.polled_ok
     _, _, complete = bucket.ends.of(data.keys)
     whole = complete[data.pair_key]
-    if _offsets_tell(bucket):
+    if _offsets_prove_reads(bucket):
         seen = np.zeros(len(data.pair_key), np.bool_)
         seen[bucket.polls.pair] = True
         whole = whole | _passed_over(bucket, unread & ~seen & ~whole)
-    result: Bools = (unread & whole) | (must_exist & (bucket.once(_gone) | bucket.once(_cut_off)))
+    result: Bools = (unread & whole) | (must_exist & (bucket.once(_missing_on_reread) | bucket.once(_truncated)))
     return result
 
 
 def lost_pairs(bucket: Bucket) -> Ints:
-    """Pairs that are lost under the rules in force, ascending."""
+    """Returns the lost values as pairs, ascending, under native or Jepsen's rules."""
     if bucket.options.jepsen_compatible:
         data, orders = bucket.data, bucket.versions
         below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
@@ -302,7 +302,7 @@ def _missing_for_sure(bucket: Bucket) -> Bools:
 
 
 def perhaps_lost(bucket: Bucket) -> int:
-    """How many more pairs are lost if the settings that are not known are such that they had to exist."""
+    """Returns how many more values are lost if the unknown settings are such that they had to exist."""
     unsure = bucket.may_have_to_exist & ~bucket.must_exist
     if not bool(unsure.any()):
         return 0
@@ -310,7 +310,7 @@ def perhaps_lost(bucket: Bucket) -> int:
 
 
 def unsure(bucket: Bucket) -> list[Unsure]:
-    """What is missing that may have been deleted or lost, per key and what may have deleted it."""
+    """Returns the number of missing values that may have been deleted or lost, per key and cause."""
     found = bucket.once(excuses)
     rows = np.flatnonzero(bucket.once(_missing_for_sure) & ~found.legal & (found.unsure >= 0))
     key, cause = bucket.data.pair_key[rows], found.unsure[rows].astype(np.int64)
@@ -323,10 +323,10 @@ def unsure(bucket: Bucket) -> list[Unsure]:
 
 
 def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
-    """Per key rank: the first op that polled the (smallest) value at the bound; -1 for none.
+    """Returns, per key rank, the first op that polled the (smallest) value at the bound; -1 if there is none.
 
-    Jepsen takes of the values whose last index is the bound the first of a hash set, read or not; ours is one that
-    was read there.
+    Jepsen considers the values whose last index is the bound, read or not, and takes the first in a hash set. Native
+    rules take a value that was read at the bound.
     """
     data, orders = bucket.data, bucket.versions
     reader = np.full(len(data.pair_key), -1, np.int64)
@@ -342,7 +342,7 @@ def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """One witness per lost value."""
+    """Returns one witness per lost value."""
     pairs = bucket.once(lost_pairs)
     data, orders = bucket.data, bucket.versions
     bound = _bound(bucket)
@@ -367,21 +367,21 @@ def prose(witness: Witness, phrases: Phrases) -> str:
     key, value, offset = witness["key"], witness["value"], witness.get("offset")
     end, reader = witness.get("end"), witness.get("max-read")
     seen = phrases.read(key, value)
-    gone = f"{seen}, and no longer there when the log was read once more from its beginning"
+    vanished = f"{seen}, but missing when the log was read again from its beginning"
     parts = [f"key {key}, value {value}: {phrases.sent(key, value, witness.get('writer'))}"]
-    parts.append(gone if seen else "nobody read it")
+    parts.append(vanished if seen else "it was never read")
     index, most = witness.get("index"), witness.get("max-read-index")
     if not seen and reader is not None and index is not None and most is not None and index <= most:
-        parts.append(f"{phrases.who(reader)} read beyond its place")
+        parts.append(f"{phrases.who(reader)} read beyond its position in the log")
     if end is not None:
-        shorter = ", before the place where the record was acknowledged" if offset is not None and end <= offset else ""
-        parts.append(f"in the end the log of the key ended at offset {end}{shorter}")
+        below = ", before the offset at which it was acknowledged" if offset is not None and end <= offset else ""
+        parts.append(f"the final polls found the end of the key's log at offset {end}{below}")
     return joined(*parts)
 
 
 ANOMALY = Anomaly(
     name="lost-write",
-    summary="A record that was acknowledged, or that had been read, is missing from a part of the log that was read.",
+    summary="A record that was acknowledged, or read earlier, is missing from a part of the log that consumers read.",
     source="jepsen.tests.kafka, lost-write-cases; Kafka documentation: acks, retention.ms, cleanup.policy; KIP-107",
     prose=prose,
     guarantee=KEPT,

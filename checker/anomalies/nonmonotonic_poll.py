@@ -1,6 +1,6 @@
-"""Nonmonotonic poll: between two ops of one process, its place in a key went back, or stayed.
+"""Nonmonotonic poll: between two ops of one process, its position in a key went back, or did not advance.
 
-Compared: the last value of the previous `ok` op that polled the key, and the first of this one (of any type).
+The last value of the previous `ok` op that polled the key is compared with the first value of this op (of any type).
 Witness {key, values, delta, ops}. Source: jepsen.tests.kafka, `poll-skip+nonmonotonic-cases`.
 """
 
@@ -12,25 +12,25 @@ from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.counts_against_verdict import jepsen_allows_with_subscribe
 from checker.anomalies.guarantees import READ_IN_ORDER
 from checker.anomalies.prose import step_between
-from checker.anomalies.what_stands import nothing_between
+from checker.anomalies.what_stands import keep_without_gap
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.steps_between_values import across_ops
 from checker.kernels.unexcused_poll_steps import between_ops
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Steps between ops with a delta below 1."""
+    """Returns the steps between ops with a delta below 1."""
     return across_ops(bucket, bucket.once(between_ops), skips=False)
 
 
 ANOMALY = Anomaly(
     name="nonmonotonic-poll",
-    summary="A consumer read records of a key that it had already read, or that stand before them.",
+    summary="A consumer's next poll of a key returned a record that it had already read, or an earlier one.",
     source="jepsen.tests.kafka, poll-skip+nonmonotonic-cases",
     prose=step_between("polled"),
     guarantee=READ_IN_ORDER,
     jepsen_allows=jepsen_allows_with_subscribe,
     find=find,
-    stands=nothing_between,
+    if_lines_missing=keep_without_gap,
     worst_first=("delta", False),
 )

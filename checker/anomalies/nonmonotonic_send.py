@@ -1,8 +1,8 @@
 """Nonmonotonic send: between two ops of one process, its sends to a key go back in the log.
 
-Between `ok` and `info` ops. A reassign that drops the key resets it in Jepsen; under native rules it does
-not, because a producer does not care what its consumer reads. Witness {key, values, delta, ops}.
-Source: jepsen.tests.kafka, `nonmonotonic-send-cases`.
+`ok` and `info` ops are compared. In Jepsen, an assignment without the key starts a new comparison. Under native rules
+it does not, because a producer does not depend on what its process's consumer is assigned.
+Witness {key, values, delta, ops}. Source: jepsen.tests.kafka, `nonmonotonic-send-cases`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from checker.tables.schema import FAIL
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Steps between ops with a delta below 1."""
+    """Returns the steps between ops with a delta below 1."""
     sends = bucket.sends.where(bucket.sends.type != FAIL)
     steps = between(bucket, sends, sends.where(slice(0, 0)), any_type=True)
     if bucket.options.jepsen_compatible:
@@ -29,7 +29,7 @@ def find(bucket: Bucket) -> pa.Table:
 
 ANOMALY = Anomaly(
     name="nonmonotonic-send",
-    summary="One process sent to a key twice in a row, and the later record stands before the earlier one.",
+    summary="Two successive operations of a process sent to a key, and the later record comes first in the log.",
     source="jepsen.tests.kafka, nonmonotonic-send-cases",
     prose=step_between("sent"),
     guarantee=SENT_IN_ORDER,

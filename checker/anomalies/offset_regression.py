@@ -1,19 +1,19 @@
-"""Offset regression: the consumer offsets that a group has committed go back, or hold what was aborted.
+"""Offset regression: a consumer group's committed offset went back, or came from an aborted transaction.
 
-Per key, from what ops recorded (`extra.committed`, and `committed` of an assignment's event in the rebalance
-log), an op's effect lying between its invocation and its completion:
+The offsets are those that ops recorded: `extra.committed` of the op, and `committed` of the assignment events in the
+rebalance log. An op takes effect between its invocation and its completion. There are three kinds, per key:
 
-- back     an `ok` op committed an offset, and an op that began later committed a lower one: a group fences
-           the members of older generations, and a new owner begins where the group has committed
-- lost     an `ok` op committed an offset, and an assignment that began later found a lower one, or none
-- aborted  an assignment found an offset that only transactions which aborted had sent
+- back     an `ok` op committed an offset, and an op that was invoked later committed a lower one. This must not
+           happen: a group fences members of older generations, and a new owner starts at the committed offset.
+- lost     an `ok` op committed an offset, and an assignment in an op that was invoked later found a lower one, or none
+- aborted  an assignment found an offset that only aborted transactions had sent
 
-Under read_uncommitted the offsets of an `ok` transaction may be found late, so these are not missed. Those of
-`info` ops may be there or not, and so may those of an op that failed without a transaction. Cannot see
-offsets that no op recorded, such as those of automatic commits. Witness {key, kind, committed, found, ops},
-one for each regressing op and key; the first op is the one that committed (or aborted). Native rules only.
-Source: Kafka documentation, Design, 4.5 (consumer position), 4.7 (offsets in transactions); KIP-98; KIP-447
-(fencing by generation, stable offsets).
+Under read_uncommitted the offsets of an `ok` transaction may become visible late, so they are never reported as lost.
+The offsets of `info` ops, and those of ops that failed outside a transaction, may or may not have been committed.
+Offsets that no op recorded, such as those of automatic commits, are not considered. There is one witness {key, kind,
+committed, found, ops} per regressing op and key; the first op in `ops` is the one that committed (or aborted).
+Native rules only. Source: Kafka documentation, Design, 4.5 (consumer position), 4.7 (offsets in transactions);
+KIP-98; KIP-447 (fencing by generation, stable offsets).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KINDS: Final = ("back", "lost", "aborted")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of COMMITS: id and invocation of the op, key rank, offset."""
+    """Rows of the table COMMITS: id and invocation index of the op, key rank, offset."""
 
     op: Ints
     begun: Ints
@@ -54,7 +54,8 @@ class Rows:
 
 
 def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
-    """(rows of this bucket's keys; of each: was it fetched, was it in a transaction, type of its op)."""
+    """Returns the rows of this bucket's keys, and for each row: was the offset fetched (not committed), was it part of
+    a transaction, and the type of the op."""
     commits = bucket.small.commits
 
     def column(name: str) -> Ints:
@@ -70,12 +71,12 @@ def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
 
 
 def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
-    """Per (key, time): the highest offset that had been committed by then, and by which op; -1 for none."""
+    """Returns, for each (key, time), the highest offset committed by then and the op that did so; -1 for none."""
     if len(done.op) == 0:
         return np.full(len(key), -1, np.int64), np.full(len(key), -1, np.int64)
     by = order(done.key, done.op)
     keys, ops, offsets = done.key[by], done.op[by], done.offset[by]
-    # The running maximum within each key: ranks of offsets, above those of all keys before.
+    # The running maximum within each key. Adding a multiple of the number of ranks keeps the keys apart.
     distinct, rank = ranks(offsets)
     running = np.maximum.accumulate(keys * len(distinct) + rank)
     highest = distinct[running % len(distinct)]
@@ -84,14 +85,14 @@ def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
     owner = ops[np.maximum.accumulate(np.where(rose, rows, 0))]
     top = max(int(ops.max()), int(begun.max()) if len(begun) else 0) + 1
     place = np.searchsorted(keys * top + ops, key * top + begun) - 1
-    known = place >= 0
-    known[known] = keys[place[known]] == key[known]
+    committed = place >= 0
+    committed[committed] = keys[place[committed]] == key[committed]
     place = np.maximum(place, 0)
-    return np.where(known, highest[place], -1), np.where(known, owner[place], -1)
+    return np.where(committed, highest[place], -1), np.where(committed, owner[place], -1)
 
 
 def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, Ints]:
-    """Rows of `later` with a lower offset than one of `done` that was there before they began."""
+    """Returns the rows of `later` with a lower offset than a row of `done` that completed before they were invoked."""
     highest, owner = _highest_before(done, later.key, later.begun)
     odd = later.offset < highest
     return {
@@ -105,15 +106,15 @@ def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, 
 
 
 def _aborted(bucket: Bucket, done: Rows, aborted: Rows, fetched: Rows) -> dict[str, Ints]:
-    """Rows of `fetched` with an offset that aborted transactions had sent, and nobody else."""
+    """Returns the rows of `fetched` whose offset was sent by aborted transactions and by no other op."""
     keys = np.concatenate([done.key, aborted.key, fetched.key])
     offsets = np.concatenate([done.offset, aborted.offset, fetched.offset])
     distinct, rank = ranks(offsets)
     code = keys * max(1, len(distinct)) + rank
-    sent, gone, found = np.split(code, [len(done.key), len(done.key) + len(aborted.key)])
-    by = order(gone, aborted.op) if len(gone) else empty()
-    odd = member(found, gone[by]) & ~member(found, np.unique(sent)) & (fetched.offset >= 0)
-    place = np.searchsorted(gone[by], found[odd], side="right") - 1
+    sent, rolled_back, found = np.split(code, [len(done.key), len(done.key) + len(aborted.key)])
+    by = order(rolled_back, aborted.op) if len(rolled_back) else empty()
+    odd = member(found, rolled_back[by]) & ~member(found, np.unique(sent)) & (fetched.offset >= 0)
+    place = np.searchsorted(rolled_back[by], found[odd], side="right") - 1
     return {
         "key": bucket.data.keys[fetched.key[odd]],
         "kind": np.full(int(odd.sum()), ABORTED, np.int64),
@@ -125,10 +126,11 @@ def _aborted(bucket: Bucket, done: Rows, aborted: Rows, fetched: Rows) -> dict[s
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Every op that committed or found an offset that it should not."""
+    """Returns every op that committed or found an offset that it should not have."""
     rows, fetched, txn, type_ = _rows(bucket)
     ok, aborted = ~fetched & (type_ == OK), ~fetched & (type_ == FAIL) & txn
-    # Until its markers are written, offsets of a transaction are told only to who asks for stable ones.
+    # Until a transaction's markers are written, its offsets are pending. Consumers that require stable offsets
+    # (read_committed) wait for them; others are given the older offset.
     at_once = ok & ~txn if bucket.options.settings.isolation_level == "read_uncommitted" else ok
     done, found = rows.where(ok), rows.where(fetched)
     parts = [
@@ -150,8 +152,8 @@ def find(bucket: Bucket) -> pa.Table:
     )
 
 
-def not_aborted(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """Offsets that went back: who else committed what was found may be in a line that is missing."""
+def keep_regressions(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
+    """Removes the witnesses of kind `aborted`: a missing line may contain another commit of the same offset."""
     kinds = rows.column("kind").to_pylist()
     return rows.filter(pa.array([kind != KINDS[ABORTED] for kind in kinds], pa.bool_()))
 
@@ -159,34 +161,32 @@ def not_aborted(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> 
 def prose(witness: Witness, phrases: Phrases) -> str:
     key, kind, (a, b) = witness["key"], witness["kind"], witness["ops"]
     committed, found = witness.get("committed"), witness.get("found")
-    head = f"key {key}: {phrases.who(a)} committed the offset {committed}{phrases.faults(a)}"
+    head = f"key {key}: {phrases.who(a)} committed offset {committed}{phrases.faults(a)}"
     if kind == "back":
-        return joined(
-            head, f"{phrases.who(b)}, which began after that, committed the offset {found}{phrases.faults(b)}"
-        )
+        return joined(head, f"{phrases.who(b)}, which began after that, committed offset {found}{phrases.faults(b)}")
     if kind == "lost":
-        offset = "no committed offset" if found is None else f"the committed offset {found}"
+        offset = "no committed offset" if found is None else f"committed offset {found}"
         return joined(
             head, f"an assignment in {phrases.who(b)}, which began after that, found {offset}{phrases.faults(b)}"
         )
     return joined(
-        f"key {key}: an assignment in {phrases.who(b)} found the committed offset {found}{phrases.faults(b)}",
-        f"only transactions that aborted had sent it, such as that of {phrases.who(a)}",
+        f"key {key}: an assignment in {phrases.who(b)} found committed offset {found}{phrases.faults(b)}",
+        f"only aborted transactions had sent this offset, such as that of {phrases.who(a)}",
     )
 
 
 ANOMALY = Anomaly(
     name="offset-regression",
-    summary="A consumer group's committed offset went back, or was that of a transaction which aborted.",
+    summary="A consumer group's committed offset went back, or came from an aborted transaction.",
     source="Kafka documentation: Design, 4.5 The Consumer, 4.7 Using Transactions; KIP-98; KIP-447",
     prose=prose,
     guarantee=Guarantee(
         (group_log_kept, one_reader),
-        "a group keeps what it has committed, and refuses members of older generations",
+        "a group keeps its committed offsets and rejects commits of members of older generations",
         f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Using Transactions; offsets.topic.replication.factor, "
         "offsets.commit.required.acks; KIP-98; KIP-447",
     ),
     find=find,
-    stands=not_aborted,
+    if_lines_missing=keep_regressions,
     native=True,
 )

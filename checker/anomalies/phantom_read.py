@@ -1,10 +1,10 @@
-"""Phantom read: a polled value that no op sent, or that no op had sent yet, or whose payload does not verify.
+"""Phantom read: an op polled a value that no op sent, that was sent only later, or whose payload does not verify.
 
-Ops of every type count, and so do sends that never completed. What an op polled it had polled by its completion,
-whatever that was, so a value whose sends were all invoked later cannot have been there. Witness {key, value,
-offset, op, count}: the first op that polled it and how many records did; and under native rules `writer`, the op
-that sent it later (none where nobody did). Jepsen's rules know no such reads. Source: jepsen.tests.kafka, which
-throws `no-writer-of-value` here.
+Ops of every type count, as do sends that never completed. An op polls its records before it completes. If all sends of
+a value were invoked after that, the value cannot have been in the log. Witness {key, value, offset, op, count}: the
+first op that polled the value, and how many polled records have it. Under native rules there is also `writer`, the op
+that sent the value later (null if no op did). Jepsen's checker has no such anomaly: it throws `no-writer-of-value`
+for a value that no op sent. Source: jepsen.tests.kafka.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from harness.model.values_as_text import joined
 
 
 def _first_sent(bucket: Bucket) -> Ints:
-    """Per pair: when its first send was invoked, in nanoseconds; the largest integer where there is none.
+    """Returns when the first send of each value was invoked, in nanoseconds; the largest integer if there is none.
 
-    A completion whose invocation is missing has the time of neither: it may have been sent at any time.
+    If an invocation is missing, the send may have begun at any time: the result is -1.
     """
     sends = bucket.sends
     invoke_ns = np.where(sends.invoke_ns == sends.complete_ns, -1, sends.invoke_ns)
@@ -40,7 +40,7 @@ def _first_sent(bucket: Bucket) -> Ints:
 
 
 def _without_source(bucket: Bucket) -> Ints:
-    """Rows of polls of values that had not been sent."""
+    """Returns the rows of `polls` with values that had not been sent by then."""
     polls, writer_row = bucket.polls, bucket.data.writer_row
     if bucket.options.jepsen_compatible or not bucket.times_in_order:
         return np.flatnonzero(writer_row[polls.pair] < 0)
@@ -49,7 +49,7 @@ def _without_source(bucket: Bucket) -> Ints:
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Pairs that were polled and never sent, or before they were sent."""
+    """Returns the values that were polled although they were never sent, or before they were sent."""
     polls = bucket.polls
     rows = _without_source(bucket)
     rows = rows[order(polls.pair[rows], polls.op[rows])]
@@ -68,10 +68,10 @@ def find(bucket: Bucket) -> pa.Table:
     return table(columns)
 
 
-def certain(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """Those that stand though lines are missing: records that do not verify, and values that were sent later.
+def keep_proven(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
+    """Keeps records that do not verify and values that were sent later.
 
-    Who wrote another may be in a line that is missing.
+    For any other value, a missing line may contain the op that sent it.
     """
     values = [original.get(code, code) for code in rows.column("value").to_pylist()]
     broken = pa.array([isinstance(value, str) and value.startswith(BAD) for value in values], pa.bool_())
@@ -80,9 +80,9 @@ def certain(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.T
 
 BAD: Final = "bad-payload:"
 PAYLOAD: Final[Mapping[str, str]] = {
-    "format": "what it holds is not a payload of this harness",
-    "run": "its payload is of another run",
-    "key": "its payload is of another key",
+    "format": "its payload is not in this harness's format",
+    "run": "its payload is from another run",
+    "key": "its payload is from another key",
     "checksum": "its payload is damaged",
 }
 
@@ -97,7 +97,7 @@ def prose(witness: Witness, phrases: Phrases) -> str:
         what = f"a record that does not verify: {PAYLOAD.get(reason, reason)}"
         what += f" (it begins with {start})" if start else ""
     else:
-        what = f"value {value}, which nobody sent"
+        what = f"value {value}, which was never sent"
     often = f", the first of {count:,} such records" if count and count > 1 else ""
     return joined(
         f"key {key}, offset {witness.get('offset')}: {phrases.who(op)} polled {what}{often}{phrases.faults(op)}",
@@ -107,10 +107,10 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 ANOMALY = Anomaly(
     name="phantom-read",
-    summary="A record was read that nobody sent, or before it was sent, or whose content is not what was sent.",
+    summary="A record was read that was never sent, was sent only later, or whose content differs from what was sent.",
     source="jepsen.tests.kafka, no-writer-of-value; Kafka documentation: check.crcs",
     prose=prose,
-    guarantee=Guarantee((damage_noticed,), "what is read was sent", f"{DOCUMENTED}: check.crcs"),
+    guarantee=Guarantee((damage_noticed,), "consumers read only what was sent", f"{DOCUMENTED}: check.crcs"),
     find=find,
-    stands=certain,
+    if_lines_missing=keep_proven,
 )

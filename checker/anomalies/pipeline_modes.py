@@ -1,10 +1,11 @@
-"""The modes of a pipeline, and which of them promise that an anomaly does not happen.
+"""Decides which modes of a pipeline rule out an anomaly.
 
-A mode promises it as far as the brokers keep the logs that a pipeline rests on: its input and output, what its
-group has committed, what its transactions have decided. What its clients do by themselves needs none of them.
+A mode rules an anomaly out as long as the brokers keep the logs that the pipeline depends on: its input and output, its
+group's committed offsets, and the outcome of its transactions. Anomalies that the clients cause by themselves do not
+depend on these logs.
 
 Modes: "exactly-once" and "files" commit offsets and outputs (or references to files) in one transaction,
-"at-least-once" commits after the outputs, "at-most-once" before them, "auto-commit" leaves it to a timer.
+"at-least-once" commits offsets after the outputs, "at-most-once" before them, and "auto-commit" by a timer.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BY_HAND: Final = LEAST | MOST
 MODES: Final = BY_HAND | {"auto-commit"}
 AGGREGATE: Final = "aggregate"
 
-KIP_98: Final = "KIP-98, transactions with consumer offsets in them"
+KIP_98: Final = "KIP-98, transactions that include consumer offsets"
 KIP_447: Final = "KIP-447, fencing by the group's generation"
 SEMANTICS: Final = "Kafka documentation, message delivery semantics"
 CONSUMER: Final = "Kafka documentation, KafkaConsumer: offsets and consumer position"
@@ -39,26 +40,30 @@ _KEPT: Final = (*LOG, group_log_kept, transaction_log_kept)
 _SOURCE: Final = f"{DOCUMENTED}: Design, 4.7 Replication; KIP-98; KIP-966"
 CARRIED: Final = Guarantee(_KEPT, "the logs of records, commits and transactions keep what was replicated", _SOURCE)
 WHOLE: Final = Guarantee(
-    (*_KEPT, nothing_removed), "they keep it, and nothing removes it", f"{_SOURCE}; cleanup.policy"
+    (*_KEPT, nothing_removed),
+    "the logs of records, commits and transactions keep what was replicated, and nothing removes it",
+    f"{_SOURCE}; cleanup.policy",
 )
 ONE_COPY: Final = Guarantee(
-    (*_KEPT, exactly_once_log), "they keep it, and have each record once", f"{_SOURCE}; enable.idempotence"
+    (*_KEPT, exactly_once_log),
+    "the logs of records, commits and transactions keep what was replicated, and each record is appended once",
+    f"{_SOURCE}; enable.idempotence",
 )
-SENT: Final = Guarantee(LOG, "what failed does not come to stand in the log again", _SOURCE)
+SENT: Final = Guarantee(LOG, "records whose send failed do not appear in the log", _SOURCE)
 
 
 def of_pipeline(settings: Settings) -> Settings:
-    """What the pipeline's own clients go by, whatever those that write its input do."""
+    """Returns the settings with those of the pipeline's own producers instead of those of its input's writers."""
     return replace(settings, acks="all", idempotence=True, txn=True, max_in_flight=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """When an anomaly of a pipeline is promised not to happen.
+    """The modes in which an anomaly of a pipeline must not happen.
 
-    promising   the modes that promise that it does not happen
+    promising   the modes that rule the anomaly out
     always_bad  whether it counts against the verdict in the other modes, too
-    of_memory   whether it hangs on the mode only where the transform has a memory
+    of_memory   whether it depends on the mode only if the transform is stateful
     """
 
     promising: frozenset[str]
@@ -66,9 +71,9 @@ class Modes:
     of_memory: bool = False
 
     def promise(self, mode: str, transform: str = "") -> bool | None:
-        """Whether a mode promises that the anomaly does not happen; None where the mode is not known.
+        """Whether a mode rules the anomaly out; None if the mode is unknown.
 
-        What a transform without memory makes of a record does not depend on the mode; a count does.
+        The output of a stateless transform does not depend on the mode; that of a stateful one, such as a count, does.
         """
         if self.of_memory and transform not in ("", AGGREGATE):
             return True

@@ -1,4 +1,4 @@
-"""What the check of a pipeline's offsets looks for: see checker.pipeline.offset_machine."""
+"""The anomalies of a pipeline's positions and commits, which checker.pipeline.offset_machine finds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.model.values_as_text import joined
 
 
 def prose(witness: Witness, phrases: Phrases) -> str:
-    """A finding of the offset state machine."""
+    """Describes a finding of the offset state machine."""
     first, until = witness.get("first"), witness.get("until")
     offsets = "" if first is None else f" offset {first}"
     if first is not None and until is not None and until - first > 1:
@@ -38,7 +38,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
     for anomaly in (
         Anomaly(
             name="offset-gap",
-            summary="Reading began, or went on, past where it should.",
+            summary="A consumer started or continued reading beyond the offset at which it should have.",
             source=CONSUMER,
             kind="offset",
             prose=prose,
@@ -47,7 +47,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="offset-reset",
-            summary="Reading began before what the group had committed.",
+            summary="A consumer started reading before the group's committed offset.",
             source=CONSUMER,
             kind="offset",
             prose=prose,
@@ -56,7 +56,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="position-back",
-            summary="A position went back without a reassignment or an abort.",
+            summary="A consumer's position went back without a reassignment or an aborted transaction.",
             source=CONSUMER,
             kind="offset",
             prose=prose,
@@ -81,7 +81,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="work-skipped",
-            summary="Records that were read were passed over: what was produced began past them.",
+            summary="Records that were read were not processed: outputs were produced only for later records.",
             source=SEMANTICS,
             kind="offset",
             prose=prose,
@@ -90,7 +90,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="work-repeated",
-            summary="Records were produced again without an abort.",
+            summary="Outputs of the same records were produced again without an aborted transaction.",
             source=KIP_98,
             kind="offset",
             prose=prose,
@@ -99,7 +99,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="commit-unprocessed",
-            summary="An offset was committed for records that were not produced yet.",
+            summary="An offset was committed for records whose outputs had not been produced yet.",
             source=SEMANTICS,
             kind="offset",
             prose=prose,
@@ -117,7 +117,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="commit-back",
-            summary="The committed offset went back.",
+            summary="The group's committed offset went back.",
             source=KIP_447,
             kind="offset",
             prose=prose,
@@ -126,7 +126,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="stale-generation",
-            summary="An offset was committed in an older generation than its instance had been told.",
+            summary="An instance committed an offset in an older generation than its latest one.",
             source=KIP_447,
             kind="offset",
             prose=prose,
@@ -135,7 +135,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="two-owners",
-            summary="An offset was committed by an instance whose partition had gone on to another.",
+            summary="An instance committed an offset for a partition that had already moved to another instance.",
             source=KIP_447,
             kind="offset",
             prose=prose,

@@ -1,7 +1,7 @@
-"""What the check of a pipeline's outputs looks for: see checker.pipeline.outputs.
+"""The anomalies of a pipeline's outputs and inputs, which checker.pipeline.outputs finds.
 
-What its writers were promised is not the pipeline's to keep: `lost-input` and `phantom-input` hang on their
-settings, the others on those of the pipeline itself.
+Whether `lost-input` and `phantom-input` are ruled out depends on the settings of the producers that write the input.
+The other anomalies depend on the settings of the pipeline.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from harness.model.values_as_text import joined, many
 
 
 def prose(witness: Witness, phrases: Phrases) -> str:
-    """An anomaly of an output or of an input record."""
+    """Describes an anomaly of an output or of an input record."""
     number = f", output {witness['n']}" if witness.get("n") is not None else ""
     head = f"input {record_of(witness) or 'unknown'} (id {witness['id']}, key {witness['key']}){number}"
     counts = f"{many(witness['copies'], 'copy').replace('copys', 'copies')}, {witness['expected']} expected"
     copies = _copies(witness)
-    last = "" if copies else f"the last to deal with it was {who(witness)}"
+    last = "" if copies else f"it was last processed by {who(witness)}"
     if witness.get("instance") is None:
         last = ""
     return joined(f"{head}: {counts}", copies, last, events_around(witness))
@@ -55,7 +55,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
     for anomaly in (
         Anomaly(
             name="missing-output",
-            summary="An input record whose offset was committed lacks an output.",
+            summary="An output is missing for an input record whose offset was committed.",
             source=SEMANTICS,
             kind="output",
             prose=prose,
@@ -64,7 +64,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="duplicate-output",
-            summary="An output of one input record stands more than once in the output.",
+            summary="The same output of an input record is in the output topic more than once.",
             source=SEMANTICS,
             kind="output",
             prose=prose,
@@ -73,7 +73,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="reordered-output",
-            summary="The outputs of a key do not stand in the order of its input.",
+            summary="The outputs of a key are not in the order of its input records.",
             source=KIP_98,
             kind="output",
             prose=prose,
@@ -82,7 +82,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="aborted-output",
-            summary="A reader of committed records was shown an output of a transaction that was aborted.",
+            summary="A read_committed consumer read an output of an aborted transaction.",
             source=KIP_98,
             kind="output",
             prose=prose,
@@ -91,7 +91,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="phantom-output",
-            summary="An output was made of a record that is not in the input.",
+            summary="An output refers to a record that is not in the input.",
             source=SEMANTICS,
             kind="output",
             prose=prose,
@@ -100,7 +100,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="wrong-output",
-            summary="An output is not one that the transform makes of its input record.",
+            summary="An output is not the result of the transform for its input record.",
             source=SEMANTICS,
             kind="output",
             prose=prose,
@@ -109,7 +109,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="uncommitted-output",
-            summary="An output is shown, and the offset of its input record was never committed.",
+            summary="An output is visible although the offset of its input record was never committed.",
             source=KIP_98,
             kind="output",
             prose=prose,
@@ -118,7 +118,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="lost-input",
-            summary="A record that the brokers acknowledged to its writer is not in the input.",
+            summary="A record that was acknowledged to its producer is not in the input topic.",
             source=SEMANTICS,
             kind="output",
             prose=prose,
@@ -127,7 +127,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
         ),
         Anomaly(
             name="phantom-input",
-            summary="A record stands in the input that no writer sent, or that its writer was told had failed.",
+            summary="The input topic has a record that no producer sent, or whose send failed.",
             source=SEMANTICS,
             kind="output",
             prose=prose,

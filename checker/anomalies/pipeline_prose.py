@@ -1,4 +1,4 @@
-"""Phrases of anomalies of pipelines: which record, who did it, and what happened around it."""
+"""Phrases for the anomalies of pipelines: the record, the instance responsible, and events around it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from checker.anomalies.prose import Witness
 from harness.model.values_as_text import seconds
 
 EVENTS_SHOWN: Final = 6
-EPOCH: Final = 10**18  # nanoseconds: later than this is a time of day, not one since a run began
+EPOCH: Final = 10**18  # nanoseconds: larger times are wall-clock times, smaller ones are relative to the run's start
 
 
 def at(time_ns: int) -> str:
-    """A time since the run began; the time of day where it is one since 1970."""
+    """Returns a time as text: relative to the start of the run, or as UTC date and time if it is a wall-clock time."""
     if time_ns < EPOCH:
         return seconds(time_ns)
     text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_ns // 10**9))
@@ -22,9 +22,9 @@ def at(time_ns: int) -> str:
 
 
 def who(event: Mapping[str, Any]) -> str:
-    """An instance, its process, and the generation that it was in."""
+    """Returns the instance of an event, its process and its group generation."""
     if event.get("instance") is None:
-        return "nobody knows who"
+        return "an unknown instance"
     generation = f", generation {event['generation']}" if event.get("generation") is not None else ""
     return f"instance {event['instance']} (process {event.get('incarnation')}{generation})"
 
@@ -44,7 +44,7 @@ def _range(event: Mapping[str, Any]) -> str:
 
 
 def event_text(event: Mapping[str, Any]) -> str:
-    """An event around a witness: when, what, of which offsets, by whom."""
+    """Describes an event near a witness: time, kind, offsets, and instance."""
     if event.get("instance") is None:
         return f"{at(event['time_ns'])} {event['event']}"
     return f"{at(event['time_ns'])} {event['event']}{_range(event)} by {who(event)}"
@@ -55,4 +55,4 @@ def events_around(witness: Witness) -> str:
     if not events:
         return ""
     more = f"; {len(events) - EVENTS_SHOWN} more" if len(events) > EVENTS_SHOWN else ""
-    return f"around it: {'; '.join(event_text(event) for event in events[-EVENTS_SHOWN:])}{more}"
+    return f"events around it: {'; '.join(event_text(event) for event in events[-EVENTS_SHOWN:])}{more}"

@@ -1,6 +1,6 @@
-"""Poll skip: between two ops of one process, its place in a key jumped over values of the log.
+"""Poll skip: between two ops of one process, its position in a key skipped values of the log.
 
-Compared: the last value of the previous `ok` op that polled the key, and the first of this one (of any type).
+The last value of the previous `ok` op that polled the key is compared with the first value of this op (of any type).
 Witness {key, skipped, delta, ops}. Source: jepsen.tests.kafka, `poll-skip+nonmonotonic-cases`.
 """
 
@@ -12,25 +12,25 @@ from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.counts_against_verdict import jepsen_allows_with_subscribe
 from checker.anomalies.guarantees import READ_WHOLLY
 from checker.anomalies.prose import step_between
-from checker.anomalies.what_stands import nothing
+from checker.anomalies.what_stands import keep_none
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.steps_between_values import across_ops
 from checker.kernels.unexcused_poll_steps import between_ops
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Steps between ops with a delta above 1."""
+    """Returns the steps between ops with a delta above 1."""
     return across_ops(bucket, bucket.once(between_ops), skips=True)
 
 
 ANOMALY = Anomaly(
     name="poll-skip",
-    summary="A consumer went on reading a key beyond records that it had not read.",
+    summary="A consumer's next poll of a key skipped records that it had not read.",
     source="jepsen.tests.kafka, poll-skip+nonmonotonic-cases",
     prose=step_between("polled"),
     guarantee=READ_WHOLLY,
     jepsen_allows=jepsen_allows_with_subscribe,
     find=find,
-    stands=nothing,
+    if_lines_missing=keep_none,
     worst_first=("delta", True),
 )

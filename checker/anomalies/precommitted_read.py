@@ -1,8 +1,8 @@
-"""Precommitted read: one op polled a value that the same op sends.
+"""Precommitted read: an op polled a value that the same op sends.
 
-Consumers at read_committed never see uncommitted records, so no op can see its own. Ops of every type count.
-One witness {key, value, op} for each value. Jepsen has one for each op: of the first such key that it sent, and of
-several values the first of a hash set. Source: jepsen.tests.kafka, `precommitted-read-cases`.
+Consumers at read_committed never see uncommitted records, so an op cannot see its own. Ops of every type count.
+There is one witness {key, value, op} for each value. Jepsen has one for each op: for the first such key that the op
+sent to, and of several values the first in a hash set. Source: jepsen.tests.kafka, `precommitted-read-cases`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from harness.model.values_as_text import joined
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Pairs (op, key-value) that stand among the sends and among the polls."""
+    """Returns the ops, with keys and values, that both sent and polled the same value."""
     sends, polls = bucket.sends, bucket.polls
     writer = bucket.data.writer
     suspect = np.flatnonzero(bucket.data.writer_row[polls.pair] >= 0)
-    # A value sent twice has two writers; only then is the (last) writer not enough.
+    # `writer` has only the last writer of a value, so values with several writers need all their sends.
     again = np.zeros(len(bucket.data.pair_key), np.bool_)
     again[sends.pair[writer[sends.pair] != sends.op]] = True
     pair = polls.pair[suspect]
@@ -57,7 +57,7 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 def _places(bucket: Bucket, op: Ints, pair: Ints) -> Ints:
-    """Where Jepsen comes upon a value of an op: its key's first send in the op, then the value's place in a set."""
+    """Returns the order in which Jepsen finds an op's values: by the first send to the key, then by hash set order."""
     sends, pair_key = bucket.sends, bucket.data.pair_key
     rows = np.flatnonzero(member(sends.op, np.unique(op)))
     columns = (sends.op[rows].tolist(), sends.key[rows].tolist(), sends.mop[rows].tolist())
@@ -70,7 +70,7 @@ def _places(bucket: Bucket, op: Ints, pair: Ints) -> Ints:
 
 
 def bad(rows: Rows, options: CheckOptions) -> bool:
-    """Without transactions nothing is uncommitted, and what an op polls after it has sent it is there."""
+    """Without transactions nothing is uncommitted, and an op may poll what it has sent before."""
     return options.settings.txn is not False and unless_uncommitted(rows, options)
 
 
@@ -84,12 +84,12 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 ANOMALY = Anomaly(
     name="precommitted-read",
-    summary="An operation polled a record that it was itself sending, before it committed.",
+    summary="A transaction polled its own record before it committed.",
     source="jepsen.tests.kafka, precommitted-read-cases",
     prose=prose,
     guarantee=Guarantee(
         (transactions, read_committed, *LOG, transaction_log_kept),
-        "what is not yet committed is not read, not even by whom it is from",
+        "uncommitted records are not read, not even by the transaction that sent them",
         f"{DOCUMENTED}: transactional.id, isolation.level; Design, 4.7 Replication; KIP-98",
     ),
     bad=bad,

@@ -1,7 +1,8 @@
-"""How an anomaly's witness is told: a function of the witness and of phrases, which a report has.
+"""Functions that describe the witness of an anomaly in sentences, shared by several anomalies.
 
-An anomaly has its own such function in its module; here is what several share. `Phrases` says who did an op,
-when, and so on, as far as a run's tables are there; without them ops are named by their index alone.
+Other anomalies have such a function in their own module. It takes the witness and `Phrases`, which a report provides.
+`Phrases` looks up the process and time of an op and similar facts in a run's tables. Without tables an op is
+identified by its index alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Witness: TypeAlias = Mapping[str, Any]
 
 
 class OpTimes(Protocol):
-    """What is known of an op."""
+    """The process of an op, and when it was invoked and completed."""
 
     @property
     def process(self) -> int: ...
@@ -26,41 +27,41 @@ class OpTimes(Protocol):
 
 
 class Place(Protocol):
-    """A record that was sent or polled; `offset` None: not known."""
+    """A record that was sent or polled; `offset` is None if unknown."""
 
     @property
     def offset(self) -> int | None: ...
 
 
 class Phrases(Protocol):
-    """Phrases about ops and records; empty where nothing is known."""
+    """Phrases about ops and records; empty if nothing is known about them."""
 
     def op(self, id_: int | None, /) -> OpTimes | None: ...
 
     def who(self, id_: int, /) -> str:
-        """Process, op and time."""
+        """Returns process, op and time."""
 
     def when(self, id_: int, /) -> str:
-        """Op and time, where the process has been named."""
+        """Returns op and time, for use where the process is already mentioned."""
 
     def faults(self, *ids: int | None) -> str:
-        """The faults that were on while any of the ops ran, as the end of a sentence."""
+        """Returns the faults that were active while any of the ops ran, as the end of a sentence."""
 
     def sends(self, key: Any, value: Any, /) -> Sequence[Place]: ...
 
     def polls(self, key: Any, value: Any, /) -> Sequence[Place]: ...
 
     def sent(self, key: Any, value: Any, op: int | None = None, /) -> str:
-        """Who sent a value, when, how that ended, and what fault was on."""
+        """Returns which process sent a value, when, with what outcome, and which faults were active."""
 
     def read(self, key: Any, value: Any, offset: int | None = None, /) -> str:
-        """Who first read a value, at an offset if one is given."""
+        """Returns which process first read a value (at `offset`, if given)."""
 
     def place(self, verb: str, key: Any, op: int, value: Any, last: bool = False) -> str:
-        """The offset at which an op first (or last) polled or sent a value."""
+        """Returns the offset at which an op first (or last) polled or sent a value."""
 
     def step(self, verb: str, key: Any, op: int, values: Sequence[Any], /) -> tuple[str, str]:
-        """The offsets of two values that an op polled (or sent) one after the other."""
+        """Returns the offsets of two values that an op polled (or sent) consecutively."""
 
 
 Prose: TypeAlias = Callable[[Witness, Phrases], str]
@@ -68,12 +69,12 @@ VERBS: Final = {"polled": "polled", "sent": "sent to"}
 
 
 def fields(witness: Witness, phrases: Phrases) -> str:
-    """The fields of a witness, for want of a prose of its own."""
+    """Lists the fields of a witness, if there is no better description."""
     return ", ".join(f"{name} {listed(field) if isinstance(field, list) else field}" for name, field in witness.items())
 
 
 def step_inside(verb: str) -> Prose:
-    """Of anomalies between two records of one op."""
+    """Returns the description of anomalies between two records of one op. `verb` is "polled" or "sent"."""
 
     def prose(witness: Witness, phrases: Phrases) -> str:
         key, op, (first, second) = witness["key"], witness["op"], witness["values"]
@@ -89,7 +90,7 @@ def step_inside(verb: str) -> Prose:
 
 
 def step_between(verb: str) -> Prose:
-    """Of anomalies between two ops of one process."""
+    """Returns the description of anomalies between two ops of one process. `verb` is "polled" or "sent"."""
 
     def prose(witness: Witness, phrases: Phrases) -> str:
         key, (before, after) = witness["key"], witness["ops"]
@@ -97,7 +98,7 @@ def step_between(verb: str) -> Prose:
         distance, between = _apart(witness, phrases)
         head = f"{phrases.who(before)} {VERBS[verb]} key {key}"
         if "values" not in witness:
-            return joined(f"{head}, and the next time ({phrases.when(after)}) went on {distance}{faults}", between)
+            return joined(f"{head}, and the next time ({phrases.when(after)}) continued {distance}{faults}", between)
         first, second = witness["values"]
         return joined(
             f"{head}: value {first}{phrases.place(verb, key, before, first, last=True)}, and the next time "
@@ -109,15 +110,15 @@ def step_between(verb: str) -> Prose:
 
 
 def _apart(witness: Witness, phrases: Phrases) -> tuple[str, str]:
-    """(how the second record stands to the first, what is known of those between)."""
+    """Returns (position of the second record relative to the first, a sentence about a record between them)."""
     delta, skipped = witness["delta"], witness.get("skipped") or []
     if delta == 0:
         return "the same record again", ""
     if delta < 0:
-        return f"which stands {-delta:,} before it in the log", ""
+        return f"which is {many(-delta, 'position')} earlier in the log", ""
     between = f" ({first_of(skipped, delta - 1)})" if skipped else ""
     sent = phrases.sent(witness["key"], skipped[0]) if skipped else ""
     return (
-        f"beyond {many(delta - 1, 'record')}{between}",
+        f"after a gap of {many(delta - 1, 'record')}{between}",
         f"value {skipped[0]} was {sent}" if sent else "",
     )

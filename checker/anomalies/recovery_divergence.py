@@ -1,4 +1,4 @@
-"""Recovery divergence: a server's start did not do what the scenario expects of it.
+"""Recovery divergence: a server's start differed from what the scenario expects.
 
 Witness {act, node, log, expected, seen}: checker.checks.recovery.
 """
@@ -12,8 +12,8 @@ SOURCE = "KAFKA-615; Kafka's LogLoader; KIP-98"
 
 ANOMALY = Anomaly(
     name="recovery-divergence",
-    summary="A server's start after a crash, or after damage, did not do what Kafka's recovery should do.",
+    summary="A server that started after a crash or damage did not recover its logs as Kafka should.",
     source=SOURCE,
     kind="start",
-    guarantee=Guarantee((), "a start recovers what lies behind the recovery point, and nothing else", SOURCE),
+    guarantee=Guarantee((), "a start recovers the segments after the recovery point, and nothing else", SOURCE),
 )

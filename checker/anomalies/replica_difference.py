@@ -1,7 +1,7 @@
-"""Replica difference: a replica's bytes below the high watermark are not those of another one.
+"""Replica difference: two replicas of a partition have different bytes below the high watermark.
 
-Kafka promises equal replicas where it promises to keep records. Witness {log, node, other, offset, has,
-other_has}: checker.checks.replicas.
+Kafka guarantees equal replicas under the same settings under which it guarantees to keep records. Witness {log, node,
+other, offset, has, other_has}: checker.checks.replicas.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from checker.anomalies.guarantees import DOCUMENTED, STAYS
 
 ANOMALY = Anomaly(
     name="replica-difference",
-    summary="Replicas of a partition hold different bytes below its high watermark.",
+    summary="Replicas of a partition have different bytes below its high watermark.",
     source=f"{DOCUMENTED}: Design, 4.7 Replication",
     kind="disk",
     guarantee=STAYS,

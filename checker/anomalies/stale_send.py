@@ -1,14 +1,15 @@
-"""Stale send: a record stands in the log before one that was acknowledged before its own send began.
+"""Stale send: a record has a lower offset than one that was acknowledged before its own send was invoked.
 
-An append happens between its op's invocation and completion, and a log only grows at its end; so of two sends
-to a key of which the first is acknowledged before the second begins, by whatever processes, the first has the
-lower offset. It is the cycle of one ww and one real-time edge (G0-realtime) that no interleaving explains.
+An append happens between the invocation and the completion of its op, and a log grows only at its end. If one send to
+a key is acknowledged before another is invoked, by whichever processes, the first must therefore have the lower
+offset. A violation is a cycle of one ww and one realtime edge (G0-realtime) that no interleaving explains.
 
-Only records that stand, read, at just one offset, alone there, count, and such as were acknowledged there and deleted
-before anybody read them (what else was never read may be lost: checker.anomalies.lost_write); and as the earlier send
-only one whose acknowledgement told that very offset: with acks=0 there is none, and a duplicate may land later than
-its acknowledgement. Witness {key, values, delta, ops}, the acknowledged one first, then of the records before it
-the one that was sent last. Native rules only. Source: Kafka documentation, Design, 4.6.
+A record counts if it was read at exactly one offset, and no other record was seen at that offset. It also counts if it
+was acknowledged at that offset and deleted before it was read. (Any other record that was never read may be lost:
+checker.anomalies.lost_write.) The earlier send counts only if it was acknowledged with that same offset: with acks=0
+there is no offset, and a duplicate may be appended after the acknowledgement. Witness {key, values, delta, ops}: the
+acknowledged record first, then the one that was sent last among the records before it. Native rules only. Source:
+Kafka documentation, Design, 4.6.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import pairs_of, table
 from checker.tables.packing import Ints, empty, pack, ranks
 from checker.tables.schema import OK
-from harness.model.values_as_text import joined
+from harness.model.values_as_text import joined, many
 
 
 def _latest_before(key: Ints, begun: Ints) -> Ints:
-    """Per row, the row of its key that began last among those up to it. Rows of one key stand together."""
+    """Returns, for each row, the row with the latest `begun` among the rows of its key up to it.
+
+    The rows of a key are consecutive.
+    """
     packed = pack(key, begun) if len(key) else empty()
     if packed is None:
         packed = key * len(key) + ranks(begun)[1]
@@ -39,7 +43,7 @@ def _latest_before(key: Ints, begun: Ints) -> Ints:
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """One witness per acknowledged record with a record before it that was sent only then."""
+    """Returns one witness per acknowledged record that is preceded by a record sent after the acknowledgement."""
     data, orders, sends = bucket.data, bucket.versions, bucket.sends
     pick = orders.slot_pick
     alone = (orders.slot_values == 1) & (orders.first[pick] == orders.last[pick])
@@ -69,22 +73,22 @@ def prose(witness: Witness, phrases: Phrases) -> str:
     first_op, second_op = phrases.op(a), phrases.op(b)
     gap = ""
     if first_op is not None and second_op is not None and first_op.complete_ns is not None:
-        gap = f" {(second_op.invoke_ns - first_op.complete_ns) / 1e6:,.1f} ms after that"
+        gap = f" {(second_op.invoke_ns - first_op.complete_ns) / 1e6:,.1f} ms later"
     return joined(
         f"key {key}, value {first}: {phrases.sent(key, first, a)}",
-        f"value {second} was sent only{gap or ' after that'}, by {phrases.who(b)}, and stands "
-        f"{-witness['delta']:,} before it in the log{phrases.place('sent', key, b, second)}{phrases.faults(b)}",
+        f"value {second} was sent{gap or ' later'}, by {phrases.who(b)}, but is {many(-witness['delta'], 'position')} "
+        f"earlier in the log{phrases.place('sent', key, b, second)}{phrases.faults(b)}",
     )
 
 
 ANOMALY = Anomaly(
     name="stale-send",
-    summary="A record stands before another one that was acknowledged before it was sent.",
-    source="Kafka documentation: Design, 4.6 Message Delivery Semantics: a log is only appended to",
+    summary="A record precedes another one in the log, although it was sent after the other had been acknowledged.",
+    source="Kafka documentation: Design, 4.6 Message Delivery Semantics: a log is append-only",
     prose=prose,
     guarantee=Guarantee(
         DURABLE,
-        "a log is only appended to, so what is acknowledged stands before what is sent later",
+        "a log is append-only, so an acknowledged record has a lower offset than any record sent later",
         f"{DOCUMENTED}: Design, 4.6 Message Delivery Semantics, 4.7 Replication",
     ),
     find=find,

@@ -1,12 +1,15 @@
-"""Unseen: values that no `ok` op had polled by the end of the history, though they are in the log.
+"""Unseen: values that should be in the log and that no `ok` op had polled by the end of the history.
 
-Witness rows {key, count, messages, complete}, one per key; `reduce` joins them to Jepsen's one witness {time,
-unseen, messages}. Jepsen counts what `ok` ops sent. Under native rules what `info` ops sent counts as well where
-it must exist, values that were legally deleted do not count, and the anomaly is bad only for keys that the final
-polls read to their end (`complete`); of other keys values count that only may have to exist. Jepsen's series has
-a quirk that its rules keep: a key without acknowledged sends whose first `ok` poll is the very last op counts
-what was polled.
-Source: jepsen.tests.kafka, `unseen`.
+The witnesses are rows {key, count, messages, complete}, one per key. The queue check joins them into Jepsen's single
+witness {time, unseen, messages}. Jepsen counts the values that `ok` ops sent. Native rules differ:
+
+- Values of `info` ops count too if they must exist.
+- Legally deleted values do not count.
+- The anomaly is bad only for keys that the final polls read to the end (`complete`). For other keys, values that may
+  or may not have to exist count as well.
+
+Under Jepsen's rules a quirk of Jepsen is kept: for a key without acknowledged sends whose first `ok` poll is in the
+very last op, the polled values count. Source: jepsen.tests.kafka, `unseen`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from checker.anomalies.counts_against_verdict import Rows
 from checker.anomalies.guarantees import KEPT
 from checker.anomalies.lost_write import excuses
 from checker.anomalies.prose import Phrases, Witness
-from checker.anomalies.what_stands import nothing
+from checker.anomalies.what_stands import keep_none
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import int_lists, table
 from checker.tables.packing import Bools, begins
@@ -29,7 +32,7 @@ from harness.model.values_as_text import LISTED, first_of, joined, seconds
 
 
 def _polled_at_last(bucket: Bucket) -> Bools:
-    """Per pair: polled by the last `ok` op, the first to poll its key, of which nothing was acknowledged."""
+    """Whether each value was polled by the last `ok` op, if no earlier op polled its key or had a send acknowledged."""
     data = bucket.data
     last = bucket.small.meta["last_ok_op"]
     read = bucket.polls.type == OK
@@ -45,7 +48,7 @@ def _polled_at_last(bucket: Bucket) -> Bools:
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """One row per key with values that must exist and were never polled."""
+    """Returns one row per key with values that must exist and were never polled."""
     data = bucket.data
     if bucket.options.jepsen_compatible:
         acknowledged = np.zeros(len(data.pair_key), np.bool_)
@@ -55,7 +58,7 @@ def find(bucket: Bucket) -> pa.Table:
         _, _, read_to_end = bucket.ends.of(data.keys)
         expected = np.where(read_to_end[data.pair_key], bucket.must_exist, bucket.may_have_to_exist)
         excused = bucket.once(excuses)
-        nowhere = bucket.versions.last < 0  # it may lie beyond what was deleted
+        nowhere = bucket.versions.last < 0  # no known offset: the value may be above the log start
         gone = np.where(read_to_end[data.pair_key], excused.legal | (excused.unsure >= 0), excused.legal & ~nowhere)
         left = expected & ~data.polled_ok & ~gone
     pairs = np.flatnonzero(left)
@@ -75,7 +78,7 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 def bad(rows: Rows, options: CheckOptions) -> bool:
-    """Where the final polls read a key's log to its end."""
+    """Whether the final polls read the log of one of the keys to its end."""
     return any(row["complete"] for row in rows)
 
 
@@ -83,25 +86,25 @@ def prose(witness: Witness, phrases: Phrases) -> str:
     counts, messages = witness.get("unseen") or {}, witness.get("messages") or {}
     top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if not top:
-        return joined("nothing was left unread")
+        return joined("every record was read")
     key = top[0][0]
     left = sorted(messages.get(key) or [], key=lambda value: (isinstance(value, str), value))
-    per_key = ", ".join(f"key {key}: {count:,}" for key, count in top[:LISTED])
+    per_key = ", ".join(f"{count:,} of key {key}" for key, count in top[:LISTED])
     more = f" and {len(top) - LISTED} more keys" if len(top) > LISTED else ""
     when = seconds(witness["time"]) if isinstance(witness.get("time"), int) else "the end"
     return joined(
-        f"at {when} records that should be in the log and that nobody had read: {per_key}{more}",
-        f"among them, of key {key}, the values {first_of(left, top[0][1])}" if left else "",
+        f"records that should be in the log had not been read by {when}: {per_key}{more}",
+        f"unread values of key {key}: {first_of(left, top[0][1])}" if left else "",
     )
 
 
 ANOMALY = Anomaly(
     name="unseen",
-    summary="Records that should be in the log had not been read by anyone when the history ended.",
+    summary="Records that should be in the log had not been read by any consumer when the history ended.",
     source="jepsen.tests.kafka, unseen; Kafka documentation: acks",
     prose=prose,
     guarantee=KEPT,
     bad=bad,
     find=find,
-    stands=nothing,
+    if_lines_missing=keep_none,
 )

@@ -1,1 +1,1 @@
-"""Whole checks that a workload names; the worst verdict wins."""
+"""The checks that a workload can request by name; the worst verdict wins."""

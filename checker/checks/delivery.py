@@ -1,17 +1,16 @@
-"""The delivery check: what the producer was told of each record, against how often it stands in the log.
+"""The delivery check: counts records by the outcome of their send and by the number of copies in the log.
 
-    told          acknowledged, failed or unknown
-    copies        at how many offsets the record was read: "0", "1", ... (100 stands for more, too)
-    lost          acknowledged, and not there
-    phantoms      not acknowledged, and there
-    duplicates    there more than once
-    out_of_order  records whose first copy stands before that of one which their process sent earlier
+    outcome       acknowledged, failed or unknown
+    copies        the number of offsets at which the record was read: "0", "1", ... (100 means 100 or more)
+    lost          acknowledged, and not in the log
+    phantoms      not acknowledged, and in the log
+    duplicates    in the log more than once
+    out_of_order  records whose first copy precedes that of a record which their process sent earlier
 
-It judges nothing, since which cells may be filled depends on the settings (the queue check's anomalies and
-guarantees say so): it counts, in `statistics["delivery"]`. Of a history that is not whole the verdict is
-unknown, since counts of what is absent are wrong there. Records that an acknowledgement without an offset
-(acks=0) speaks of are acknowledged. The study that it serves is
-workloads/experiments/delivery-study.yaml.
+The check only counts, in `statistics["delivery"]`, and judges nothing: which counts are legal depends on the settings,
+and the anomalies and guarantees of the queue check cover that. The verdict is unknown if the history is incomplete,
+because counts of absent records are wrong then. A record is acknowledged even if the acknowledgement has no offset
+(acks=0). The check was written for the study workloads/experiments/delivery-study.yaml.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ COPIES_MAX: Final = 100
 
 
 def counts(part: Part) -> tuple[Counter[tuple[str, int]], int]:
-    """(records by what was said of them and number of copies, records out of order) of one bucket."""
+    """Returns (records by outcome and number of copies, number of records out of order) of one bucket."""
     data, _ = part.load()
     copies, first = _copies(data)
     sends = data.sends
@@ -51,7 +50,7 @@ def counts(part: Part) -> tuple[Counter[tuple[str, int]], int]:
 
 
 def _copies(data: Data) -> tuple[Any, Any]:
-    """Per pair: at how many offsets it was read, and the lowest of them (-1 for none)."""
+    """Returns for each value the number of offsets at which it was read, and the lowest of them (-1 for none)."""
     read = data.polls.where(data.polls.offset >= 0)
     by = order(read.pair, read.offset)
     pair, offset = read.pair[by], read.offset[by]
@@ -64,20 +63,20 @@ def _copies(data: Data) -> tuple[Any, Any]:
 
 
 def _out_of_order(data: Data, first: Any) -> int:
-    """Sends that are in the log below an earlier send of the same process to the same key."""
+    """Returns the number of sends with a lower offset than an earlier send of the same process to the same key."""
     sends = data.sends.where(first[data.sends.pair] >= 0)
     if len(sends) == 0:
         return 0
     by = order(sends.process, sends.key, sends.op, sends.mop)
     place, new = first[sends.pair[by]], begins(sends.process[by], sends.key[by])
-    # Groups are lifted above each other, so that one running maximum serves all.
+    # Each group is shifted above the one before it, so that a single running maximum suffices.
     lift = (np.cumsum(new) - 1) * (int(place.max()) + 1)
     highest = np.maximum.accumulate(place + lift)
     return int(np.count_nonzero((place + lift)[1:] < highest[:-1]))
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """The counts, in the statistics of a result that is valid. Raises BadHistory."""
+    """Returns the counts in the statistics of a result, valid unless the history is incomplete. Raises BadHistory."""
     cells: Counter[tuple[str, int]] = Counter()
     out_of_order = 0
     for counted, odd in source.map(counts):
@@ -93,5 +92,5 @@ def check(source: Source, options: CheckOptions) -> Result:
     delivery["in_log"] = sum(number for (_, n), number in cells.items() if n)
     delivery["copies"] = sum(n * number for (_, n), number in cells.items())
     delivery["out_of_order"] = out_of_order
-    reasons = (*source.meta["doubts"], *unknown_reasons.cut_off(source.meta))
+    reasons = (*source.meta["doubts"], *unknown_reasons.truncated_history(source.meta))
     return Result("unknown" if reasons else "valid", None, reasons, (), {"delivery": delivery}, VERSION)

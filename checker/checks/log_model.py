@@ -1,8 +1,8 @@
-"""The log-model check: what a run of the log model beside brokers found.
+"""The log-model check: turns the divergences between brokers and the log model into anomalies.
 
-The model has judged each step as it was done, since what comes next depends on it; divergences are in
-events/harness.jsonl with a program each, which `harness model replay` does again. Here they become anomalies.
-A run that was cut short, or in which nothing was acknowledged or read, is not called valid.
+The run compares each step with the model when it is executed, because the following steps depend on the result. Each
+divergence is in events/harness.jsonl with a program that `harness model replay` can repeat. The verdict is unknown if
+the run was cut short, or if nothing was acknowledged or read.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ _NEEDED: Final = ("log-append", "log-read")
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """The divergences that the run's events tell of."""
+    """Returns the divergences recorded in the run's events as anomalies."""
     folder = source.run or source.noted
-    noted = unknown_reasons.noted(folder) if folder is not None else None
-    events = None if noted is None else noted.events
+    recorded = unknown_reasons.run_events(folder) if folder is not None else None
+    events = None if recorded is None else recorded.events
     counts = source.meta["counts"]
-    reasons = [*source.meta["doubts"], *unknown_reasons.cut_off(source.meta)]
+    reasons = [*source.meta["doubts"], *unknown_reasons.truncated_history(source.meta)]
     if folder is None or events is None:
-        reasons.append("what the steps found is in the run's events, which are not here")
+        reasons.append(
+            f"the results of the steps are in the run's {unknown_reasons.EVENTS}, which is missing or unreadable"
+        )
     else:
         reasons += unknown_reasons.trouble(folder)
     divergences = [event for event in events or () if event.get("event") == "divergence"]
     steps = next((event for event in events or () if event.get("event") == "steps"), {})
     if not divergences and steps.get("done") != steps.get("asked", -1):
-        reasons.append(f"the steps were not all done: {steps.get('detail', 'it ended before')}")
+        reasons.append(f"not all steps were executed: {steps.get('detail', 'the run ended early')}")
     if steps.get("copied") == 0:
         reasons.append("no segment was ever copied to the remote tier")
     reasons += [f"no {f} ever succeeded" for f in _NEEDED if not _succeeded(counts, f)]

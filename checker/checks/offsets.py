@@ -1,4 +1,4 @@
-"""The check of what instances did with their offsets, of one run: see checker.pipeline.offset_machine."""
+"""The offsets check: positions and commits of a pipeline's instances in one run (checker.pipeline.offset_machine)."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from harness.model.check_result import Result
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """The verdict on what the events show. Without Spark, or a run folder, there is none."""
+    """Returns the verdict on the instances' events; unknown without Spark or without a run folder."""
     return of_run(judge.offsets, source, options)

@@ -1,4 +1,4 @@
-"""The check of a pipeline's outputs, of one run: see checker.pipeline.outputs."""
+"""The pipeline check: the outputs of a pipeline in one run (checker.pipeline.outputs)."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ Judge = Callable[..., dict[Path, Result]]
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """The verdict on what the outputs show. Without Spark, or a run folder, there is none."""
+    """Returns the verdict on the outputs; unknown without Spark or without a run folder."""
     return of_run(judge.batch, source, options)
 
 
 def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
-    """One of the checks of pipelines on the run folder of a source, with what the run says of itself."""
+    """Runs one of the pipeline checks on a run folder, and adds the reasons for `unknown` that the run recorded."""
     folder = source.run or source.noted
     if folder is None or source.spark is None:
         lacks = "a run folder" if folder is None else "Spark"
-        lacking = f"the checks of a pipeline need {lacks}, which this check of the history has not"
-        return Result("unknown", None, (lacking,), (), {}, VERSION)
+        reason = f"the checks of a pipeline need {lacks}, which is not available here"
+        return Result("unknown", None, (reason,), (), {}, VERSION)
     faults = {str(folder): faults_of(source)}
     found = judge_runs(source.spark, [folder], faults, store=source.run is not None)[folder]
     why = (
         *source.meta["doubts"],
-        *unknown_reasons.cut_off(source.meta),
+        *unknown_reasons.truncated_history(source.meta),
         *found.reasons,
         *_run_reasons(source, folder, options),
     )
@@ -51,17 +51,19 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
 
 
 def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | None:
-    """What the mode promises, as far as the brokers keep their logs; and who begins at the latest offset
-    skips what stands before it (KAFKA-12478): in partitions beyond the `at_first`, since in those the group
-    had committed before the load."""
-    promise = witnesses.kept(one, settings)
+    """Whether the mode and the settings rule the anomaly out.
+
+    With auto.offset.reset=latest a consumer may skip records in partitions that were added during the run
+    (KAFKA-12478). In the first `at_first` partitions it cannot, because the group committed offsets before the load.
+    """
+    promise = witnesses.still_promised(one, settings)
     if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:
         return promise
     return promise if any(int(each.get("partition", 0)) < at_first for each in one.witnesses) else False
 
 
 def _at_first(folder: Path) -> int:
-    """How many partitions each topic had in the beginning; more than there can be where that is not said."""
+    """Returns the initial number of partitions of each topic; EVERY if the run did not record it."""
     try:
         found = orjson.loads((folder / "pipeline" / "pipeline.json").read_bytes())["partitions"]
         return int(found)
@@ -70,7 +72,7 @@ def _at_first(folder: Path) -> int:
 
 
 def faults_of(source: Source) -> Faults:
-    """(time, what) of each fault that began or ended."""
+    """Returns (time, description) of each fault that began or ended."""
     rows: Sequence[Mapping[str, Any]] = source.small("nemesis").to_pylist()
     return sorted((row["time_ns"], _fault_text(row)) for row in rows if row["fault"] and row["phase"] == "complete")
 
@@ -91,12 +93,12 @@ def _names(value: Any) -> list[Any]:
 
 
 def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[str]:
-    """What the harness noted, and faults that were asked for and did nothing."""
+    """Returns the trouble recorded by the harness, and the requested faults that had no effect."""
     if source.meta["ops"] == 0:
-        return ["the history holds no operations"]
+        return ["the history contains no operations"]
     idle = unknown_reasons.faults_without_effect(source.small("nemesis"), options.expected_faults)
     return [
         *(f"the fault {fault} never took effect" for fault in idle),
-        *unknown_reasons.unfinished(folder, options),
+        *unknown_reasons.unfinished_final_polls(folder, options),
         *unknown_reasons.trouble(folder),
     ]

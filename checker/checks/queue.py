@@ -1,8 +1,8 @@
-"""The queue check: every anomaly of the table over every bucket, and the verdict.
+"""The queue check: searches every bucket for every anomaly of the catalogue, and computes the verdict.
 
-Stages: a pre-pass for the `info` ops that committed (only where there is more than one bucket: it crosses
-keys), the kernels, torn transactions if anything was lost or aborted data was read, and the reduction here.
-checker.checks.queue_tasks says what runs where.
+The stages are: a pre-pass that finds the `info` ops that committed (only with several buckets, because an op's keys may
+be in different ones), the kernels, torn transactions (if a write was lost or aborted data was read), and the reduction
+in this module. The tasks of the stages are in checker.checks.queue_tasks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LISTED_UNSEEN: Final = 32
 def _cycles(
     source: Source, options: CheckOptions, committed: Ints | None, answers: list[Answer]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Witnesses of cycles by type, all of them, with original keys and values."""
+    """Returns all witnesses of cycles by type, with original keys and values."""
     found = search.search(source, options, [answer.judged.edges for answer in answers])
     wanted = search.wanted(found)
     details = dependency_edges.DETAILS.empty_table()
@@ -68,7 +68,7 @@ def _cycles(
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """The verdict on a history. Raises BadHistory when its tables cannot be used."""
+    """Returns the verdict on a history. Raises BadHistory if its tables cannot be used."""
     committed: Ints | None = None
     if len(source.parts) > 1:
         uncertain = any(source.meta["counts"].get(f, {}).get("info") for f in MICRO)
@@ -99,7 +99,7 @@ def check(source: Source, options: CheckOptions) -> Result:
 
 
 def _joined(answers: list[Answer]) -> dict[str, Found]:
-    """Anomalies over all buckets, in the order of the table."""
+    """Joins the anomalies of all buckets, in the order of the catalogue."""
     joined: dict[str, Found] = {}
     for name in CATALOGUE:
         parts = [answer.judged.found[name] for answer in answers if name in answer.judged.found]
@@ -109,14 +109,14 @@ def _joined(answers: list[Answer]) -> dict[str, Found]:
 
 
 def _one_per_op(rows: pa.Table) -> pa.Table:
-    """Jepsen shows one such witness per op, that with the lowest `place`."""
+    """Returns one witness per op, the one with the lowest `place`, as Jepsen does."""
     op = rows.column("op").to_numpy()
     by = order(op, rows.column("place").to_numpy())
     return rows.drop_columns("place").take(pa.array(by[begins(op[by])]))
 
 
 def _in_order(value: Any) -> tuple[bool, int, str]:
-    """Integers by size, then the rest by text."""
+    """Sort key: integers first, by size, then other values by their text."""
     plain_int = type(value) is int
     return not plain_int, value if plain_int else 0, "" if plain_int else str(value)
 
@@ -139,12 +139,12 @@ def _witnesses(name: str, rows: pa.Table, source: Source, original: Mapping[int,
 
 
 def _is_bad(anomaly: Anomaly, rows: Rows, options: CheckOptions) -> bool:
-    """Whether an anomaly counts against the verdict. `rows`: witnesses as the kernel gives them."""
+    """Whether an anomaly counts against the verdict. `rows` are the witnesses as returned by the kernel."""
     return not anomaly.jepsen_allows(options) if options.jepsen_compatible else anomaly.bad(rows, options)
 
 
 def _cycle_anomalies(circles: Mapping[str, list[dict[str, Any]]], options: CheckOptions) -> list[AnomalyFound]:
-    """The types of cycles that were found, in the order of the catalogue."""
+    """Returns the types of cycles found, in the order of the catalogue."""
     anomalies = []
     for name, anomaly in CYCLES.items():
         rows = circles.get(name)
@@ -152,7 +152,7 @@ def _cycle_anomalies(circles: Mapping[str, list[dict[str, Any]]], options: Check
             compatible = options.jepsen_compatible
             is_bad = _is_bad(anomaly, rows, options)
             shown = tuple(rows if compatible else rows[:SHOWN])
-            # What is promised is that there is no cycle of the forbidden kind; of the others, nothing.
+            # Guarantees only rule out forbidden cycles. Nothing rules out the others.
             promise = anomaly.promised(options.settings) if forbidden(rows, options) else False
             anomalies.append(AnomalyFound(name, anomaly.summary, len(rows), is_bad, promise, shown))
     return anomalies
@@ -196,7 +196,7 @@ def _verdict(
         results.series(source, [a.figures.unseen for a in answers], [a.figures.lag for a in answers], original)
     )
     if compatible:
-        reasons = [] if _graph(source) else ["the history holds no send, poll or txn"]
+        reasons = [] if _graph(source) else ["the history contains no send, poll or txn"]
         anomalies.extend(() if _graph(source) else (_empty_graph(),))
     else:
         ends, nemesis, deletions = source.small("ends"), source.small("nemesis"), source.small("deletions")
@@ -205,9 +205,9 @@ def _verdict(
         unsure = sum(answer.judged.perhaps_lost for answer in answers)
         reasons += unknown_reasons.perhaps_lost(unsure, options.settings)
         reasons += doubtful_deletions.reasons(doubts, ends, deletions, nemesis, options.settings, original)
-        if (noted := source.run or source.noted) is not None:
-            reasons += unknown_reasons.unfinished(noted, options) + unknown_reasons.trouble(noted)
-    anomalies.sort(key=lambda anomaly: not anomaly.bad)  # stable: the table's order within
+        if (folder := source.run or source.noted) is not None:
+            reasons += unknown_reasons.unfinished_final_polls(folder, options) + unknown_reasons.trouble(folder)
+    anomalies.sort(key=lambda anomaly: not anomaly.bad)  # stable, so otherwise in the order of the catalogue
     return _result(anomalies, [*source.meta["doubts"], *reasons], figures)
 
 
@@ -216,7 +216,7 @@ def _graph(source: Source) -> bool:
 
 
 def _empty_graph() -> AnomalyFound:
-    text = "The history holds no send, poll or txn, so there is nothing to judge."
+    text = "The history contains no send, poll or txn, so there is nothing to judge."
     return AnomalyFound("empty-transaction-graph", text, 1, False, None)
 
 

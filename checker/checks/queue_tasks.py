@@ -1,6 +1,6 @@
-"""What tasks do for a bucket: its anomalies, edges, statistics and series; and the questions of later stages.
+"""The tasks of the queue check: each computes anomalies, edges, statistics and series of one bucket of keys.
 
-Each task gives back counts, the worst few witnesses and small series; complete witnesses go to Parquet parts.
+A task returns counts, the worst few witnesses and small series. All witnesses are written to Parquet parts.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from checker.verdict import results
 from harness.model.check_options import CheckOptions
 
 SHOWN: Final = 32
-HOT_BYTES: Final = 64 << 20  # of a bucket's files: some three million rows
+HOT_BYTES: Final = 64 << 20  # size of a bucket's files, about three million rows
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One anomaly in one bucket: how many witnesses, and the worst of them."""
+    """One anomaly in one bucket: the number of witnesses, and the worst of them."""
 
     count: int
     rows: pa.Table
@@ -42,7 +42,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one bucket gives back beside the verdict."""
+    """The statistics and series of one bucket."""
 
     sums: Mapping[str, Any]
     latencies: Mapping[str, Any]  # of the whole history, from the first bucket
@@ -52,7 +52,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one bucket gives back for the verdict."""
+    """The part of a bucket's result that the verdict depends on."""
 
     found: Mapping[str, Found]
     suspects: Ints
@@ -63,7 +63,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one bucket gives back."""
+    """The result of one bucket."""
 
     judged: Judged
     figures: Figures
@@ -71,7 +71,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one task does for one bucket. That of a hot key is shared by two tasks."""
+    """The work of one task on one bucket. Two tasks share the work on a large bucket."""
 
     part: Part
     judge: bool = True
@@ -79,7 +79,7 @@ class Work:
 
 
 def visible_info(part: Part) -> Ints:
-    """Pre-pass over one bucket: `info` ops a write of which was read."""
+    """Pre-pass over one bucket: returns the `info` ops of which a write was read."""
     return part.visible_info()
 
 
@@ -91,7 +91,7 @@ def kernels(
     buckets: int,
     scratch: Path | None,
 ) -> tuple[Judged | None, Figures | None]:
-    """All anomalies, edges between ops, statistics and series of one bucket."""
+    """Computes the anomalies, edges between ops, statistics and series of one bucket."""
     data, small = work.part.load()
     bucket = Bucket(data, small, data.visible_info() if committed is None else committed, options)
     judged = _judged(work.part, bucket, run, scratch) if work.judge else None
@@ -104,12 +104,12 @@ LATENCY_COLUMNS: Final = ("type", "f", "invoke_ns", "complete_ns")
 
 @lru_cache(maxsize=1)
 def _stored_reads(stamp: tuple[str, int, int]) -> lag.Reads:
-    """As `reads`, once in a worker; `stamp` changes when the tables are made again."""
+    """Like `reads`, but cached in the Spark worker; `stamp` changes when the tables are made again."""
     return lag.Reads.of(read_tables.ops_columns(Path(stamp[0]), *READ_COLUMNS))
 
 
 def reads(part: Part) -> lag.Reads:
-    """The `ok` ops that poll, of all buckets."""
+    """Returns the `ok` ops that poll, of all buckets."""
     stamp = part.stamp()
     return lag.Reads.of(part.ops(*READ_COLUMNS)) if stamp is None else _stored_reads(stamp)
 
@@ -135,7 +135,7 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
         if rows.num_rows and original is None and (run is not None or bucket.lines_missing):
             original = decoder(results.texts_of(part))
         if rows.num_rows and original is not None and bucket.lines_missing:
-            rows = anomaly.stands(bucket, rows, original)
+            rows = anomaly.if_lines_missing(bucket, rows, original)
         if rows.num_rows == 0:
             continue
         if run is not None and original is not None:
@@ -151,14 +151,14 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
 
 
 def works_of(source: Source) -> list[Work]:
-    """The tasks for all buckets, those of a bucket too large for one core first."""
+    """Returns the tasks for all buckets; those of buckets too large for one core come first, two per bucket."""
     hot = [part for part in source.parts if source.spark is not None and source.bytes(part) > HOT_BYTES]
     halves = [Work(part, judge, not judge) for part in hot for judge in (True, False)]
     return [*halves, *(Work(part) for part in source.parts if part not in hot)]
 
 
 def answers_of(works: list[Work], done: list[tuple[Judged | None, Figures | None]]) -> list[Answer]:
-    """What the tasks gave, by bucket."""
+    """Joins the results of the tasks into one answer per bucket."""
     judged: dict[int, Judged] = {}
     figures: dict[int, Figures] = {}
     for work, (one, other) in zip(works, done, strict=True):
@@ -170,14 +170,14 @@ def answers_of(works: list[Work], done: list[tuple[Judged | None, Figures | None
 
 
 def torn_parts(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
-    """What became of the sends of some transactions, as far as one bucket knows."""
+    """Counts the visible and lost sends of some transactions in one bucket."""
     data, small = part.load()
-    known = data.visible_info() if committed is None else committed
-    return torn_transaction.parts(Bucket(data, small, known, options), ops).combine_chunks()
+    visible = data.visible_info() if committed is None else committed
+    return torn_transaction.parts(Bucket(data, small, visible, options), ops).combine_chunks()
 
 
 def reasons_of_edges(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
-    """Why there are edges between some ops, as far as one bucket knows."""
+    """Returns the reasons for the edges between some ops that follow from one bucket."""
     data, small = part.load()
-    known = data.visible_info() if committed is None else committed
-    return search.explain(Bucket(data, small, known, options), options, ops)
+    visible = data.visible_info() if committed is None else committed
+    return search.explain(Bucket(data, small, visible, options), options, ops)

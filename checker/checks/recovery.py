@@ -1,11 +1,12 @@
-"""The recovery check: what servers did as they started, against what the scenario expects of each start.
+"""The recovery check: compares how servers started with what the scenario expects of each start.
 
-Everything is in the history: the completed acts (`step` ops of the nemesis) hold what was on disk before a
-start and after it, what the server's log said meanwhile, and what the scenario expects. A start that recovers
-other segments than it should, says other things, or comes up where it should refuse, is a
-`recovery-divergence`. An act that was not done, or had no effect, leaves the verdict unknown, as does damage
-that no reader met. Which segments: those from the one that holds the recovery point on (KAFKA-615; Kafka's
-LogLoader); where recovery meets corruption it cuts the log off there, and what follows is not looked at.
+The history contains all the data. Each completed act (a `step` op of the nemesis) has the state of the disk before and
+after the start, the lines of the server's log, and the scenario's expectation. It is a `recovery-divergence` if a
+server recovers segments other than it should, logs something unexpected, or starts although it should refuse to.
+The verdict is unknown if an act was not executed or had no effect, or if no consumer read the damaged data.
+
+A server should recover the segment that contains the recovery point and all later ones (KAFKA-615; Kafka's
+LogLoader). If recovery finds corruption, it truncates the log there and does not examine the segments that follow.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ Act = Mapping[str, Any]
 
 
 def acts(source: Source) -> list[dict[str, Any]]:
-    """What was asked of each act that completed, in order, and what came of it.
+    """Returns the request and the result of each completed act, in order.
 
-    The value of one that failed with an error says only that it had no effect.
+    The result of an act that failed with an error only says that it had no effect.
     """
     found, requested = [], dict[str, Any]()
     for row in source.small("nemesis").to_pylist():
@@ -50,19 +51,19 @@ def acts(source: Source) -> list[dict[str, Any]]:
 
 
 def due(log: Mapping[str, Any], recovers: str) -> list[int]:
-    """Base offsets of the segments of a log that a start must recover."""
+    """Returns the base offsets of the segments of a log that a start must recover."""
     bases = [base for base, _ in log["segments"]]
     if recovers == "none":
         return []
     if recovers == "all":
         return bases
     point = log["point"] or 0
-    holds = max((base for base in bases if base <= point), default=0)
-    return [base for base in bases if base >= holds]
+    first = max((base for base in bases if base <= point), default=0)
+    return [base for base in bases if base >= first]
 
 
 def differences(act: Act) -> list[dict[str, Any]]:
-    """What a start did otherwise than expected, one for each node and each thing."""
+    """Returns each difference between a start and what was expected of it, per node."""
     expect = act.get("expect") or {}
     found: list[dict[str, Any]] = []
     for node in act.get("log", ()) if act.get("do") == "start" else ():
@@ -70,7 +71,7 @@ def differences(act: Act) -> list[dict[str, Any]]:
         at = {"act": act.get("number"), "node": node}
         ended = node in act.get("ended", ())
         if not ended and node not in act.get("started_s", {}):
-            continue  # it had not made up its mind in the time that it was given
+            continue  # neither started nor ended within the time limit
         if ended != bool(expect.get("ends")):
             what = ("refuses to start", "starts")
             found.append({**at, "expected": what[ended], "seen": what[not ended]})
@@ -82,15 +83,15 @@ def differences(act: Act) -> list[dict[str, Any]]:
                 found.append({**at, "log": name, "expected": f"recovers {wanted}", "seen": f"recovers {seen}"})
         for phrase in expect.get("says", ()):
             if not log_lines["said"].keys() & set(phrase.split("|")):
-                found.append({**at, "expected": f"says {phrase}", "seen": "nothing of it"})
+                found.append({**at, "expected": f"logs {phrase}", "seen": "no such line"})
         for phrase in expect.get("never", ()):
             if phrase in log_lines["said"]:
-                found.append({**at, "expected": f"nothing of {phrase}", "seen": log_lines["said"][phrase][0]})
+                found.append({**at, "expected": f"does not log {phrase}", "seen": log_lines["said"][phrase][0]})
     return found
 
 
 def accepted(done: Sequence[Act]) -> list[dict[str, Any]]:
-    """Old sequence numbers that a broker took: a batch appended twice, or one behind a gap (KIP-98)."""
+    """Returns wrong sequence numbers that a broker accepted: a duplicate batch, or one after a gap (KIP-98)."""
     found, offsets = [], list[int]()
     for act in done:
         offsets = act.get("offsets", offsets)
@@ -101,15 +102,15 @@ def accepted(done: Sequence[Act]) -> list[dict[str, Any]]:
         at = {"act": act.get("number")}
         if not (error == DUPLICATE or (error == 0 and base == offsets[-1])):
             seen = f"error {error}, offset {base}"
-            found.append({**at, "expected": f"a batch sent again is the one at {offsets[-1]}", "seen": seen})
+            found.append({**at, "expected": f"a retried batch keeps offset {offsets[-1]}", "seen": seen})
         if not sequences["gap"] or sequences["end"] != offsets[-1] + 1:
             seen = f"error {sequences['gap']}, and the log ends at {sequences['end']}"
-            found.append({**at, "expected": "a batch behind a gap is refused", "seen": seen})
+            found.append({**at, "expected": "a batch after a gap in sequence numbers is rejected", "seen": seen})
     return found
 
 
 def starts(done: Sequence[Act]) -> Iterator[dict[str, Any]]:
-    """A row for each server that was started: how many of its segments it recovered, and how long it took."""
+    """Yields one row for each start of a server: how many segments it recovered, and how long it took."""
     for act in done:
         for node in act.get("log", ()) if act.get("do") == "start" else ():
             logs, log_lines = act["before"][node]["logs"], act["log"][node]
@@ -129,7 +130,7 @@ def starts(done: Sequence[Act]) -> Iterator[dict[str, Any]]:
 
 
 def _met(run: Path | None) -> bool:
-    """Whether a client of the run met a batch with a wrong checksum."""
+    """Whether a client of the run reported a batch with a wrong checksum."""
     for file in sorted((run / "history").glob("*.jsonl")) if run is not None else ():
         with file.open("rb") as lines:
             if any(MET in line for line in lines):
@@ -139,38 +140,38 @@ def _met(run: Path | None) -> bool:
 
 def _reasons(done: Sequence[Act], run: Path | None) -> list[str]:
     if not done:
-        return ["no act of the scenario was done"]
+        return ["no act of the scenario was executed"]
     found = []
     if len(done) < done[0]["of"]:
-        found.append(f"the scenario was cut short: {len(done)} of its {done[0]['of']} acts were done")
+        found.append(f"the scenario was cut short: {len(done)} of its {done[0]['of']} acts were executed")
     for act in done:
         if not act.get("took_effect"):
             why = f" ({act['why']})" if act.get("why") else ""
             found.append(f"act {act.get('number')}, {act.get('do')} {act.get('who')}, had no effect{why}")
         if act.get("unhealthy_still"):
-            found.append(f"after act {act.get('number')} the cluster was not whole: {act['unhealthy_still']}")
+            found.append(f"after act {act.get('number')} the cluster was not healthy: {act['unhealthy_still']}")
     if (done[0].get("rule") or {}).get("reported") and not _met(run):
-        found.append("no client met a batch with a wrong checksum")
+        found.append("no client reported a batch with a wrong checksum")
     return found
 
 
 @contextmanager
 def _as_recorded(run: Path | None) -> Iterator[None]:
-    """Raises BadHistory for acts that are not of the form in which the harness records them."""
+    """Raises BadHistory if an act does not have the form in which the harness records it."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise BadHistory(
             f"{run or 'the history'}: an act of the scenario (`step`, of the nemesis) is not as the harness records it "
-            f"({type(error).__name__}: {str(error)[:SHOWN_ERROR]}); give the history as it was written"
+            f"({type(error).__name__}: {str(error)[:SHOWN_ERROR]}); use the history as the run wrote it"
         ) from None
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """The verdict on the starts, and on the replicas at the end; the queue check judges the records."""
+    """Returns the verdict on the starts and on the replicas at the end; the queue check judges the records."""
     done, run = acts(source), source.run or source.noted
     with _as_recorded(run):
-        # Where lines are missing, what was expected of an act may be in one of them.
+        # If lines are missing, one of them may contain what was expected of an act.
         whole = not lines_missing(source.meta)
         found = [*(row for act in done for row in differences(act)), *accepted(done)] if whole else []
         undone, begun = _reasons(done, run), list(starts(done))
@@ -184,7 +185,7 @@ def check(source: Source, options: CheckOptions) -> Result:
         tuple(found[:SHOWN]),
     )
     anomalies = (*([own] if found else []), *disk.anomalies)
-    reasons = (*source.meta["doubts"], *unknown_reasons.cut_off(source.meta), *undone, *disk.reasons)
+    reasons = (*source.meta["doubts"], *unknown_reasons.truncated_history(source.meta), *undone, *disk.reasons)
     figures = {
         "undone": undone,
         "scenario": done[0].get("scenario") if done else None,

@@ -1,6 +1,6 @@
-"""The replicas of a run's partitions as they lay on disk at its end: the same up to the high watermark?
+"""Compares the replicas of a run's partitions on disk at its end: are they equal up to the high watermark?
 
-For checks that look at data which a run kept (RUN/data/<node>/); see checker.disk.comparison.
+Used by checks of runs that kept the brokers' data (RUN/data/<node>/); see checker.disk.comparison.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """anomalies: what differs; reasons: why it cannot be said that nothing does; figures: by partition."""
+    """The result of a comparison.
+
+    anomalies   the replicas that differ
+    reasons     why the replicas that were compared do not suffice to call them all equal
+    figures     one entry per partition
+    """
 
     anomalies: tuple[AnomalyFound, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -29,7 +34,7 @@ class Compared:
 
 
 def look(run: Path | None, settings: Settings) -> Compared:
-    """Compare what a run has kept; nothing where it kept nothing."""
+    """Compares the replicas that a run kept; returns only a reason if it kept none."""
     kept = run / "data" if run is not None else None
     nodes = data_folder.nodes(kept) if kept is not None and kept.is_dir() else {}
     if not nodes:
@@ -39,7 +44,7 @@ def look(run: Path | None, settings: Settings) -> Compared:
 
 
 def judged(compared: Sequence[Comparison], settings: Settings) -> Compared:
-    """What comparisons say."""
+    """Turns comparisons into anomalies, reasons and figures."""
     found = [
         {
             "log": f"{one.topic}-{one.partition}",
@@ -62,7 +67,7 @@ def judged(compared: Sequence[Comparison], settings: Settings) -> Compared:
         for node, end in one.behind.items()
     ]
     behind += [
-        f"{len(one.replicas)} of {settings.replication} replicas of {one.topic}-{one.partition} were kept"
+        f"only {len(one.replicas)} of {settings.replication} replicas of {one.topic}-{one.partition} were kept"
         for one in compared
         if one.absent and len(one.replicas) < (settings.replication or 0)
     ]

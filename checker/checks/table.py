@@ -1,4 +1,4 @@
-"""The checks by name: one line each. A workload names its checks; the worst verdict wins."""
+"""The table of checks by name. A workload names the checks that it needs; the worst verdict wins."""
 
 from __future__ import annotations
 

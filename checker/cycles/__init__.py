@@ -1,1 +1,1 @@
-"""Cycles in the dependency graph."""
+"""The search for cycles in the dependency graph between operations."""

@@ -1,9 +1,8 @@
-"""The strongly connected components of some windows, and what is found in each.
+"""Strongly connected components of a group of windows, and the data needed to find cycles in each.
 
-What can be computed for all components at once is: the components of every subgraph that a type of cycle
-asks for (no cycle leaves its component, so the others do no harm), the order in real time and within
-processes, and the circles of events. What is left for each component alone is looking things up, and
-searching for short cycles.
+Three things are computed for all components at once: the components of every subgraph that a type of cycle uses
+(no cycle leaves its component, so components do not affect each other), real-time and process order, and the
+cycles of events. For each single component only lookups and the search for short cycles remain.
 """
 
 from __future__ import annotations
@@ -22,13 +21,14 @@ from checker.tables.packing import Ints
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One type in one component.
+    """One type of cycle found in one component.
 
-    ops     the cycle, its first op last again; empty for a type that says only that some cycle is there
-    kinds   the kind of each step
-    members the component: the smallest of the subgraph that shows the type; ascending
-    forbidden   no order of events explains it, however little writes are isolated (checker.cycles.event_cycles)
-    invoked, processes   of each op of the cycle: index of its invocation, process
+    ops         the ops of the cycle; the first is repeated at the end. Empty if the type only says that a cycle exists
+    kinds       the kind of each step
+    members     the ops of the smallest component of the subgraph in which the type was found, ascending
+    forbidden   no order of events explains the cycle, even without isolation of writes (checker.cycles.event_cycles)
+    invoked     the index of the invocation of each op of the cycle
+    processes   the process of each op of the cycle
     """
 
     name: str
@@ -42,7 +42,10 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Tangle:
-    """All ops that are in some component, and the edges within components, as places in `ops`."""
+    """All ops that belong to a component, and the edges within components as positions in `ops`.
+
+    `label` is the number of each op's component.
+    """
 
     ops: Ops
     label: Ints
@@ -51,14 +54,14 @@ class Tangle:
     kind: Ints
 
     def labels(self, kinds: int) -> Ints:
-        """Per op, its component in the subgraph of some kinds; -1 for an op alone in it."""
+        """Returns each op's component in the subgraph of these kinds of edges; -1 for an op in no cycle."""
         rows = (1 << self.kind) & kinds != 0
         return components(self.ops, self.source[rows], self.target[rows], kinds)
 
-    def ordered(self, kinds: int, most: int) -> Tangle:
-        """With the orders among `kinds` as edges between the ops of components of at most so many."""
+    def ordered(self, kinds: int, ops_max: int) -> Tangle:
+        """Adds process and real-time order, if among `kinds`, as edges in components of at most `ops_max` ops."""
         size = np.bincount(self.label)[self.label]
-        some = np.flatnonzero(size <= most)
+        some = np.flatnonzero(size <= ops_max)
         ops, label = self.ops.where(some), self.label[some]
         parts = [(self.source, self.target, self.kind)]
         for order, draw in ((PROCESS, process_edges), (REALTIME, realtime_edges)):
@@ -71,10 +74,10 @@ class Tangle:
 
 @dataclass(frozen=True)
 class Component:
-    """One component: its ops, ids ascending, and the edges between them, as places in `ops`.
+    """One component: its ops, ids ascending, and the edges between them as positions in `ops`.
 
-    labels   by kinds: per op, its component in that subgraph, or -1
-    circles  per event of each op (4 an op, see checker.cycles.event_cycles), its circle, or -1
+    labels   kinds of edges (bits) -> each op's component in that subgraph, or -1
+    circles  the component of each event in the graph of events, or -1 (4 events per op: checker.cycles.event_cycles)
     """
 
     ops: Ops
@@ -86,18 +89,21 @@ class Component:
     _smallest: dict[int, list[int]] = field(default_factory=dict)
 
     def smallest(self, kinds: int) -> list[int]:
-        """Places of the ops of the subgraph's smallest component, the first of several; none if acyclic."""
+        """Returns the positions of the ops in the subgraph's smallest component (the first if several are equal).
+
+        The list is empty if the subgraph has no cycle.
+        """
         if kinds not in self._smallest:
             self._smallest[kinds] = smallest(self.labels[kinds].tolist())
         return self._smallest[kinds]
 
     @cached_property
     def adjacent(self) -> Adjacent:
-        """target -> kinds per source, by places."""
+        """The edges as source -> target -> kinds (bits); ops are positions in `ops`."""
         return adjacent(zip(self.source.tolist(), self.target.tolist(), self.kind.tolist(), strict=True))
 
     def named(self, places: Sequence[int]) -> tuple[int, ...]:
-        """Ids of ops by their places."""
+        """Returns the ids of the ops at these positions."""
         return tuple(self.ops.op[np.asarray(places, np.int64)].tolist())
 
     def cycle(
@@ -108,7 +114,7 @@ class Component:
         members: Sequence[int],
         forbidden: bool = False,
     ) -> Cycle:
-        """A cycle through these places, the first of them last again."""
+        """Returns the cycle through these positions; `places` ends with its first element."""
         at = np.asarray(places, np.int64)
         own, invoked, processes = (
             tuple(column[at].tolist()) for column in (self.ops.op, self.ops.invoke, self.ops.process)
@@ -117,7 +123,7 @@ class Component:
 
 
 def smallest(labels: Iterable[int]) -> list[int]:
-    """The places of the label that stands least often, the first of several; -1 does not count."""
+    """Returns the positions of the rarest label, the first if several are equally rare; -1 is ignored."""
     groups: dict[int, list[int]] = {}
     for place, label in enumerate(labels):
         if label >= 0:
@@ -126,7 +132,7 @@ def smallest(labels: Iterable[int]) -> list[int]:
 
 
 def adjacent(edges: Iterable[tuple[int, int, int]]) -> Adjacent:
-    """target -> kinds, as bits, per source, from (source, target, kind); both ascending."""
+    """Returns source -> target -> kinds (bits) from (source, target, kind); sources and targets ascend."""
     neighbours: dict[int, dict[int, int]] = {}
     for a, b, kind in edges:
         out = neighbours.setdefault(a, {})
@@ -135,7 +141,7 @@ def adjacent(edges: Iterable[tuple[int, int, int]]) -> Adjacent:
 
 
 def split(tangle: Tangle, labels: dict[int, Ints], circles: Ints) -> Iterator[Component]:
-    """The components one by one, in the order of their first ops."""
+    """Yields the components one by one, ordered by their first ops."""
     by = np.argsort(tangle.label, kind="stable")
     heads = np.flatnonzero(np.diff(tangle.label[by], prepend=-1))
     place = np.empty(len(by), np.int64)

@@ -1,13 +1,13 @@
-"""The dependency graph between ops, as far as one bucket of keys knows it.
+"""Edges of the dependency graph between ops that follow from one bucket of keys.
 
-    ww   the op that sent a value -> the op that sent the next one in the key's version order
-    wr   the op that sent a value -> each op that polled it, whatever the types of either
-    rw   an `ok` op -> the op that sent the value after the highest one of the key that it polled
-    process, realtime   between ops alone: see checker.cycles.realtime_and_components
+    ww   from the op that sent a value to the op that sent the next value in the key's version order
+    wr   from the op that sent a value to each op that polled it; the ops may have any type
+    rw   from an `ok` op to the op that sent the value after the highest value that the first op polled of the key
+    process, realtime   do not depend on keys: see checker.cycles.realtime_and_components
 
-After Adya's dependencies (Weak Consistency, 1999), drawn as jepsen.tests.kafka draws them; it has no rw. An
-op is its id, the index of its completion, so an edge that points backwards goes from a higher id to a lower
-one, and only such an edge can close a cycle.
+These are Adya's dependencies (Weak Consistency, 1999). ww and wr edges are drawn as in jepsen.tests.kafka, which has
+no rw edges. An op is represented by its id, the index of its completion. A backward edge goes from a higher id to a
+lower one, and every cycle contains at least one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROCESS: Final = 3
 REALTIME: Final = 4
 KINDS: Final = ("ww", "wr", "rw", "process", "realtime")
 
-# What explains an edge of the graph: `a` and `b` are pairs (a value of a key), -1 for none.
+# Why an edge exists: the key, the value or values, and the micro-ops that sent or polled them (-1: none).
 DETAILS: Final = pa.schema(
     [
         ("source", pa.int64()),
@@ -47,7 +47,10 @@ DETAILS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Rows: from op `source` to op `target`; of a kind; because of the pairs `a` and `b` (equal for wr)."""
+    """Edges as columns: from op `source` to op `target`, of a kind, because of the pairs `a` and `b`.
+
+    A pair is a value of a key. `a` and `b` are equal for wr.
+    """
 
     source: Ints
     target: Ints
@@ -60,7 +63,7 @@ class Edges:
 
 
 def _edges(kind: int, source: Ints, target: Ints, a: Ints, b: Ints) -> Edges:
-    """Without edges from nowhere (an op that is not known) and from an op to itself."""
+    """Returns the edges, without those that lack a known source or target and those from an op to itself."""
     found = Edges(source, target, np.full(len(source), kind, np.int64), a, b)
     return found.where((source >= 0) & (target >= 0) & (source != target))
 
@@ -97,12 +100,12 @@ _DRAWN: Final = {"ww": _ww, "wr": _wr, "rw": _rw}
 
 
 def of_bucket(bucket: Bucket, kinds: frozenset[str]) -> list[Edges]:
-    """The edges of the kinds that keys give; an edge stands once per reason."""
+    """Returns the ww, wr and rw edges among `kinds`; an edge that has several reasons occurs once for each."""
     return [draw(bucket) for kind, draw in _DRAWN.items() if kind in kinds and len(bucket.data.pair_key)]
 
 
 def details(bucket: Bucket, kinds: frozenset[str], ops: Ints) -> pa.Table:
-    """Why there are edges between the given ops (ascending ids): DETAILS, keys and values as codes."""
+    """Returns why the edges between the given ops (ids ascending) exist, as DETAILS with coded keys and values."""
     found = [edges.where(member(edges.source, ops) & member(edges.target, ops)) for edges in of_bucket(bucket, kinds)]
     if not found:
         return DETAILS.empty_table()
@@ -127,7 +130,7 @@ def details(bucket: Bucket, kinds: frozenset[str], ops: Ints) -> pa.Table:
 
 
 def _mops(rows: Columns, ops: Ints) -> dict[tuple[int, int], int]:
-    """(op, pair) -> its first micro-op, of a few ops."""
+    """Returns (op, pair) -> its first micro-op, for the given ops."""
     some = rows.where(member(rows.op, ops))
     found: dict[tuple[int, int], int] = {}
     for op, pair, mop in zip(some.op.tolist(), some.pair.tolist(), some.mop.tolist(), strict=True):

@@ -1,11 +1,11 @@
-"""The cycle that Elle's search finds first, for comparing answers with Jepsen's.
+"""Elle's search for cycles, reproduced so that results can be compared with Jepsen's.
 
-Elle tries the ops one after another as the beginning of a cycle, and from each goes breadth-first along all paths.
-Which cycle it shows hangs on the order in which its graph, a hash map of ops, gives ops and their neighbours. An edge
-that has several reasons (a poll of what was sent before, in real time too) is taken for one and explained by
-another, so that the cycle it finds for one type can be of another.
+Elle tries one op after another as the start of a cycle and follows all paths from it, breadth first. Which cycle it
+reports depends on the order in which its graph, a hash map, lists ops and their neighbours. An edge can have several
+kinds, for example wr and realtime. Elle may use it as one kind and explain it as another, so the cycle found while
+searching for one type can be reported as a different type.
 
-Source: Elle, `elle.bfs`, `elle.txn` (`cycle-anomaly-specs`); Bifurcan's hash maps, which Elle's graphs are.
+Source: Elle, `elle.bfs`, `elle.txn` (`cycle-anomaly-specs`); the hash maps of Bifurcan, the graph library of Elle.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from checker.cycles.shortest import Adjacent
 from checker.kernels.clojure_set_order import hashes
 from checker.tables.packing import Ints
 
-# Elle stops looking after a second; paths grow exponentially with their length.
+# Elle stops searching after one second. The number of paths grows exponentially with their length.
 PATHS_MAX: Final = 20_000
 _DIGIT: Final = 5
 
 
 class _Path(NamedTuple):
-    """Ops in a row, the last first: `op`, then those of `before`.
+    """A path of ops, stored from its end: the last op, and the path before it.
 
     seen     the ops of `before`, as bits
-    missing  the kinds of edges that must still be taken, as bits
+    missing  the kinds of edges that the path has yet to use, as bits
     """
 
     op: int
@@ -38,7 +38,7 @@ class _Path(NamedTuple):
     missing: int
 
     def ops(self) -> list[int]:
-        """From the first on."""
+        """Returns the ops from first to last."""
         found: list[int] = []
         path: _Path | None = self
         while path is not None:
@@ -51,19 +51,19 @@ class _Path(NamedTuple):
 
 
 class TooManyPathsError(Exception):
-    """The search has come to its end without an answer."""
+    """The search followed PATHS_MAX paths without finding a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """target -> kinds, as bits, per source, both in the order in which Elle goes through them."""
+    """source -> target -> kinds (bits); sources and targets are in the order in which Elle visits them."""
 
     edges: Mapping[int, Mapping[int, int]]
     hash_of: Sequence[int]
 
     @classmethod
     def of(cls, edges: Iterable[tuple[int, int, int]], hash_of: Sequence[int]) -> _Graph:
-        """From (source, target, kinds)."""
+        """Builds the graph from (source, target, kinds)."""
         found: dict[int, dict[int, int]] = {}
         for source, target, kinds in edges:
             found.setdefault(source, {})[target] = kinds
@@ -76,13 +76,13 @@ class _Graph:
         return cls({a: neighbours[a] for a in _order(list(edges), hash_of)}, hash_of)
 
     def only(self, ops: set[int]) -> _Graph:
-        """Between some ops."""
+        """Returns the subgraph of these ops."""
         kept = {a: {b: kinds for b, kinds in out.items() if b in ops} for a, out in self.edges.items() if a in ops}
         return self._ordered(kept, self.hash_of)
 
 
 def _map_hashes(ops: Ints) -> list[int]:
-    """Of each op, the hash by which Bifurcan's maps place it."""
+    """Returns the hash that Bifurcan's maps use for each op."""
     word = hashes(ops).astype(np.int64)
     word = np.where(word >> 31, word ^ 0xFFFFFFFF, word)
     word ^= (word >> 20) ^ (word >> 12)
@@ -92,7 +92,11 @@ def _map_hashes(ops: Ints) -> list[int]:
 
 
 def _order(places: list[int], hash_of: Sequence[int], shift: int = 0) -> list[int]:
-    """As a hash map lists its keys: those that are alone with their digit of the hash, then the others."""
+    """Returns the keys in the order in which the hash map lists them.
+
+    The map is a tree over the hash's digits. A node lists first the keys that share their digit with no other key,
+    then its subtrees.
+    """
     if len(places) < 2 or shift > 32:
         return sorted(places)
     by_digit: dict[int, list[int]] = {}
@@ -105,7 +109,7 @@ def _order(places: list[int], hash_of: Sequence[int], shift: int = 0) -> list[in
 
 
 class _Search:
-    """One search for a cycle that has an edge of each of the `wanted` kinds (bits)."""
+    """A search for a cycle with at least one edge of each of the `wanted` kinds (bits)."""
 
     def __init__(self, wanted: int) -> None:
         self._wanted = wanted
@@ -129,7 +133,7 @@ class _Search:
         return None
 
     def _without_tail(self, graph: _Graph, ops: list[int]) -> list[int] | None:
-        """The loop that a path runs into: the path itself, or a cycle among the loop's ops."""
+        """Returns the path itself if it is a cycle, else a cycle found among the ops of the loop that it ends in."""
         if ops[0] == ops[-1]:
             return ops
         loop = ops[ops.index(ops[-1]) :]
@@ -139,7 +143,7 @@ class _Search:
 
 
 def _steps(graph: _Graph, path: _Path) -> Iterator[_Path]:
-    """A path, longer by one op: first by each edge that is still wanted, then by any other."""
+    """Yields every extension of a path by one op: first along edges of a missing kind, then along the others."""
     missing = path.missing
     for target, kinds in graph.edges[path.op].items():
         wanted = kinds & missing
@@ -152,9 +156,10 @@ def _steps(graph: _Graph, path: _Path) -> Iterator[_Path]:
 
 
 def find(adjacent: Adjacent, ops: Ints, kinds: int, wanted: int) -> list[int] | None:
-    """The first cycle [place, ..., place] over edges of these kinds with one of each wanted kind; None: none.
+    """Returns the first cycle [position, ..., position] over edges of `kinds` with an edge of each `wanted` kind.
 
-    `ops`: id of the op at each place. Raises TooManyPathsError where Elle's search would take long.
+    Returns None if there is no such cycle. `ops` contains the id of the op at each position. Raises
+    TooManyPathsError where Elle's search would take too long.
     """
     edges = ((a, b, bits & kinds) for a, out in adjacent.items() for b, bits in out.items() if bits & kinds)
     graph = _Graph.of(edges, _map_hashes(ops))

@@ -1,15 +1,15 @@
-"""Cycles that no order of events explains, whatever Kafka promises of isolation.
+"""Cycles that are impossible even though Kafka does not isolate the writes of transactions from each other.
 
-Kafka interleaves the writes of transactions, so most cycles through ww edges are legal, and Jepsen lets
-all of them pass once ww edges are drawn. What cannot be is a circle of events, each of which came before
-the next:
+Kafka interleaves the writes of transactions, so most cycles with ww edges are legal. Jepsen allows all of them when
+it draws ww edges. A cycle of single events, each of which must happen before the next, is never legal. The order
+of events follows from these rules:
 
-    an op begins, polls and sends, and ends (if it is `ok`)
+    an op begins, then polls and sends, then ends (if it is `ok`)
     a record is sent before it is polled
-    an op ends before another begins (real time)
-    under read_committed a transaction's records are seen only after its commit, so after all of its polls
+    in real time, an op that completed before another was invoked ended before the other began
+    under read_committed a transaction's records are visible only after its commit, hence after all of its polls
 
-Every op is taken apart into these events, and a circle among them is an anomaly of the log.
+Each op is split into these events. A cycle among events is an anomaly of the log.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from checker.cycles.types_and_levels import mask, name_of
 from checker.tables.packing import Bools, Ints
 from harness.model.check_options import CheckOptions
 
-# Events of op i are EVENTS * i + these.
+# The events of op i have the numbers EVENTS * i + BEGIN, POLL, SEND and END.
 EVENTS: Final = 4
 BEGIN: Final = 0
 POLL: Final = 1
 SEND: Final = 2
 END: Final = 3
-# The kind of the edges between the events of one op.
+# The kind of edges between events of the same op.
 _WITHIN: Final = len(KINDS)
 
 
 def _isolated(ops: Ops, options: CheckOptions) -> Bools:
-    """Per op: its records are seen only after its polls."""
+    """Whether each op's records become visible only after all of its polls."""
     settings = options.settings
     if settings.isolation_level == "read_uncommitted" or settings.txn is False:
         return np.zeros(len(ops), np.bool_)
@@ -46,7 +46,7 @@ def _isolated(ops: Ops, options: CheckOptions) -> Bools:
 
 
 def _within(ops: Ops, options: CheckOptions) -> tuple[Ints, Ints]:
-    """Edges between the events of each op."""
+    """Returns the edges between events of the same op."""
     begin = EVENTS * np.arange(len(ops))
     ok, isolated = begin[ops.ok], begin[_isolated(ops, options)]
     source = np.concatenate([begin, begin, ok + POLL, ok + SEND, isolated + POLL])
@@ -55,7 +55,10 @@ def _within(ops: Ops, options: CheckOptions) -> tuple[Ints, Ints]:
 
 
 def circles(tangle: Tangle, options: CheckOptions) -> Ints:
-    """(ops, EVENTS): per event the number of the circle that it is in, or -1. Jepsen's rules know none."""
+    """Returns, as an array (ops, EVENTS), the strongly connected component of each event, or -1 if it is in no cycle.
+
+    Under Jepsen's rules, which have no such check, everything is -1.
+    """
     ops = tangle.ops
     if options.jepsen_compatible:
         return np.full((len(ops), EVENTS), -1, np.int64)
@@ -66,20 +69,23 @@ def circles(tangle: Tangle, options: CheckOptions) -> Ints:
     times = 0
     if "realtime" in options.edges:
         before, after, times = time_edges(ops)
-        shift = (EVENTS - 1) * len(ops)  # time vertices follow the events
+        shift = (EVENTS - 1) * len(ops)  # time vertices are numbered after the events
         source.append(np.where(before < len(ops), EVENTS * before + END, before + shift))
         target.append(np.where(after < len(ops), EVENTS * after + BEGIN, after + shift))
     size = EVENTS * len(ops)
     return strong(np.concatenate(source), np.concatenate(target), size, size + times).reshape(-1, EVENTS)
 
 
-def impossible(component: Component, options: CheckOptions, most: int) -> Cycle | None:
-    """A cycle of this component that cannot be; without its steps where more than `most` ops take part."""
+def impossible(component: Component, options: CheckOptions, ops_max: int) -> Cycle | None:
+    """Returns a cycle of the component that no order of events explains, or None.
+
+    The cycle has no steps if more than `ops_max` ops are involved.
+    """
     events = smallest(component.circles.tolist())
     if not events:
         return None
     members = sorted({event // EVENTS for event in events})
-    if len(members) > most:
+    if len(members) > ops_max:
         return Cycle("G1c", (), (), component.named(members), True)
     inner, outer = (side.tolist() for side in _within(component.ops, options))
     edges = [(a, b, _WITHIN) for a, b in zip(inner, outer, strict=True)]
@@ -91,8 +97,8 @@ def impossible(component: Component, options: CheckOptions, most: int) -> Cycle 
     inside = set(events)
     graph = adjacent(edge for edge in edges if edge[0] in inside and edge[1] in inside)
     circle = find(graph, mask((_WITHIN, WR, REALTIME)), "none", events, lambda cycle: True)
-    assert circle is not None  # a component has a cycle
-    # A circle that begins inside an op would name that op twice: turn it to a step between ops.
+    assert circle is not None  # every strongly connected component contains a cycle
+    # Rotate the cycle to start with a step between ops: otherwise its first op would be listed twice.
     circle = circle[:-1]
     turn = next(n for n, event in enumerate(circle) if circle[n - 1] // EVENTS != event // EVENTS)
     circle = [*circle[turn:], *circle[: turn + 1]]

@@ -1,9 +1,9 @@
-"""The graph of the ops in some windows, and its strongly connected components.
+"""Process order, real-time order, and the strongly connected components of the graph of ops in a group of windows.
 
-Real-time order (an `ok` completion before an invocation) runs through a chain of time vertices, one per
-`ok` completion: op -> its time -> the next time -> ..., and the last time before an invocation -> that op.
-So edges grow with the number of ops, not with that number times the concurrency, and the components of ops
-are the same.
+Real-time order (an `ok` completion before an invocation) is represented by a chain of time vertices, one per `ok`
+completion. Each op has an edge to its time vertex, each time vertex has an edge to the next, and the last time
+vertex before an invocation has an edge to the invoked op. The number of edges is thus proportional to the number of
+ops, independent of the concurrency, and the components of ops are the same as with direct edges.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from checker.tables.schema import MICRO, is_one
 
 @dataclass(frozen=True, slots=True)
 class Ops:
-    """Some ops, ids ascending."""
+    """Ops as columns, ids ascending."""
 
     op: Ints
     invoke: Ints
@@ -41,7 +41,7 @@ class Ops:
 
 
 def ops_of(tables: Iterable[pa.Table]) -> Ops:
-    """The send, poll and txn ops of a table of ops, which may come in pieces: no others are vertices."""
+    """Returns the send, poll and txn ops of a table of ops given in pieces. No other ops are vertices of the graph."""
     found = [_ops(table) for table in tables]
     if not found:
         return Ops(*(empty(),) * 3, *(np.empty(0, np.bool_),) * 3)
@@ -64,7 +64,7 @@ def _ops(table: pa.Table) -> Ops:
 
 
 def process_edges(ops: Ops) -> tuple[Ints, Ints]:
-    """Places of neighbouring `ok` ops of one process."""
+    """Returns the positions of each pair of consecutive `ok` ops of the same process."""
     oks = np.flatnonzero(ops.ok)
     by = oks[order(ops.process[oks], ops.op[oks])]
     same = np.flatnonzero(~begins(ops.process[by])) if len(by) else by
@@ -72,7 +72,10 @@ def process_edges(ops: Ops) -> tuple[Ints, Ints]:
 
 
 def realtime_edges(ops: Ops) -> tuple[Ints, Ints]:
-    """Places (a, b): a is `ok` and completed before b was invoked, and no `ok` op lies wholly in between."""
+    """Returns positions (a, b) where a is `ok` and completed before b was invoked.
+
+    Pairs with a whole `ok` op between a's completion and b's invocation are left out: they follow from others.
+    """
     oks = np.flatnonzero(ops.ok)
     if len(oks) == 0:
         return oks, oks
@@ -85,7 +88,7 @@ def realtime_edges(ops: Ops) -> tuple[Ints, Ints]:
 
 
 def time_edges(ops: Ops) -> tuple[Ints, Ints, int]:
-    """(sources, targets, how many time vertices): time vertex t is numbered len(ops) + t."""
+    """Returns (sources, targets, number of time vertices). Time vertex t has the number len(ops) + t."""
     oks = np.flatnonzero(ops.ok)
     times = len(ops) + np.arange(len(oks))
     last = np.searchsorted(ops.op[oks], ops.invoke) - 1
@@ -96,10 +99,10 @@ def time_edges(ops: Ops) -> tuple[Ints, Ints, int]:
 
 
 def components(ops: Ops, source: Ints, target: Ints, kinds: int) -> Ints:
-    """Per op, the number of its strongly connected component; -1 where that is the op alone.
+    """Returns the number of each op's strongly connected component; -1 for an op that is in no cycle.
 
-    `source`, `target`: places in `ops` of the edges that keys give; `kinds`: bits, of which process and
-    real-time order are added here.
+    source, target   the ww, wr and rw edges, as positions in `ops`
+    kinds            kinds of edges as bits; process and real-time order are added to the edges if among them
     """
     sources, targets, extra = [source], [target], 0
     if kinds & (1 << PROCESS):
@@ -114,9 +117,9 @@ def components(ops: Ops, source: Ints, target: Ints, kinds: int) -> Ints:
 
 
 def strong(source: Ints, target: Ints, count: int, size: int) -> Ints:
-    """Per vertex below `count`, the number of its strongly connected component; -1 where it is there alone.
+    """Returns the strongly connected component of each of the first `count` vertices; -1 if it has no other of them.
 
-    `size`: how many vertices there are; those from `count` on only connect others.
+    `size` is the number of all vertices. Those from `count` on only connect others.
     """
     matrix = coo_array((np.ones(len(source), np.int32), (source, target)), shape=(size, size))
     _, label = connected_components(matrix.tocsr(), directed=True, connection="strong")
@@ -127,7 +130,7 @@ def strong(source: Ints, target: Ints, count: int, size: int) -> Ints:
 
 
 def places(ops: Ops, graph: Graph) -> tuple[Ints, Ints, Ints]:
-    """(source, target, kind) of the edges between ops that are there, as places."""
+    """Returns (source, target, kind) of the edges between ops in `ops`; source and target as positions."""
     known = member(graph.source, ops.op) & member(graph.target, ops.op)
     source, target, kind = graph.source[known], graph.target[known], graph.kind[known]
     return np.searchsorted(ops.op, source), np.searchsorted(ops.op, target), kind

@@ -1,11 +1,15 @@
-"""Cycles in the dependency graph: which types there are, and a witness for each component and type.
+"""The search for cycles in the dependency graph: the types of cycles found, and a witness per component and type.
 
-Stages, where edges point backwards at all: each bucket stores its edges (checker.cycles.dependency_edges,
-checker.cycles.windows); one task per group of windows finds the strongly connected components and classifies each by
-checker.cycles.types_and_levels; then the buckets say why the steps of the cycles that were found are there. No stage
-has a time budget. Which types a component holds is decided by components of subgraphs, in time proportional
-to the edges; only the cycle that shows a type is searched for, and in a component of more than
-EXPLAINED_MAX ops it is not: its size and its ops are the witness.
+The search has three stages, and the last two run only if there are backward edges:
+
+1. Each bucket stores its edges (checker.cycles.dependency_edges, checker.cycles.windows).
+2. One task per group of windows finds the strongly connected components and determines the types of cycles in each
+   (checker.cycles.types_and_levels).
+3. The buckets explain the steps of the cycles found.
+
+No stage has a time limit. Whether a component can contain a type follows from the components of subgraphs, in time
+proportional to the number of edges. Only the cycle that serves as the witness has to be searched for. In components
+of more than EXPLAINED_MAX ops this search is skipped, and the component's size and ops are the witness.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ _RW: Final = 1 << RW
 
 
 def _levels(component: Component, kinds: int) -> Iterator[Cycle]:
-    """The weakest levels of isolation that the component breaks."""
+    """Yields the weakest isolation levels that the component violates."""
     broken: set[str] = set()
     for level in LEVELS:
         if WEAKER[level.name] & broken:
@@ -48,7 +52,7 @@ def _levels(component: Component, kinds: int) -> Iterator[Cycle]:
 
 
 def _types(component: Component, kinds: int, as_elle: bool) -> Iterator[Cycle]:
-    """A cycle of each type that the component holds and that no other implies."""
+    """Yields a cycle of each type in the component, except types implied by another type already found."""
     implied: set[str] = set()
     explain = len(component.ops) <= EXPLAINED_MAX
     for spec in SPECS:
@@ -70,7 +74,7 @@ def _types(component: Component, kinds: int, as_elle: bool) -> Iterator[Cycle]:
 
 
 def _shortest(component: Component, spec: Spec, kinds: int) -> list[int] | None:
-    """A short cycle of a type."""
+    """Returns a short cycle of a type, or None."""
     subgraph = _subgraph(spec, kinds)
     around = np.flatnonzero(component.labels[subgraph] >= 0).tolist()
     starts = around if spec.rw != "none" or len(around) <= STARTS_MAX else component.smallest(subgraph)
@@ -79,7 +83,7 @@ def _shortest(component: Component, spec: Spec, kinds: int) -> list[int] | None:
 
 
 def _first(component: Component, spec: Spec, kinds: int) -> list[int] | None:
-    """The cycle that Elle would show for a type, and call what it is explained as."""
+    """Returns the cycle that Elle would report when it searches for this type, or None."""
     try:
         return elle_search.find(component.adjacent, component.ops.op, spec.kinds & kinds, spec.needed)
     except elle_search.TooManyPathsError:
@@ -87,17 +91,21 @@ def _first(component: Component, spec: Spec, kinds: int) -> list[int] | None:
 
 
 def _subgraph(spec: Spec, kinds: int) -> int:
-    """The kinds of edges that a type of cycle is made of."""
+    """Returns the kinds of edges that a cycle of this type may contain."""
     return (spec.kinds if spec.rw == "none" else spec.kinds | _RW) & kinds
 
 
 def _is(graph: Adjacent, name: str, cycle: list[int]) -> bool:
-    """Whether a cycle is of a type, as its steps are explained."""
+    """Whether the cycle, by the kinds that explain its steps, is of the type `name`."""
     return name_of(steps(graph, cycle)) == name
 
 
 def classify(component: Component, options: CheckOptions) -> list[Cycle]:
-    """Every type that a component shows, each once; as Jepsen counts, once for each type that it was found for."""
+    """Returns a cycle for each type found in the component.
+
+    Each type occurs once. Under Jepsen's rules a type can occur several times, because Elle's search for one type may
+    report another.
+    """
     kinds = kinds_of(drawn(options))
     if options.jepsen_compatible:
         return [*_levels(component, kinds), *_types(component, kinds, as_elle=True)]
@@ -111,7 +119,7 @@ def classify(component: Component, options: CheckOptions) -> list[Cycle]:
 
 
 def drawn(options: CheckOptions) -> frozenset[str]:
-    """The kinds of edges that the options ask for."""
+    """Returns the kinds of edges that the options request."""
     return options.edges if options.ww_deps else options.edges - {"ww"}
 
 
@@ -119,7 +127,7 @@ def drawn(options: CheckOptions) -> frozenset[str]:
 
 
 def _search(part: Part, options: CheckOptions, found: Sequence[Stored], group: Windows) -> list[Cycle]:
-    """All components of some windows."""
+    """Returns the cycles of all components in a group of windows."""
     kinds = kinds_of(drawn(options))
     tangle = _tangle(part, kinds, found, group)
     if len(tangle.ops) == 0:
@@ -132,7 +140,7 @@ def _search(part: Part, options: CheckOptions, found: Sequence[Stored], group: W
 
 
 def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> Tangle:
-    """The ops of some windows that are in a component, and the edges within components."""
+    """Returns the ops of these windows that belong to a component, with the edges within components."""
     graph = within(found, group)
     ops = ops_of(part.ops_between(int(group.starts[0]), int(group.ends[-1])))
     ops = ops.where(group.of(ops.op) >= 0)
@@ -145,7 +153,7 @@ def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> 
 
 
 def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]) -> list[Cycle]:
-    """Every cycle of a history, from the edges that its buckets stored; in the order of their ops."""
+    """Returns every cycle of a history from the edges that its buckets stored, ordered by the ops involved."""
     stored_edges = [one for one in found if one is not None]
     if not stored_edges:
         return []
@@ -159,18 +167,21 @@ def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]
 
 
 def explain(bucket: Bucket, options: CheckOptions, ops: Ints) -> pa.Table:
-    """What one bucket knows of the edges between some ops."""
+    """Returns the reasons for the edges between these ops that follow from one bucket of keys."""
     return dependency_edges.details(bucket, drawn(options), ops)
 
 
 def wanted(cycles: Sequence[Cycle]) -> Ints:
-    """The ops whose edges must be explained."""
+    """Returns the ops in cycles, ascending: the edges between them have to be explained."""
     ops = {op for cycle in cycles for op in cycle.ops}
     return np.array(sorted(ops), np.int64) if ops else empty()
 
 
 def witnesses(cycles: Sequence[Cycle], details: pa.Table) -> dict[str, list[dict[str, Any]]]:
-    """Witnesses by type, the shortest cycle first, keys and values as codes. `details`: of all buckets."""
+    """Returns the witnesses by type, shortest cycles first, with keys and values as codes.
+
+    `details` contains the explanations of all buckets.
+    """
     why: dict[tuple[int, int, int], tuple[Any, ...]] = {}
     if details.num_rows:
         ordered = details.sort_by([(name, "ascending") for name in details.schema.names])
@@ -202,7 +213,7 @@ def _witness(cycle: Cycle, why: Why) -> dict[str, Any]:
 
 
 def _step(cycle: Cycle, place: int, why: Why) -> dict[str, Any]:
-    """Why the op at a place of a cycle comes before the next one."""
+    """Returns the reason why the op at position `place` of the cycle precedes the next op."""
     a, b, kind = cycle.ops[place], cycle.ops[place + 1], cycle.kinds[place]
     step: dict[str, Any] = {"type": KINDS[kind]}
     if kind == REALTIME:

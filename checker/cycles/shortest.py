@@ -1,4 +1,4 @@
-"""Shortest cycles inside one strongly connected component, by breadth-first search."""
+"""Short cycles within one strongly connected component, found by breadth-first search."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from itertools import pairwise
 from checker.cycles.dependency_edges import KINDS, RW
 from checker.cycles.types_and_levels import RwMode
 
-# target -> kinds, as bits, per source
+# source -> target -> kinds of edges, as bits
 Adjacent = Mapping[int, Mapping[int, int]]
 
-# In a large component not every op is tried as the beginning of a cycle.
+# At most so many ops of a component are tried as the start of a cycle.
 STARTS_MAX = 64
 _RW_BIT = 1 << RW
 
 
 def explained(kinds: int) -> int:
-    """The kind that explains an edge of several: data first, then process, then real time."""
+    """Returns the kind that explains an edge of several kinds: data dependencies first, then process, then realtime."""
     return next(kind for kind in range(len(KINDS)) if kinds & (1 << kind))
 
 
 def steps(adjacent: Adjacent, cycle: Sequence[int]) -> list[int]:
-    """The kind of each step of a cycle, whose first op is also its last."""
+    """Returns the kind of each step of a cycle; `cycle` ends with its first op."""
     return [explained(adjacent[a][b]) for a, b in pairwise(cycle)]
 
 
 def _path(adjacent: Adjacent, kinds: int, start: int, goal: int) -> list[int] | None:
-    """A shortest path from start to goal, over edges of these kinds; for start == goal a shortest cycle."""
+    """Returns a shortest path from start to goal over edges of these kinds (a shortest cycle if start == goal)."""
     came: dict[int, int] = {}
     queue = deque([start])
     while queue:
@@ -50,7 +50,7 @@ def _path(adjacent: Adjacent, kinds: int, start: int, goal: int) -> list[int] | 
 def _plain(
     adjacent: Adjacent, kinds: int, starts: Sequence[int], good: Callable[[list[int]], bool]
 ) -> list[int] | None:
-    """The shortest cycle over these kinds; among equals one that is `good`, then the first."""
+    """Returns the shortest cycle over these kinds; among equally short ones a `good` one, else the first."""
     best: list[int] | None = None
     for start in starts[:STARTS_MAX]:
         found = _path(adjacent, kinds, start, start)
@@ -64,7 +64,7 @@ def _plain(
 
 
 def _closing(adjacent: Adjacent, kinds: int, starts: Sequence[int]) -> Iterator[list[int]]:
-    """Cycles of one rw edge and otherwise these kinds."""
+    """Yields cycles that start with an rw edge and otherwise use edges of these kinds."""
     for a in starts:
         for b, edge_kinds in adjacent.get(a, {}).items():
             if edge_kinds & _RW_BIT:
@@ -74,7 +74,7 @@ def _closing(adjacent: Adjacent, kinds: int, starts: Sequence[int]) -> Iterator[
 
 
 def _apart(adjacent: Adjacent, kinds: int, starts: Sequence[int]) -> Iterator[list[int]]:
-    """Cycles in which no rw edge follows another; breadth-first over (op, came by rw)."""
+    """Yields cycles in which no rw edge follows another: a breadth-first search over (op, reached by an rw edge)."""
     for a in starts:
         for b, edge_kinds in adjacent.get(a, {}).items():
             if not edge_kinds & _RW_BIT:
@@ -104,10 +104,10 @@ def _apart(adjacent: Adjacent, kinds: int, starts: Sequence[int]) -> Iterator[li
 def find(
     adjacent: Adjacent, kinds: int, rw: RwMode, starts: Sequence[int], good: Callable[[list[int]], bool]
 ) -> list[int] | None:
-    """A short cycle [op, ..., op] over edges of these kinds and as many rw edges as the mode says.
+    """Returns a short cycle [op, ..., op] over edges of these kinds, with the number of rw edges that `rw` requires.
 
-    `good`: whether a cycle is explained as the type that is looked for. Without rw the answer is a cycle
-    wherever there is one, even if none is good; with rw it is good or None.
+    `good` tells whether a cycle, as its steps are explained, is of the type searched for. If `rw` is "none", any cycle
+    is returned if no good one was found. Otherwise the result is a good cycle or None.
     """
     if rw == "none":
         return _plain(adjacent, kinds, starts, good)

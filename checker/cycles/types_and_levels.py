@@ -1,14 +1,14 @@
-"""The kinds of cycles, as a table of specs.
+"""The types of cycles and the isolation levels that they violate, as tables.
 
-A cycle is named after its edges, as Elle does: data dependencies give the letter (Adya: G0 write cycles,
-G1c circular information flow, G-single one anti-dependency, G2 several; Elle: G-nonadjacent, of which no
-two follow each other), and -process or -realtime says that such an edge is needed to close it. In each
-strongly connected component the specs are tried in this order, the most severe first, and what a found one
-implies is not looked for: so whatever is found needs all the kinds of edges in its name.
+A cycle is named after its edges, as in Elle. Its data dependencies determine the first part of the name: Adya's G0
+(write cycle), G1c (circular information flow), G-single (one anti-dependency) and G2 (several), and Elle's
+G-nonadjacent (several, no two of them adjacent). The suffix -process or -realtime means that the cycle needs such an
+edge. In each strongly connected component the types are tried in the order of the table, most severe first. Types
+implied by one already found are skipped, so a cycle needs every kind of edge in its name.
 
 Sources: Adya, Weak Consistency (1999), 3.3, 4.2 and 5.2; Kingsbury and Alvaro, Elle (VLDB 2020), 4.3. The
-cycle-exists types: Adya's levels PL-1, PL-2 and PL-2.99, `strong-session-` with process order, `strong-`
-with real-time order.
+cycle-exists types are Adya's levels PL-1, PL-2 and PL-2.99; `strong-session-` adds process order, `strong-`
+real-time order.
 """
 
 from __future__ import annotations
@@ -19,18 +19,23 @@ from typing import Final, Literal
 
 from checker.cycles.dependency_edges import KINDS, PROCESS, REALTIME, RW, WR, WW
 
-# How many rw edges a cycle has: none; just one; several of which none follow each other; several.
+# The rw edges of a cycle: none; exactly one; several, no two of them adjacent; several.
 RwMode = Literal["none", "single", "nonadjacent", "several"]
 
 
 def mask(kinds: Iterable[int]) -> int:
-    """Kinds as bits."""
+    """Returns kinds of edges as bits."""
     return sum(1 << kind for kind in kinds)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One type of cycle: the kinds of edges beside rw, how many rw, what it implies, what it means."""
+    """One type of cycle.
+
+    kinds    the kinds of edges other than rw that it may contain, as bits
+    rw       how many rw edges it contains
+    implies  the types that are not searched for once this one is found
+    """
 
     name: str
     kinds: int
@@ -40,13 +45,18 @@ class Spec:
 
     @property
     def needed(self) -> int:
-        """The kinds, as bits, of which it has at least one edge each."""
+        """The kinds, as bits, of which the cycle must contain at least one edge each."""
         return self.kinds & (mask((PROCESS, REALTIME)) | (mask((WR,)) if self.name.startswith("G1c") else 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level of isolation that no cycle of these kinds of edges leaves standing."""
+    """An isolation level, which any cycle over these kinds of edges violates.
+
+    friendly   the level's usual name
+    weaker     the next weaker levels, which are violated first
+    subgraph   the kinds of edges as Jepsen lists them
+    """
 
     name: str
     friendly: str
@@ -57,34 +67,28 @@ class Level:
 
 _DATA: Final = mask((WW, WR))
 _BASE: Final = (
-    Spec("G0", mask((WW,)), "none", ("G1c",), "writes of transactions are interleaved: a cycle of ww edges"),
-    Spec("G1c", _DATA, "none", (), "information flows in a circle: a cycle of ww and wr edges"),
-    Spec("G-single", _DATA, "single", ("G-nonadjacent",), "a cycle with just one rw edge (read skew)"),
-    Spec(
-        "G-nonadjacent",
-        _DATA,
-        "nonadjacent",
-        ("G2-item",),
-        "a cycle with several rw edges, none next to another",
-    ),
-    Spec("G2-item", _DATA, "several", (), "a cycle with several rw edges (write skew)"),
+    Spec("G0", mask((WW,)), "none", ("G1c",), "Write cycle: a cycle of ww edges"),
+    Spec("G1c", _DATA, "none", (), "Circular information flow: a cycle of ww and wr edges"),
+    Spec("G-single", _DATA, "single", ("G-nonadjacent",), "Read skew: a cycle with exactly one rw edge"),
+    Spec("G-nonadjacent", _DATA, "nonadjacent", ("G2-item",), "A cycle with several rw edges, no two of them adjacent"),
+    Spec("G2-item", _DATA, "several", (), "Write skew: a cycle with several rw edges"),
 )
 
 
-def _variant(spec: Spec, suffix: str, kind: int, implies: tuple[str, ...], what: str) -> Spec:
+def _variant(spec: Spec, suffix: str, kind: int, implies: tuple[str, ...]) -> Spec:
     return Spec(
         f"{spec.name}-{suffix}",
         spec.kinds | mask((kind,)),
         spec.rw,
         (*(f"{name}-{suffix}" for name in spec.implies), *implies),
-        f"{spec.summary}, closed by {what}",
+        f"{spec.summary}, and at least one {suffix} edge",
     )
 
 
 SPECS: Final[tuple[Spec, ...]] = (
     *(Spec(s.name, s.kinds, s.rw, (*s.implies, f"{s.name}-process"), s.summary) for s in _BASE),
-    *(_variant(s, "process", PROCESS, (f"{s.name}-realtime",), "the order within a process") for s in _BASE),
-    *(_variant(s, "realtime", REALTIME, (), "real-time order") for s in _BASE),
+    *(_variant(s, "process", PROCESS, (f"{s.name}-realtime",)) for s in _BASE),
+    *(_variant(s, "realtime", REALTIME, ()) for s in _BASE),
 )
 
 _UNION_1: Final = ("union", "ww", "wwp")
@@ -146,13 +150,13 @@ def _closure(direct: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
     return {name: all_of(name) for name in direct}
 
 
-# Each type with all that it implies; each level with all that are at most as strong.
+# Each type with all types that it implies; each level with all levels that are at most as strong.
 IMPLIED: Final = _closure({spec.name: spec.implies for spec in SPECS})
 WEAKER: Final = _closure({level.name: level.weaker for level in LEVELS})
 
 
 def name_of(kinds: Iterable[int]) -> str:
-    """The type of a cycle whose steps are of these kinds, in order."""
+    """Returns the type of a cycle from the kinds of its steps, in order."""
     steps = list(kinds)
     anti = [kind == RW for kind in steps]
     adjacent = any(a and b for a, b in zip(anti, anti[1:] + anti[:1], strict=True))
@@ -162,5 +166,5 @@ def name_of(kinds: Iterable[int]) -> str:
 
 
 def kinds_of(names: Iterable[str]) -> int:
-    """Names of kinds of edges as bits."""
+    """Returns the kinds of edges with these names as bits."""
     return mask(KINDS.index(name) for name in names)

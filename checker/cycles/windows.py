@@ -1,12 +1,12 @@
-"""Where in a history cycles can be: windows of ops that backward edges span.
+"""Windows of ops: the parts of a history in which cycles can occur.
 
-Ops are ordered by completion. Every cycle comes back through edges from a later op to an earlier one, and
-the intervals of its backward edges cover it without a gap; so overlapping intervals are merged into
-windows, and a cycle lies within one window. Real-time and process order never point backwards. One window
-that holds everything is the worst case, and then the search is the plain one.
+Ops are ordered by completion. A backward edge goes from a later op to an earlier one. The intervals spanned by a
+cycle's backward edges cover the cycle without a gap. Overlapping intervals are therefore merged into windows, and
+each cycle lies within one window. Real-time and process order never point backwards. In the worst case one window
+covers the whole history.
 
-A bucket's edges stay where they were found: few of them travel with the answer, many go to a file beside
-the tables, ordered by their earlier op, so that the search of a window reads only its slice.
+A bucket returns its edges with its result if there are few. Otherwise it writes them to a file in the tables folder,
+ordered by their earlier op, so that the search of a window reads only a slice of the file.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from checker.cycles.dependency_edges import Edges
 from checker.tables.make_tables import reading, writing
 from checker.tables.packing import Ints, begins, empty, order, pack
 
-# More than this many edges go to a file.
+# A bucket with more edges than this writes them to a file.
 INLINE: Final = 1 << 16
-# A bucket tells at most so many intervals: smaller gaps are closed first, which only widens windows.
+# A bucket reports at most so many intervals. If it has more, the smallest gaps are closed, which only widens windows.
 INTERVALS: Final = 1 << 14
 _BACK: Final = 8
 
@@ -44,10 +44,11 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A bucket's edges, in the order of their earlier op, and the intervals of the backward ones.
+    """A bucket's edges, ordered by their earlier op, and the intervals spanned by the backward edges.
 
-    rows   (3, n): earlier op, distance to the later one, kind with a bit for backward; None where `file` has
-           them
+    starts, ends   the first and last op of each interval
+    rows           array (3, n): earlier op, distance to the later op, kind with a bit for backward edges; None if the
+                   edges are in `file`
     """
 
     starts: Ints
@@ -56,7 +57,7 @@ class Stored:
     file: str | None
 
     def between(self, low: int, high: int) -> Graph:
-        """The edges whose earlier op is in [low, high]."""
+        """Returns the edges whose earlier op is in [low, high]."""
         if self.rows is not None:
             rows = self.rows
         else:
@@ -69,7 +70,7 @@ class Stored:
 
 
 def merged(starts: Ints, ends: Ints, limit: int | None = None) -> tuple[Ints, Ints]:
-    """Overlapping intervals become one; at most `limit` are left, for which the smallest gaps are closed."""
+    """Merges overlapping intervals, then closes the smallest gaps until at most `limit` intervals remain."""
     if len(starts) == 0:
         return empty(), empty()
     by = order(starts, ends)
@@ -83,7 +84,10 @@ def merged(starts: Ints, ends: Ints, limit: int | None = None) -> tuple[Ints, In
 
 
 def stored(found: Sequence[Edges], folder: Path | None, bucket: int) -> Stored | None:
-    """A bucket's edges, once per (source, target, kind); None for none. `folder`: for too many to carry."""
+    """Returns a bucket's edges, each (source, target, kind) once; None if there are none.
+
+    More than INLINE edges are written to a file in `folder`, unless `folder` is None.
+    """
     found = [edges for edges in found if len(edges.source)]
     if not found:
         return None
@@ -104,7 +108,7 @@ def stored(found: Sequence[Edges], folder: Path | None, bucket: int) -> Stored |
 
 
 def _distinct(edges: Edges) -> tuple[Ints, Ints, Ints]:
-    """Earlier op, distance, code; ascending and without repetition."""
+    """Returns (earlier op, distance, code) of the edges, ascending and without duplicates."""
     early = np.minimum(edges.source, edges.target)
     distance = np.maximum(edges.source, edges.target) - early
     code = edges.kind | np.where(edges.source > edges.target, _BACK, 0)
@@ -135,13 +139,13 @@ class Windows:
         return len(self.starts)
 
     def of(self, ops: Ints) -> Ints:
-        """Which window each op is in; -1 for none."""
+        """Returns the number of the window that contains each op; -1 if there is none."""
         place = np.searchsorted(self.starts, ops, side="right") - 1
         inside = (place >= 0) & (ops <= self.ends[np.maximum(place, 0)])
         return np.where(inside, place, -1)
 
     def slices(self, pieces: int) -> list[Windows]:
-        """About so many groups of neighbours that span equally many ops."""
+        """Returns the windows in about `pieces` groups of neighbours that span about equally many ops."""
         spans = np.cumsum(self.ends - self.starts + 1)
         cuts = np.searchsorted(spans, spans[-1] * np.arange(1, pieces) / pieces)
         bounds = np.unique(np.concatenate([[0], cuts, [len(self)]]))
@@ -149,13 +153,13 @@ class Windows:
 
 
 def windows(found: Sequence[Stored]) -> Windows:
-    """The windows of a whole history."""
+    """Returns the windows of a whole history."""
     starts, ends = (np.concatenate([getattr(one, name) for one in found]) for name in ("starts", "ends"))
     return Windows(*merged(starts, ends))
 
 
 def within(found: Sequence[Stored], wanted: Windows) -> Graph:
-    """The edges of all buckets with both ends in the same of these windows."""
+    """Returns the edges of all buckets that have both ends in the same window of `wanted`."""
     low, high = int(wanted.starts[0]), int(wanted.ends[-1])
     parts = []
     for one in found:

@@ -1,1 +1,1 @@
-"""What brokers left on disk: their files decoded, replicas compared, and causes of what is lost."""
+"""Checks of what brokers left on disk: decodes their files, compares replicas, and finds causes of lost records."""

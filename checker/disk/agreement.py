@@ -1,4 +1,4 @@
-"""Whether the files beside a log say the same as the log: indexes, snapshots, leader epochs."""
+"""Checks that the files next to a log agree with it: indexes, producer snapshots, leader epochs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.protocol.record_batch import Batch
 
 SNAPSHOT: Final = ".snapshot"
 Flags = npt.NDArray[np.bool_]
-# What an entry may be at most: records that compress to almost nothing, and the year 2286.
+# Upper bounds of a plausible entry: records that compress to almost nothing, and the year 2286.
 _OFFSETS_A_BYTE: Final = 150
 _MS_MAX: Final = 10**13
 
@@ -30,7 +30,7 @@ def _column() -> array[int]:
 
 @dataclass(slots=True)
 class Places:
-    """Where the batches of one segment are; columns of one length."""
+    """The positions of the batches of one segment, as columns of equal length."""
 
     at: array[int] = field(default_factory=_column)
     base: array[int] = field(default_factory=_column)
@@ -48,9 +48,9 @@ class Places:
 
 
 def index_flaws(replica: Replica, segment: Segment, places: Places, written: bool) -> list[Flaw]:
-    """What is wrong with the offset and the time index of a segment whose batches are all sound.
+    """Returns what is wrong with the offset index and the time index of a segment whose batches are all sound.
 
-    written  whether it may still be written, so that entries from before a truncation may follow the last
+    written  whether the segment may still be written, so that entries from before a truncation may follow the last one
     """
     found: list[Flaw] = []
     at, base, last, latest = (
@@ -64,9 +64,9 @@ def index_flaws(replica: Replica, segment: Segment, places: Places, written: boo
         good = place < len(at)
         row = place[good]
         good[good] = (at[row] == index.others[good]) & (base[row] <= index.offsets[good])
-        left = (index.offsets - segment.base <= _OFFSETS_A_BYTE * (index.others + 1)) & (index.others >= 0)
-        what = "position", "no batch that holds it begins there"
-        found += [*index.flaws, *_first_wrong(name, good, index, 8, what, left, segment, written)]
+        stale = (index.offsets - segment.base <= _OFFSETS_A_BYTE * (index.others + 1)) & (index.others >= 0)
+        what = "position", "no batch that contains it starts there"
+        found += [*index.flaws, *_first_wrong(name, good, index, 8, what, stale, segment, written)]
     content, name = _content(replica, segment, ".timeindex", found)
     if content is not None:
         index = indexes.time_index(content, segment.base, name)
@@ -76,9 +76,9 @@ def index_flaws(replica: Replica, segment: Segment, places: Places, written: boo
         row = place[good]
         before = np.where(row > 0, until[row - 1], -1) if len(at) else row
         good[good] = (index.others[good] <= until[row]) & (index.others[good] >= before)
-        left = (index.others >= 0) & (index.others < _MS_MAX)
-        what = "timestamp", "the records there say otherwise"
-        found += [*index.flaws, *_first_wrong(name, good, index, 12, what, left, segment, written)]
+        stale = (index.others >= 0) & (index.others < _MS_MAX)
+        what = "timestamp", "it does not match the records"
+        found += [*index.flaws, *_first_wrong(name, good, index, 12, what, stale, segment, written)]
     return found
 
 
@@ -88,17 +88,20 @@ def _first_wrong(
     index: indexes.Index,
     size: int,
     what: tuple[str, str],
-    left: Flags,
+    stale: Flags,
     segment: Segment,
     written: bool,
 ) -> list[Flaw]:
-    """left: which entries may be left from before a truncation, going by their size."""
+    """Returns the first wrong entry as a flaw.
+
+    stale  which entries are small enough to be leftovers from before a truncation
+    """
     good[index.rising :] = False
     wrong = np.flatnonzero(~good)
     if len(wrong) == 0:
         return []
     first = int(wrong[0])
-    if written and bool((left[first:] & (index.offsets[first:] >= segment.base)).all()):
+    if written and bool((stale[first:] & (index.offsets[first:] >= segment.base)).all()):
         return []
     entry = f"{what[0]} {index.others[first]} for offset {index.offsets[first]}"
     others = f" (entry {first} of {len(good)})" if len(good) > 1 else ""
@@ -106,26 +109,29 @@ def _first_wrong(
 
 
 def _content(replica: Replica, segment: Segment, kind: str, found: list[Flaw]) -> tuple[bytes | None, str]:
-    path = segment.beside(kind)
+    path = segment.sibling(kind)
     name = replica.named(path)
     content = data_folder.small(path)
     if content is None:
-        found.append(Flaw(name, None, "there is none, or it is far too large"))
+        found.append(Flaw(name, None, "it is missing or far too large"))
     return content, name
 
 
 def aborted_flaws(replica: Replica, segment: Segment, aborted: Sequence[tuple[int, int, int]]) -> list[Flaw]:
-    """What is wrong with the transaction index of a segment; aborted: (producer, first, marker)."""
-    path = segment.beside(".txnindex")
+    """Returns what is wrong with the transaction index of a segment.
+
+    aborted  (producer, first offset, marker) of each transaction that was aborted in it
+    """
+    path = segment.sibling(".txnindex")
     name = replica.named(path)
     content = data_folder.small(path)
     entries, flaws = indexes.transaction_index(content or b"", name)
-    known = {(entry.producer_id, entry.first, entry.last) for entry in entries}
-    missing = [transaction for transaction in aborted if transaction not in known]
+    listed = {(entry.producer_id, entry.first, entry.last) for entry in entries}
+    missing = [transaction for transaction in aborted if transaction not in listed]
     if flaws or not missing:
         return list(flaws)
     producer, first, last = missing[0]
-    others = f" ({len(missing)} such)" if len(missing) > 1 else ""
+    others = f" ({len(missing)} such transactions)" if len(missing) > 1 else ""
     what = f"the transaction of producer {producer} from offset {first}, aborted at {last}, is missing{others}"
     return [Flaw(name, None, what)]
 
@@ -134,7 +140,7 @@ def aborted_flaws(replica: Replica, segment: Segment, aborted: Sequence[tuple[in
 
 
 class Snapshots:
-    """The snapshots of a replica, beside the batches that they name."""
+    """The producer snapshots of a replica, compared with the batches that they refer to."""
 
     def __init__(self, replica: Replica) -> None:
         self._found: list[tuple[int, str, snapshots.Producer]] = []
@@ -154,11 +160,11 @@ class Snapshots:
             self._batches[batch.last] = (batch.producer_id, batch.last_sequence)
 
     def flaws(self, end: int, compacted: bool) -> list[Flaw]:
-        """What is wrong with them, when the log ends at `end`."""
+        """Returns what is wrong with the snapshots of a log that ends at `end`."""
         found = list(self._flaws)
         for offset, name in self._files:
             if offset > end:
-                found.append(Flaw(name, None, f"it is of offset {offset}, and the log ends at {end}"))
+                found.append(Flaw(name, None, f"it is for offset {offset}, but the log ends at {end}"))
         for _, name, producer in self._found:
             seen = self._batches.get(producer.last_offset)
             if seen is not None and not compacted and seen != (producer.id, producer.last_sequence):
@@ -173,20 +179,20 @@ class Snapshots:
 
 
 def checkpoint_epochs(replica: Replica) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
-    """What the leader-epoch-checkpoint says."""
+    """Returns the leader epochs in leader-epoch-checkpoint, and what is wrong with it."""
     path = replica.folder / checkpoints.EPOCHS
     content = data_folder.small(path)
     return ((), ()) if content is None else checkpoints.epochs(content, replica.named(path))
 
 
 def epoch_at(epochs: Sequence[Epoch], offset: int) -> int | None:
-    """The epoch in which an offset was written; None below the first."""
+    """Returns the epoch in which an offset was written; None below the first epoch."""
     place = bisect_right(epochs, offset, key=lambda epoch: epoch.start)
     return epochs[place - 1].epoch if place else None
 
 
 def partition_flaws(replica: Replica) -> list[Flaw]:
-    """What is wrong with partition.metadata."""
+    """Returns what is wrong with partition.metadata."""
     path = replica.folder / checkpoints.PARTITION
     content = data_folder.small(path)
     return [] if content is None else list(checkpoints.properties(content, replica.named(path))[1])

@@ -1,6 +1,6 @@
-"""The small text files beside segments: checkpoints of offsets and of leader epochs, and properties.
+"""Parses the small text files next to segments: checkpoints of offsets and of leader epochs, and properties.
 
-A checkpoint: a line with the version (0), one with the number of entries, and a line for each: `topic
+A checkpoint has a line with the version (0), a line with the number of entries, and a line for each entry: `topic
 partition offset`, or `epoch start offset` in leader-epoch-checkpoint. Source: Kafka's server-common module
 (CheckpointFile), KIP-101; KIP-516 for partition.metadata.
 """
@@ -31,20 +31,20 @@ Offsets = dict[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A leader epoch and the first offset that was written in it."""
+    """A leader epoch and the first offset written in it."""
 
     epoch: int
     start: int
 
 
 def offsets(data: bytes, name: str) -> tuple[Offsets, tuple[Flaw, ...]]:
-    """(topic, partition) -> offset, of the lines that make sense."""
+    """Returns (topic, partition) -> offset of the valid lines, and the flaws."""
     rows, flaws = _entries(data, name, _offset)
     return dict(rows), flaws
 
 
 def epochs(data: bytes, name: str) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
-    """The leader epochs, rising; those from the first that does not rise on are left out."""
+    """Returns the leader epochs up to the first that does not increase, and the flaws."""
     rows, flaws = _entries(data, name, _epoch)
     for number, (before, after) in enumerate(pairwise(rows), 1):
         if after.epoch <= before.epoch or after.start < before.start:
@@ -54,17 +54,17 @@ def epochs(data: bytes, name: str) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]
 
 
 def properties(data: bytes, name: str) -> tuple[dict[str, str], tuple[Flaw, ...]]:
-    """The settings of meta.properties (`=`) or partition.metadata (`:`)."""
+    """Returns the settings of meta.properties (`=`) or partition.metadata (`:`), and the flaws."""
     found, flaws = {}, []
     for number, line in enumerate(_lines(data), 1):
         if not line.strip() or line.startswith("#"):
             continue
         mark = "=" if "=" in line else ":"
-        key, given, value = line.partition(mark)
-        if given and key.strip().isprintable():
+        key, separator, value = line.partition(mark)
+        if separator and key.strip().isprintable():
             found[key.strip()] = value.strip()
         else:
-            flaws.append(Flaw(name, None, f"line {number} is no setting: {_shown(line)}"))
+            flaws.append(Flaw(name, None, f"line {number} is not a setting: {_shown(line)}"))
     if not found and not flaws:
         flaws.append(Flaw(name, None, "empty"))
     return found, tuple(flaws)
@@ -72,22 +72,22 @@ def properties(data: bytes, name: str) -> tuple[dict[str, str], tuple[Flaw, ...]
 
 def _entries(data: bytes, name: str, parse: Callable[[str], T | None]) -> tuple[list[T], tuple[Flaw, ...]]:
     if not data:
-        return [], ()  # as it is made, before anything is written to it
+        return [], ()  # freshly created: nothing has been written to it yet
     lines = _lines(data)
     if lines and not lines[-1]:
         lines.pop()
     if len(lines) < 2 or _number(lines[0]) != 0 or _number(lines[1]) is None:
         head = " / ".join(_shown(line) for line in lines[:2]) or "nothing"
-        return [], (Flaw(name, 0, f"it should begin with version 0 and the number of entries: {head}"),)
+        return [], (Flaw(name, 0, f"it must start with version 0 and the number of entries, not {head}"),)
     found, flaws = [], []
     for number, line in enumerate(lines[2:], 3):
         entry = parse(line)
         if entry is None:
-            flaws.append(Flaw(name, None, f"line {number} is no entry: {_shown(line)}"))
+            flaws.append(Flaw(name, None, f"line {number} is not an entry: {_shown(line)}"))
         else:
             found.append(entry)
     if _number(lines[1]) != len(lines) - 2:
-        flaws.append(Flaw(name, None, f"it says {_shown(lines[1])} entries and has {len(lines) - 2}"))
+        flaws.append(Flaw(name, None, f"it should have {_shown(lines[1])} entries but has {len(lines) - 2}"))
     return found, tuple(flaws)
 
 
@@ -112,7 +112,7 @@ def _epoch(line: str) -> Epoch | None:
 
 
 def _number(text: str) -> int | None:
-    """A number of at most 19 digits, not negative."""
+    """Returns a non-negative number of at most 19 digits, or None."""
     return int(text) if len(text) <= 19 and text.isascii() and text.isdecimal() else None
 
 

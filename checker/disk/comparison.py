@@ -1,9 +1,9 @@
-"""The replicas of a partition beside each other: the same bytes up to the high watermark, or where not.
+"""Compares the replicas of a partition: are they equal byte by byte up to the high watermark, and if not, where?
 
-Every replica is compared with the one that an election would prefer: the highest last leader epoch, then the
-longest log (KIP-101). Below the high watermark all that are in sync must hold the same batches, byte by byte;
-what lies above it may differ until the next truncation. Cleaners work on each replica by itself: of a
-compacted partition, records that both hold are compared instead.
+Every replica is compared with the one that an election would prefer: the highest last leader epoch, then the longest
+log (KIP-101). Below the high watermark, all in-sync replicas must have the same batches, byte by byte; above it they
+may differ until the next truncation. Log cleaners work on each replica independently, so for a compacted partition
+only the records that both replicas have are compared.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from harness.protocol.record_batch import Batch
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first place where a replica is not what the reference is.
+    """The first offset at which a replica differs from the reference.
 
-    offset   where
-    has, should  what the replica and the reference hold there, in words
-    committed  whether that is below the high watermark; None when nobody says where that is
+    offset     the offset
+    has        what the replica has there, in words
+    should     what the reference has there, in words
+    committed  whether the offset is below the high watermark; None if the high watermark is unknown
     """
 
     node: str
@@ -39,15 +40,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A partition's replicas.
+    """The result of comparing a partition's replicas.
 
-    replicas    by node, each as it was found
-    absent      nodes that hold nothing of the partition
-    reference   the node that the others were compared with; "" where nobody holds anything
-    high_watermark  the highest that a checkpoint knows, or that the caller gave; None: nobody says
-    compared    (from, to) offsets that at least two replicas hold and that were compared
-    differences one for each node that differs
-    behind      nodes whose log ends below the high watermark, and where it ends
+    replicas        node -> survey of its replica
+    absent          nodes without the partition
+    reference       the node with which the others were compared; "" if no node has the partition
+    high_watermark  the highest in a checkpoint or given by the caller; None: unknown
+    compared        (from, to) offsets that at least two replicas have and that were compared
+    differences     one for each node that differs
+    behind          nodes whose log ends below the high watermark, and where it ends
     """
 
     topic: str
@@ -62,15 +63,15 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether all that are there hold the same bytes up to the high watermark, as far as each reaches.
+        """Whether all existing replicas are equal up to the high watermark, as far as each reaches.
 
-        Without a high watermark: as far as they overlap.
+        If the high watermark is unknown: as far as they overlap.
         """
         return not any(difference.committed is not False for difference in self.differences)
 
     @property
     def flaws(self) -> tuple[tuple[str, Flaw], ...]:
-        """(node, what is wrong with one of its files), of all replicas."""
+        """(node, flaw) for the flaws in the files of all replicas."""
         return tuple((node, flaw) for node, replica in self.replicas.items() for flaw in replica.flaws)
 
 
@@ -81,19 +82,19 @@ def compare(
     high_watermark: int | None = None,
     deep: bool = True,
 ) -> Comparison:
-    """Compare what nodes hold of a partition. Nothing that a file holds makes it raise.
+    """Compares the nodes' replicas of a partition. Damaged files do not make it raise.
 
-    nodes           data folders (what log.dirs names) by node; read only, best when no server writes there
-    high_watermark  at least this, where the caller knows better than checkpoints of some seconds ago
-    deep            decode the records of every batch too, rather than heads and checksums only
+    nodes           node -> data folder (see log.dirs); only read, ideally while no server writes to it
+    high_watermark  a lower bound, if the caller knows better than checkpoints that are some seconds old
+    deep            whether to decode the records of every batch, instead of only headers and checksums
     """
     by_node = {node: survey(node, data, topic, partition, deep) for node, data in nodes.items()}
     surveys = {node: replica for node, replica in by_node.items() if replica is not None}
     absent = tuple(node for node, replica in by_node.items() if replica is None)
     if not surveys:
         return Comparison(topic, partition, {}, absent, "", high_watermark, (0, 0), (), {})
-    known = [high_watermark, *(replica.high_watermark for replica in surveys.values())]
-    mark = max((offset for offset in known if offset is not None), default=None)
+    marks = [high_watermark, *(replica.high_watermark for replica in surveys.values())]
+    mark = max((offset for offset in marks if offset is not None), default=None)
     best = max(surveys.values(), key=lambda replica: (_last_epoch(replica), replica.end, -replica.unsound))
     differences, spans = [], []
     for node, replica in surveys.items():
@@ -140,7 +141,7 @@ def _first_difference(
     return Difference(replica.node, best.node, offset, has, should, committed)
 
 
-# Offset, last offset, what is compared, and it in words.
+# (first offset, last offset, content to compare, description)
 _Row = tuple[int, int, Any, str]
 
 
@@ -165,14 +166,17 @@ def _described(batch: Batch) -> str:
     span = str(batch.base) if batch.base == batch.last else f"{batch.base} to {batch.last}"
     sort = "marker" if batch.control else "batch"
     whose = "" if batch.producer_id < 0 else f", producer {batch.producer_id}"
-    sound = "" if batch.sound else ", its checksum does not hold"
+    sound = "" if batch.sound else ", bad checksum"
     return f"{sort} of {span}, epoch {batch.epoch}{whose}, {batch.size} bytes{sound}"
 
 
 def _merged(
     left: Iterator[_Row], right: Iterator[_Row], begin: int, end: int, both: bool
 ) -> tuple[int, str, str] | None:
-    """(offset, left's, right's) of the first difference; both: what one lacks is none."""
+    """Returns (offset, description of left, description of right) at the first difference.
+
+    both  whether to compare only what both have, so that something missing on one side is no difference
+    """
     left_row, right_row = next(left, None), next(right, None)
     while left_row is not None or right_row is not None:
         if left_row is not None and right_row is not None and left_row[:3] == right_row[:3]:
@@ -181,7 +185,7 @@ def _merged(
         if left_row is not None and right_row is not None and left_row[0] == right_row[0]:
             has, should = left_row[3], right_row[3]
             if has == should:
-                has, should = f"{has}, other bytes", f"{should}, other bytes"
+                has, should = f"{has}, different bytes", f"{should}, different bytes"
             return max(left_row[0], begin), has, should
         if right_row is None or (left_row is not None and left_row[0] < right_row[0]):
             assert left_row is not None

@@ -1,4 +1,4 @@
-"""What the log of a replica holds, as columns: offset, value, leader epoch, and how its transaction ended."""
+"""Reads the log of a replica as columns: offset, value, leader epoch, and the outcome of the transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.protocol import records
 from harness.protocol.flaws import Unreadable
 from harness.protocol.record_batch import Batch
 
-# The value that a record's bytes stand for; a text when they are not what anybody wrote.
+# Decodes a record's value; returns a text that says what is wrong if no client wrote these bytes.
 Decode = Callable[[bytes | None], int | str]
 
 COMMITTED: Final = 0  # or not in a transaction
@@ -30,10 +30,11 @@ def _column() -> array[int]:
 
 @dataclass(slots=True)
 class Contents:
-    """Columns of one length, in order of the log. Without markers.
+    """The records of a log, as columns of equal length in log order, without transaction markers.
 
-    bad      offset -> what is wrong with a record's bytes; such records have no row
-    broken   (first, last) offsets of batches that cannot be read
+    outcomes  COMMITTED, ABORTED or OPEN for each record
+    bad       offset -> what is wrong with a record's bytes; such records have no row
+    broken    (first, last) offsets of batches that cannot be read
     """
 
     offsets: array[int] = field(default_factory=_column)
@@ -44,7 +45,7 @@ class Contents:
     broken: list[tuple[int, int]] = field(default_factory=list)
 
     def at(self, offset: int) -> tuple[int, int] | None:
-        """(value, leader epoch) of the record at an offset."""
+        """Returns (value, leader epoch) of the record at an offset; None if there is none."""
         place = bisect_right(self.offsets, offset) - 1
         if place < 0 or self.offsets[place] != offset:
             return None
@@ -55,7 +56,7 @@ class Contents:
 
 
 def read(replica: Replica, decode: Decode) -> Contents:
-    """The log that counts. What follows a gap in a file is taken to be as sound as it says."""
+    """Returns the records of the active log, including the readable batches after a gap in a file."""
     contents, transactions = Contents(), Transactions()
     pending: dict[int, list[int]] = {}  # producer -> rows of its open transaction
     for segment in replica.segments:
@@ -86,7 +87,7 @@ def read(replica: Replica, decode: Decode) -> Contents:
 
 def _add(found: Contents, batch: Batch, decode: Decode) -> range:
     begin = len(found.offsets)
-    for record in list(records.records(batch)):  # all of it, or nothing
+    for record in list(records.records(batch)):  # decode all records of the batch before adding any
         value = decode(record.value)
         if isinstance(value, str):
             found.bad[record.offset] = value
@@ -100,7 +101,7 @@ def _add(found: Contents, batch: Batch, decode: Decode) -> range:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A record that lies somewhere: in a file below the node's data folder."""
+    """A place where a record was found: a file below the node's data folder. `aside`: not in the active log."""
 
     node: str
     file: str
@@ -110,7 +111,7 @@ class Seen:
 
 
 def look(node: str, replica: Replica, values: Collection[int], decode: Decode) -> Iterator[tuple[int, Seen]]:
-    """Where some values are, in the log that counts and in what was set aside: (value, where)."""
+    """Yields (value, place) for each occurrence of some values, in the active log and in files that were set aside."""
     for segment, batch in replica_batches.sound(replica, (*replica.segments, *replica.aside)):
         if batch.control:
             continue
@@ -125,6 +126,6 @@ def look(node: str, replica: Replica, values: Collection[int], decode: Decode) -
 
 
 def replicas(nodes: Mapping[str, Path], topic: str, partition: int) -> dict[str, Replica]:
-    """The replicas that there are, by node."""
+    """Returns node -> replica, for the nodes that have one."""
     found = {node: data_folder.replica(data, topic, partition) for node, data in nodes.items()}
     return {node: replica for node, replica in found.items() if replica is not None}

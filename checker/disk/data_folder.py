@@ -1,12 +1,12 @@
-"""What a node's data folder holds: partitions, segments, and files of the node itself.
+"""The layout of a node's data folder: partitions, segments, and files of the node itself.
 
-    meta.properties                          which node, which cluster
+    meta.properties                          the node's id and its cluster's id
     *-checkpoint                             offsets by partition (`checker.disk.checkpoints`)
-    .kafka_cleanshutdown                     there after a clean shutdown, gone at the start
+    .kafka_cleanshutdown                     written by a clean shutdown, removed at the start
     TOPIC-PARTITION/OFFSET.log .index ...    a segment and its indexes, named by its base offset
-    TOPIC-PARTITION.ID-delete, -future, -stray   partitions deleted, moving, or not the node's any more
+    TOPIC-PARTITION.ID-delete, -future, -stray   partitions being deleted, being moved, or no longer the node's
 
-Files that end in .deleted were deleted or replaced and wait to be removed: they may hold what was truncated.
+Files that end in .deleted were deleted or replaced, and will be removed. They may still have truncated records.
 """
 
 from __future__ import annotations
@@ -25,25 +25,29 @@ _FILE: Final = re.compile(r"(?P<base>\d{20})(?P<kind>\.[a-z.]+)")
 ASIDE: Final = re.compile(r"\.[0-9a-f]{32}-(delete|future|stray)")
 DELETED: Final = ".deleted"
 SMALL_MAX: Final = 64 << 20
-OFFSETS: Final = 1 << 63  # what an offset is below
+OFFSETS: Final = 1 << 63  # exclusive upper bound of offsets
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment's files. aside: of a log that counts no more (.deleted, or its folder's -delete, -stray)."""
+    """The files of a segment. `aside`: not in the active log (.deleted, or in a -delete, -future or -stray folder)."""
 
     base: int
     log: Path
     aside: bool = False
 
-    def beside(self, kind: str) -> Path:
-        """Another file of it, such as ".index"."""
+    def sibling(self, kind: str) -> Path:
+        """Returns the path of another file of the segment, such as ".index"."""
         return self.log.with_name(f"{self.base:020d}{kind}")
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One partition's folder. segments: ascending, those that count; aside: those that do not."""
+    """The folder of one partition.
+
+    segments  the segments of the active log, ascending
+    aside     the segments that were set aside: deleted, replaced, or of a folder that is
+    """
 
     folder: Path
     topic: str
@@ -52,11 +56,11 @@ class Replica:
     aside: tuple[Segment, ...]
 
     def named(self, path: Path) -> str:
-        """A file's path below the node's data folder."""
+        """Returns a file's path relative to the node's data folder."""
         return str(path.relative_to(self.folder.parent))
 
     def others(self, kind: str) -> list[tuple[int, Path]]:
-        """(offset in its name, file) of another kind, such as ".snapshot", ascending."""
+        """Returns (offset in the name, path) of files of another kind, such as ".snapshot", ascending."""
         found = []
         for path in sorted(self.folder.iterdir()):
             match = _FILE.fullmatch(path.name)
@@ -66,7 +70,7 @@ class Replica:
 
 
 def partitions(data: Path) -> list[tuple[str, int]]:
-    """The partitions that a data folder holds, those that were set aside too."""
+    """Returns the partitions in a data folder, including those set aside."""
     found = set()
     for path in data.iterdir() if data.is_dir() else ():
         match = _FOLDER.fullmatch(path.name)
@@ -76,9 +80,9 @@ def partitions(data: Path) -> list[tuple[str, int]]:
 
 
 def replica(data: Path, topic: str, partition: int) -> Replica | None:
-    """A partition in a data folder, with what was set aside of it; None where there is neither."""
+    """Returns a partition in a data folder, with what was set aside of it; None if there is neither."""
     folder = data / f"{topic}-{partition}"
-    counting, aside = list[Segment](), list[Segment]()
+    active, aside = list[Segment](), list[Segment]()
     for path in sorted(data.glob(f"{topic}-{partition}*")) if data.is_dir() else ():
         match = _FOLDER.fullmatch(path.name)
         if not match or (match["topic"], int(match["partition"])) != (topic, partition) or not path.is_dir():
@@ -87,10 +91,10 @@ def replica(data: Path, topic: str, partition: int) -> Replica | None:
         if not own and not (match["aside"] and ASIDE.fullmatch(match["aside"])):
             continue
         for base, log, deleted in _logs(path):
-            (counting if own and not deleted else aside).append(Segment(base, log, not own or deleted))
+            (active if own and not deleted else aside).append(Segment(base, log, not own or deleted))
     if not folder.is_dir() and not aside:
         return None
-    return Replica(folder, topic, partition, _ascending(counting), _ascending(aside))
+    return Replica(folder, topic, partition, _ascending(active), _ascending(aside))
 
 
 def _ascending(segments: list[Segment]) -> tuple[Segment, ...]:
@@ -106,9 +110,9 @@ def _logs(folder: Path) -> Iterator[tuple[int, Path, bool]]:
 
 
 def nodes(root: Path) -> dict[str, Path]:
-    """Node -> data folder: `root` itself, or what is in it, or a `data` in that. Empty for none.
+    """Returns node -> data folder: `root` itself, its subfolders, or a `data` folder in these. Empty if there is none.
 
-    A folder that holds a `meta.properties`, a checkpoint, or a partition with a segment is a data folder.
+    A folder with a `meta.properties`, a checkpoint, or a partition with a segment is a data folder.
     """
     if _is_data(root):
         return {root.name: root}
@@ -129,7 +133,7 @@ def _is_data(folder: Path) -> bool:
 
 
 def small(path: Path) -> bytes | None:
-    """The content of a small file; None where there is none, or it is larger than any that Kafka writes."""
+    """Returns the content of a small file; None if it is missing or larger than any that Kafka writes."""
     try:
         if path.stat().st_size > SMALL_MAX:
             return None
@@ -139,12 +143,12 @@ def small(path: Path) -> bytes | None:
 
 
 def checkpoint(data: Path, name: str) -> tuple[checkpoints.Offsets, tuple[Flaw, ...]]:
-    """A checkpoint of a data folder; empty where there is none."""
+    """Returns a checkpoint of a data folder and its flaws; empty if it does not exist."""
     content = small(data / name)
     return ({}, ()) if content is None else checkpoints.offsets(content, name)
 
 
 def properties(data: Path) -> Mapping[str, str]:
-    """meta.properties; empty where there is none."""
+    """Returns the content of meta.properties; empty if it does not exist."""
     content = small(data / checkpoints.META)
     return {} if content is None else checkpoints.properties(content, checkpoints.META)[0]

@@ -1,13 +1,13 @@
-"""Offset, time and transaction index of a segment, each as columns, with what is wrong in it.
+"""Parses the offset, time and transaction index of a segment into columns, with their flaws.
 
-    .index      relative offset int32, position int32 of a batch that begins there, at that offset or before
-    .timeindex  timestamp int64, relative offset int32: no record before that offset is later
-    .txnindex   version int16, producer id, first and last offset, last stable offset int64: aborted ones
+    .index      relative offset int32, position int32 of a batch that starts there, at that offset or before
+    .timeindex  timestamp int64, relative offset int32: no record before that offset has a later timestamp
+    .txnindex   version int16, producer id, first and last offset, last stable offset int64, of aborted transactions
 
-The first two are as large as they may become while their segment is written. Behind the last entry are zeros,
-or entries from before a truncation, which nothing removes. Transactions that were aborted are noted where
-their marker is. Source: Kafka's storage module (OffsetIndex, TimeIndex,
-TransactionIndex); KIP-98 for the last.
+While a segment is written, its .index and .timeindex are preallocated to their maximum size. After the last entry they
+have zeros, or entries from before a truncation, which nothing removes. An aborted transaction is in the index of the
+segment with its marker. Source: Kafka's storage module (OffsetIndex, TimeIndex, TransactionIndex); KIP-98 for
+the last.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ _ABORTED: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Columns of one length. offsets: absolute; others: positions, or timestamps in ms; neither may go back.
+    """The entries of an index, as columns of equal length.
 
-    rising  how many entries there are before the first that goes back, or is below 0
+    offsets  absolute offsets
+    others   positions, or timestamps in ms
+    rising   number of entries before the first that decreases or is negative
     """
 
     offsets: Column
@@ -44,7 +46,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """A transaction that was aborted: its first record, its marker, and the last stable offset then."""
+    """An aborted transaction: its first record, its marker, and the last stable offset at that time."""
 
     producer_id: int
     first: int
@@ -53,28 +55,28 @@ class Aborted:
 
 
 def offset_index(data: bytes, base: int, name: str) -> Index:
-    """The entries of an .index."""
+    """Returns the entries of an .index."""
     rows, flaws = _rows(data, _OFFSET, name)
     return _rising(rows["offset"], rows["position"], base, flaws, 1)
 
 
 def time_index(data: bytes, base: int, name: str) -> Index:
-    """The entries of a .timeindex."""
+    """Returns the entries of a .timeindex."""
     rows, flaws = _rows(data, _TIME, name)
     return _rising(rows["offset"], rows["timestamp"], base, flaws, 0)
 
 
 def transaction_index(data: bytes, name: str) -> tuple[tuple[Aborted, ...], tuple[Flaw, ...]]:
-    """The entries of a .txnindex up to the first that makes no sense."""
+    """Returns the entries of a .txnindex up to the first invalid one, and the flaws."""
     rows, flaws = _rows(data, _ABORTED, name, padded=False)
     found: list[Aborted] = []
     for number, row in enumerate(rows.tolist()):
         version, producer, first, last, stable = row
         wrong = ""
         if version != 0:
-            wrong = f"version {version}, and only 0 is known"
+            wrong = f"version {version}; only version 0 is supported"
         elif first < 0 or first > last or producer < 0 or (found and last <= found[-1].last):
-            wrong = f"a transaction of producer {producer} from offset {first} to {last}"
+            wrong = f"an invalid transaction of producer {producer} from offset {first} to {last}"
         if wrong:
             flaws.append(Flaw(name, number * _ABORTED.itemsize, wrong))
             break
@@ -83,11 +85,11 @@ def transaction_index(data: bytes, name: str) -> tuple[tuple[Aborted, ...], tupl
 
 
 def _rows(data: bytes, form: np.dtype[Any], name: str, padded: bool = True) -> tuple[Any, list[Flaw]]:
-    """Whole entries, without zeros at the end; and what is wrong with the size."""
+    """Returns the complete entries without zeros at the end, and what is wrong with the size."""
     flaws = []
     over = len(data) % form.itemsize
     if over and any(data[-over:]):
-        flaws.append(Flaw(name, len(data) - over, f"{over} bytes behind the last entry"))
+        flaws.append(Flaw(name, len(data) - over, f"{over} bytes after the last complete entry"))
     data = data[: len(data) - over]
     if padded:
         used = len(data.rstrip(b"\0"))
@@ -96,7 +98,10 @@ def _rows(data: bytes, form: np.dtype[Any], name: str, padded: bool = True) -> t
 
 
 def _rising(relative: Any, others: Any, base: int, flaws: list[Flaw], least: int) -> Index:
-    """least: how much offsets rise at least from one entry to the next."""
+    """Returns the index.
+
+    least  minimum increase of the offset from one entry to the next
+    """
     offsets, others = relative.astype(np.int64), others.astype(np.int64)
     good = (offsets >= 0) & (others >= -1 + least)
     good[1:] &= (np.diff(offsets) >= least) & (np.diff(others) >= 0)

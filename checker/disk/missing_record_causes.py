@@ -1,9 +1,9 @@
-"""Why a record that clients know is not where it should be: the history beside what lies on disk.
+"""Explains why a record is not where the history says it should be, by comparing the history with the files on disk.
 
-Looked at: each record that was acknowledged and that nobody read; each that was read and is in the log no
-more; each that was read and that, by the history, cannot be there (no send of it was `ok` or `info`), or that
-was read under read_committed though its transaction was aborted. Causes are told with what shows them; what
-nothing shows is `not-explained`.
+It explains each record that was acknowledged but read by no client; each that was read but is no longer in the log; and
+each that was read although the history says that it cannot be visible (no send of it was `ok` or `info`, or its
+transaction was aborted and the reader was read_committed). Each cause comes with its evidence; without any
+evidence it is `not-explained`.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from checker.disk.contents import ABORTED, OPEN, Contents, Seen
 from checker.disk.truncations import Truncation
 from checker.tables.schema import FAIL, INFO, OK
 
-LOST: Final = "lost"  # acknowledged, and read by nobody
-GONE: Final = "gone"  # read, and in the log no more
-PHANTOM: Final = "phantom"  # read, and by the history it cannot be there
+LOST: Final = "lost"  # acknowledged, but read by no client
+GONE: Final = "gone"  # read, but no longer in the log
+PHANTOM: Final = "phantom"  # read, although by the history it cannot be visible
 KINDS: Final = (LOST, GONE, PHANTOM)
 
 CAUSES: Final[Mapping[str, str]] = {
-    "never-written": "nowhere on disk, and nothing says that it ever was",
-    "written-and-truncated": "it was in a log, and that part of the log was cut off",
-    "filtered-as-aborted": "on disk, in a transaction that was aborted, so consumers leave it out",
-    "in-open-transaction": "on disk, in a transaction that nothing has ended, so consumers wait",
-    "behind-log-start": "below log start: retention or DeleteRecords",
-    "compacted": "the cleaner has removed it",
-    "damaged": "where it was, the file cannot be read",
-    "above-high-watermark": "on disk, and not yet on enough replicas to be served",
-    "on-disk-but-not-served": "on disk, below the high watermark, and nobody read it",
-    "taken-for-another": "never written: the offset that was acknowledged holds another record, as if that "
-    "one had been sent again",
-    "beyond-log-end": "the log ends before the offset that was acknowledged",
-    "written-though-refused": "on disk, though its send was told to have failed",
-    "aborted-but-served": "on disk as aborted, and read all the same",
-    "never-sent": "on disk, and the history has no send of it",
-    "not-explained": "neither the files nor the server logs show why",
+    "never-written": "it is not on disk, and nothing indicates that it ever was",
+    "written-and-truncated": "it was in a log, and that part of the log was truncated",
+    "filtered-as-aborted": "it is on disk in an aborted transaction, so consumers skip it",
+    "in-open-transaction": "it is on disk in an open transaction, so consumers wait for its end",
+    "behind-log-start": "it is below log start: deleted by retention or DeleteRecords",
+    "compacted": "the log cleaner has removed it",
+    "damaged": "the file is damaged where it was",
+    "above-high-watermark": "it is on disk, but not yet on enough replicas to be served",
+    "on-disk-but-not-served": "it is on disk below the high watermark, but no client read it",
+    "taken-for-another": "it was never written: the acknowledged offset has another record, as if the broker had "
+    "taken this one for a retry",
+    "beyond-log-end": "the log ends before the acknowledged offset",
+    "written-though-refused": "it is on disk, although its send was reported as failed",
+    "aborted-but-served": "it is on disk in an aborted transaction, but was read",
+    "never-sent": "it is on disk, but the history has no send of it",
+    "not-explained": "neither the files nor the server logs show a cause",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A send of the history. offset -1: not known; txn: its op is a transaction."""
+    """A send in the history. offset: -1 if unknown; txn: whether its op is a transaction."""
 
     value: int
     offset: int
@@ -58,7 +58,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A record that an `ok` op polled, for the first time."""
+    """The first time that an `ok` op polled a record."""
 
     value: int
     offset: int
@@ -67,12 +67,13 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The log that counts, and what is known beside it.
+    """The active log of a partition, and what else is known about it.
 
-    end, log_start, high_watermark  of the reference replica; the last as high as anybody knows
-    compacted    whether the cleaner has been at it
-    began        leader epoch -> its first offset
-    truncations  of any replica of the partition, by server logs
+    log_start, end  of the reference replica
+    high_watermark  the highest known
+    compacted       whether the log cleaner has cleaned it
+    began           leader epoch -> its first offset
+    truncations     of any replica of the partition, from server logs
     """
 
     contents: Contents
@@ -86,9 +87,11 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One record. offset: where it was acknowledged or read, -1 for nowhere; op: that sent or read it.
+    """The explanation of one record.
 
-    shown  what shows the cause, in words
+    offset  where it was acknowledged or read; -1: unknown
+    op      the op that sent or read it
+    shown   the evidence for the cause, in words
     """
 
     kind: str
@@ -107,15 +110,15 @@ class Suspect:
     offset: int
     op: int
     was_read: bool
-    refused: bool | None  # of a phantom: whether the history has a failed send of it
+    refused: bool | None  # for a phantom: whether the history has a failed send of it
 
 
 def suspects(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_committed: bool) -> list[Suspect]:
-    """The records that must be explained."""
+    """Returns the records that need an explanation."""
     sent: dict[int, Sent] = {}
     for send in sends:
-        known = sent.get(send.value)
-        if known is None or known.kind == FAIL:
+        earlier = sent.get(send.value)
+        if earlier is None or earlier.kind == FAIL:
             sent[send.value] = send
     contents = log.contents
     places = {value: row for row, value in enumerate(contents.values)}
@@ -138,7 +141,10 @@ def suspects(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_commit
 
 
 def explain(key: int, suspected: Sequence[Suspect], log: Log, seen: Mapping[int, Sequence[Seen]]) -> list[Finding]:
-    """The cause of each; seen: where else the values lie, on any replica, aside or not."""
+    """Returns the cause of each suspect.
+
+    seen  value -> other places where it is on disk, on any replica, including files set aside
+    """
     places = {value: row for row, value in enumerate(log.contents.values)}
     found = []
     for suspect in suspected:
@@ -152,12 +158,12 @@ def explain(key: int, suspected: Sequence[Suspect], log: Log, seen: Mapping[int,
 
 
 def _of_present(suspect: Suspect, row: int, log: Log) -> tuple[str, str]:
-    """Of a record that the log holds."""
+    """Returns (cause, evidence) for a record that is in the log."""
     contents = log.contents
     offset, epoch, outcome = contents.offsets[row], contents.epochs[row], contents.outcomes[row]
     where = f"at offset {offset}, leader epoch {epoch}"
     if suspect.offset >= 0 and suspect.offset != offset:
-        where += f", and not at {suspect.offset}"
+        where += f", not at {suspect.offset}"
     if suspect.kind == PHANTOM:
         if outcome == ABORTED:
             return "aborted-but-served", where
@@ -174,7 +180,7 @@ def _of_present(suspect: Suspect, row: int, log: Log) -> tuple[str, str]:
 
 
 def _of_absent(suspect: Suspect, log: Log, seen: Sequence[Seen]) -> tuple[str, str]:
-    """Of a record that the log does not hold."""
+    """Returns (cause, evidence) for a record that is not in the log."""
     offset, contents = suspect.offset, log.contents
     if 0 <= offset < log.log_start:
         return "behind-log-start", f"log start is {log.log_start}"
@@ -183,7 +189,7 @@ def _of_absent(suspect: Suspect, log: Log, seen: Sequence[Seen]) -> tuple[str, s
         return "damaged", f"at offset {offset}: {why}{_also(seen)}"
     occupant = contents.at(offset) if offset >= 0 else None
     if log.compacted and occupant is None and 0 <= offset < log.end:
-        return "compacted", f"offset {offset} is missing in a log that the cleaner has been at"
+        return "compacted", f"offset {offset} is missing from a log that the cleaner has cleaned"
     if seen:
         return "written-and-truncated", _where(seen[0]) + _instead(offset, occupant, log)
     truncations = [truncation for truncation in log.truncations if 0 <= truncation.offset <= offset]
@@ -196,15 +202,15 @@ def _of_absent(suspect: Suspect, log: Log, seen: Sequence[Seen]) -> tuple[str, s
     if offset >= log.end:
         return "beyond-log-end", f"the log ends at {log.end}"
     if offset < 0:
-        return "never-written", "no acknowledgement named an offset, and no replica holds it"
+        return "never-written", "no acknowledgement had an offset, and no replica has the record"
     if occupant is not None and occupant[1] in log.began and not log.truncations:
         return "taken-for-another", _instead(offset, occupant, log).removeprefix("; ")
-    return "not-explained", _instead(offset, occupant, log).removeprefix("; ") or "no replica holds it"
+    return "not-explained", _instead(offset, occupant, log).removeprefix("; ") or "no replica has it"
 
 
 def _where(seen: Seen) -> str:
     aside = ", set aside" if seen.aside else ""
-    return f"{seen.node} holds it at offset {seen.offset}, leader epoch {seen.epoch}: {seen.file}{aside}"
+    return f"{seen.node} has it at offset {seen.offset}, leader epoch {seen.epoch}: {seen.file}{aside}"
 
 
 def _also(seen: Sequence[Seen]) -> str:
@@ -212,8 +218,8 @@ def _also(seen: Sequence[Seen]) -> str:
 
 
 def _instead(offset: int, occupant: tuple[int, int] | None, log: Log) -> str:
-    """What stands in its place."""
+    """Returns what the log has at that offset instead."""
     if occupant is None:
         return f"; the log ends at {log.end}" if offset >= log.end else ""
     value, epoch = occupant
-    return f"; offset {offset} holds value {value} of leader epoch {epoch}, which began at {log.began.get(epoch, '?')}"
+    return f"; offset {offset} has value {value} of leader epoch {epoch}, which started at {log.began.get(epoch, '?')}"

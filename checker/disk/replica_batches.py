@@ -1,4 +1,4 @@
-"""The batches of a replica, segment by segment, one in memory at a time."""
+"""Reads the batches of a replica, segment by segment, with one in memory at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.protocol.record_batch import Batch
 
 
 def of_segment(replica: Replica, segment: Segment) -> Iterator[Batch | Flaw]:
-    """What one segment holds, in order. A file that cannot be read is a flaw of its own."""
+    """Yields the batches and flaws of one segment, in order. A file that cannot be read is a flaw."""
     name = replica.named(segment.log)
     try:
         with segment.log.open("rb") as file:
@@ -21,7 +21,7 @@ def of_segment(replica: Replica, segment: Segment) -> Iterator[Batch | Flaw]:
 
 
 def sound(replica: Replica, segments: Iterable[Segment]) -> Iterator[tuple[Segment, Batch]]:
-    """The batches whose checksums hold."""
+    """Yields the batches with valid checksums."""
     for segment in segments:
         for batch in of_segment(replica, segment):
             if isinstance(batch, Batch) and batch.sound:
@@ -29,7 +29,7 @@ def sound(replica: Replica, segments: Iterable[Segment]) -> Iterator[tuple[Segme
 
 
 def between(replica: Replica, begin: int, end: int) -> Iterator[Batch]:
-    """The batches of the log that counts with offsets in [begin, end), sound or not."""
+    """Yields the batches of the active log with offsets in [begin, end), sound or not."""
     following = [*(segment.base for segment in replica.segments[1:]), None]
     for segment, after in zip(replica.segments, following, strict=False):
         if (after is not None and after <= begin) or segment.base >= end:

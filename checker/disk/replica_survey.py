@@ -1,4 +1,4 @@
-"""One replica of a partition, read from end to end: how far it reaches, what it holds, what is wrong."""
+"""Surveys one replica of a partition from end to end: its offsets, its contents, and its flaws."""
 
 from __future__ import annotations
 
@@ -22,17 +22,23 @@ FLAWS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A replica as it was found.
+    """A survey of a replica.
 
-    log_start, end   its first offset that counts, and the one after its last sound batch
-    high_watermark, recovery_point  by the node's checkpoints; None where they do not say
-    epochs           leader epochs and their first offsets, by its batches; told_epochs: by its checkpoint
-    compacted        whether the node's cleaner has been at it, so that offsets may be missing
-    batches, records, bytes  of sound batches; unsound: batches whose checksum does not hold
-    codecs           batches by compression; control: markers among the batches
-    aborted, open    transactions that were aborted; that nobody has ended
-    aside            segments that count no more, but are still there
-    flaws            the first FLAWS_MAX; more: how many beyond those
+    log_start, end   its log start offset, and the offset after its last sound batch
+    high_watermark, recovery_point  from the node's checkpoints; None if not in them
+    epochs           leader epochs and their first offsets, by its batches
+    told_epochs      the same, by its checkpoint
+    compacted        whether the node's log cleaner has cleaned it, so that offsets may be missing
+    segments         number of segments of the active log
+    aside            number of segments that were set aside but still exist
+    batches, records, bytes  of sound batches
+    unsound          number of batches with a bad checksum
+    control          number of transaction markers among the batches
+    codecs           compression -> number of batches
+    aborted          number of aborted transactions
+    open             number of transactions without an end
+    flaws            the first FLAWS_MAX flaws
+    more             number of flaws beyond these
     """
 
     node: str
@@ -72,9 +78,9 @@ class _Flaws:
 
 
 def survey(node: str, data: Path, topic: str, partition: int, deep: bool = True) -> Survey | None:
-    """Read a replica; None where the data folder holds nothing of the partition.
+    """Surveys a replica; returns None if the data folder has nothing of the partition.
 
-    deep  decode records too, rather than the heads of batches only
+    deep  whether to decode records, instead of only the headers of batches
     """
     found = data_folder.replica(data, topic, partition)
     if found is None:
@@ -83,7 +89,7 @@ def survey(node: str, data: Path, topic: str, partition: int, deep: bool = True)
 
 
 class _Surveyor:
-    """What is counted while the batches of a replica go by."""
+    """Counts and checks the batches of a replica one after another."""
 
     def __init__(self, node: str, data: Path, replica: Replica, deep: bool) -> None:
         self._node, self._replica, self._deep = node, replica, deep
@@ -113,7 +119,7 @@ class _Surveyor:
     def read(self) -> Survey:
         replica, flaws = self._replica, self._flaws
         if not replica.folder.is_dir():
-            flaws.add(Flaw(replica.folder.name, None, "there is only what was set aside of it"))
+            flaws.add(Flaw(replica.folder.name, None, "the replica is gone; only files that were set aside remain"))
         elif not replica.segments:
             flaws.add(Flaw(replica.folder.name, None, "it has no segment"))
         following = [*(segment.base for segment in replica.segments[1:]), None]
@@ -128,7 +134,7 @@ class _Surveyor:
             if offset is not None and offset > self._end:
                 name = checkpoints.HIGH_WATERMARKS if what[0] == "h" else checkpoints.RECOVERY_POINTS
                 named = f"{replica.topic}-{replica.partition}"
-                flaws.add(Flaw(name, None, f"the {what} of {named} is {offset}, its log ends at {self._end}"))
+                flaws.add(Flaw(name, None, f"the {what} of {named} is {offset}, but its log ends at {self._end}"))
         count = self._counts
         return Survey(
             self._node,
@@ -168,12 +174,12 @@ class _Surveyor:
             if not found.sound:
                 broken = True
                 self._counts["unsound"] += 1
-                what = f"the checksum of the batch of offsets {found.base} to {found.last} does not hold"
+                what = f"the batch of offsets {found.base} to {found.last} has a bad checksum"
                 self._flaws.add(Flaw(name, found.at, what))
                 continue
             if found.base < least or (after is not None and found.last >= after):
                 bounds = f"{least} to {'the end' if after is None else after - 1}"
-                what = f"a batch of offsets {found.base} to {found.last} where {bounds} belong"
+                what = f"a batch of offsets {found.base} to {found.last}, where only {bounds} may be"
                 self._flaws.add(Flaw(name, found.at, what))
                 broken = True
                 continue
@@ -188,7 +194,7 @@ class _Surveyor:
             self._flaws.add(*agreement.aborted_flaws(self._replica, segment, aborted))
 
     def _batch(self, batch: Batch, name: str) -> list[tuple[int, int, int]]:
-        """Count a sound batch; the transaction that it aborts, as (producer, first, marker)."""
+        """Counts a sound batch. Returns the transaction that it aborts, as (producer, first, marker)."""
         count = self._counts
         count["batches"] += 1
         count["bytes"] += batch.size
@@ -209,7 +215,7 @@ class _Surveyor:
         return [(ended.producer_id, ended.first, ended.marker)]
 
     def _decoded(self, batch: Batch, name: str) -> int:
-        """How many records it holds."""
+        """Returns how many records the batch has."""
         if not self._deep and batch.magic >= 2:
             return batch.count
         try:
@@ -222,17 +228,17 @@ class _Surveyor:
     def _epoch(self, batch: Batch, name: str) -> None:
         if batch.magic < 2:
             return
-        known = self._epochs
-        if not known or batch.epoch > known[-1].epoch:
-            known.append(Epoch(batch.epoch, batch.base))
-        elif batch.epoch < known[-1].epoch:
-            what = f"leader epoch {batch.epoch} at offset {batch.base}, behind epoch {known[-1].epoch}"
+        epochs = self._epochs
+        if not epochs or batch.epoch > epochs[-1].epoch:
+            epochs.append(Epoch(batch.epoch, batch.base))
+        elif batch.epoch < epochs[-1].epoch:
+            what = f"leader epoch {batch.epoch} at offset {batch.base}, after epoch {epochs[-1].epoch}"
             self._flaws.add(Flaw(name, batch.at, what))
         if batch.base < self._start or self._wrong_epoch or not self._checkpoint_epochs:
             return
         epoch = agreement.epoch_at(self._checkpoint_epochs, batch.base)
-        # Where the checkpoint begins later, log start has been there, whose own checkpoint comes rarely.
+        # If the checkpoint starts later, log start has moved there: the checkpoint of log start is written rarely.
         if epoch is not None and epoch != batch.epoch:
-            self._wrong_epoch = True  # once: what follows is the same
-            what = f"leader epoch {batch.epoch} at offset {batch.base}; {checkpoints.EPOCHS} says {epoch}"
+            self._wrong_epoch = True  # report it once: the following batches have the same problem
+            what = f"leader epoch {batch.epoch} at offset {batch.base}, but {checkpoints.EPOCHS} has {epoch}"
             self._flaws.add(Flaw(name, batch.at, what))

@@ -1,9 +1,9 @@
-"""Producer snapshots: what a broker knows of the idempotent producers of a partition up to an offset.
+"""Parses producer snapshots: the state of a partition's idempotent producers up to an offset.
 
-Version int16 (1), CRC-32C of what follows it uint32, the number of producers int32, and for each: id int64,
-epoch int16, last sequence number int32, last offset int64, how many offsets that batch spans int32, its
-timestamp int64, epoch of the coordinator int32, first offset of the open transaction int64 (-1: none). The
-file's name is the offset. Source: Kafka's storage module (ProducerSnapshot.json, ProducerStateManager).
+Version int16 (1), CRC-32C of the rest uint32, number of producers int32; then for each: id int64, epoch int16, last
+sequence number int32, last offset int64, offsets spanned by that batch int32, its timestamp int64, epoch of the
+coordinator int32, first offset of the open transaction int64 (-1: none). The file's name is the offset.
+Source: Kafka's storage module (ProducerSnapshot.json, ProducerStateManager).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENTRY: Final = struct.Struct(">qhiqiqiq")
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """One producer. Offsets are -1 for none; timestamp in ms."""
+    """The state of one producer. Offsets are -1 for none; timestamp in ms."""
 
     id: int
     epoch: int
@@ -37,14 +37,14 @@ class Producer:
 
 
 def snapshot(data: bytes, name: str) -> tuple[tuple[Producer, ...], tuple[Flaw, ...]]:
-    """The producers of a .snapshot; none where its checksum does not hold."""
+    """Returns the producers of a .snapshot and its flaws; no producers if its checksum is bad."""
     if len(data) < _HEAD.size:
-        return (), (Flaw(name, 0, f"{len(data)} bytes: too few for a snapshot"),)
+        return (), (Flaw(name, 0, f"{len(data)} bytes are too few for a snapshot"),)
     version, crc, count = _HEAD.unpack_from(data)
     if version != VERSION:
-        return (), (Flaw(name, 0, f"version {version}, and only {VERSION} is known"),)
+        return (), (Flaw(name, 0, f"version {version}; only version {VERSION} is supported"),)
     if google_crc32c.value(data[_COVERED_AT:]) != crc:
-        return (), (Flaw(name, 2, "the checksum does not hold"),)
+        return (), (Flaw(name, 2, "bad checksum"),)
     if count < 0 or _HEAD.size + count * _ENTRY.size != len(data):
-        return (), (Flaw(name, _COVERED_AT, f"{count} producers do not make {len(data)} bytes"),)
+        return (), (Flaw(name, _COVERED_AT, f"the size for {count} producers is not {len(data)} bytes"),)
     return tuple(Producer(*row) for row in _ENTRY.iter_unpack(data[_HEAD.size :])), ()

@@ -1,4 +1,4 @@
-"""Which transactions a log holds, and how each ended: by its markers (KIP-98)."""
+"""Tracks which transactions a log contains, and how its markers ended each (KIP-98)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.protocol.record_batch import Batch
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """first: offset of its first record; marker: of what ended it."""
+    """An ended transaction. first: offset of its first record; marker: offset of its marker."""
 
     producer_id: int
     first: int
@@ -20,12 +20,15 @@ class Ended:
 
 @dataclass(slots=True)
 class Transactions:
-    """open: producer id -> first offset of its transaction that nothing has ended yet."""
+    """The transactions of a log, read batch by batch.
+
+    open  producer id -> first offset of its open transaction
+    """
 
     open: dict[int, int] = field(default_factory=dict)
 
     def see(self, batch: Batch) -> Ended | None:
-        """Take the next batch of the log; the transaction that it ends, if any. Raises Unreadable."""
+        """Takes the next batch of the log. Returns the transaction that it ends, if any. Raises Unreadable."""
         if not batch.transactional:
             return None
         if not batch.control:
@@ -33,6 +36,6 @@ class Transactions:
             return None
         kind = records.marker(batch)
         if kind not in (records.ABORT, records.COMMIT) or batch.producer_id not in self.open:
-            return None  # nothing was written in it, or that is gone
+            return None  # nothing was written in it here, or its records have been deleted
         first = self.open.pop(batch.producer_id)
         return Ended(batch.producer_id, first, batch.base, kind == records.COMMIT)

@@ -1,4 +1,4 @@
-"""What server logs say of truncations: by which server, of which partition, to which offset, and when."""
+"""Finds truncations in server logs: which server truncated which partition, to which offset, and when."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARK: Final = "runcat"
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """when: as the server's log writes it."""
+    """A truncation of a log. when: the time as written in the server's log."""
 
     node: str
     topic: str
@@ -25,11 +25,11 @@ class Truncation:
     when: str
 
     def __str__(self) -> str:
-        return f"{self.node} truncated its log to offset {self.offset} at {self.when}, by its server log"
+        return f"{self.node} truncated its log to offset {self.offset} at {self.when}, according to its server log"
 
 
 def read(node: str, lines: Iterable[str]) -> Iterator[Truncation]:
-    """The truncations that a server's log tells of, in its order."""
+    """Yields the truncations in a server's log, in log order."""
     for line in lines:
         if _MARK not in line:
             continue

@@ -1,1 +1,1 @@
-"""Pure functions over the columns of one bucket of keys."""
+"""The kernels of the checker: pure functions over the columns of one bucket of keys."""

@@ -1,8 +1,10 @@
-"""One bucket of keys, as the kernels see it.
+"""Defines `Bucket`, the input of the kernels: the data of one bucket of keys, with everything derived from it.
 
-`checker.tables.columns.Data` holds the columns of a bucket's tables; `Bucket` adds what must be known from other
-buckets (the `info` ops that committed) and the options. An anomaly's `find` takes a Bucket and gives a table of
-witnesses.
+`checker.tables.columns.Data` has the columns of a bucket's tables. `Bucket` adds the options and what depends on other
+buckets: the `info` ops that committed. An anomaly's `find` takes a Bucket and returns a table of witnesses.
+
+Keys and values are coded as integers. A *key rank* is the index of a key in the ascending array `data.keys`. A *pair*
+is the index of a (key, value) in `data.pair_key` and `data.pair_value`. Columns "per pair" have one element for each.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bucket:
-    """What an anomaly's `find` gets.
+    """One bucket of keys.
 
-    committed   ids of the `info` ops that must have committed, over all buckets; ascending
-    memo        what `once` found
+    committed   ids of the `info` ops, over all buckets, that must have committed; ascending
+    memo        the results cached by `once`
     """
 
     data: Data
@@ -41,7 +43,7 @@ class Bucket:
     memo: dict[Callable[..., Any], Any] = field(default_factory=dict)
 
     def once(self, find: Callable[[Bucket], T]) -> T:
-        """What `find` says of this bucket, worked out once."""
+        """Returns `find(self)`, computed only once."""
         if find not in self.memo:
             self.memo[find] = find(self)
         found: T = self.memo[find]
@@ -57,7 +59,7 @@ class Bucket:
 
     @property
     def lines_missing(self) -> bool:
-        """Whether what is absent from the history proves nothing (native rules)."""
+        """Whether lines of the history are missing, so that absence proves nothing (native rules)."""
         return not self.options.jepsen_compatible and lines_missing(self.small.meta)
 
     @cached_property
@@ -73,9 +75,9 @@ class Bucket:
 
     @property
     def _may_need_commit(self) -> bool:
-        """Whether readers may be shown an `info` op's records only if all of the op was committed.
+        """Whether an `info` op's records may be visible only if the whole op committed.
 
-        So in transactions, for readers of what is committed, and by Jepsen's rule.
+        This is so in transactions with read_committed consumers, and under Jepsen's rules.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:
@@ -84,9 +86,9 @@ class Bucket:
 
     @cached_property
     def _may_stand_alone(self) -> Bools:
-        """Per pair: each record of its op may stand for itself, as outside transactions.
+        """Whether the records of each value's op may exist independently of each other, as outside transactions.
 
-        So it does for readers of what is not committed, too: records of an aborted transaction stay in the log.
+        This is also so for read_uncommitted consumers, because the records of aborted transactions stay in the log.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:
@@ -99,17 +101,19 @@ class Bucket:
 
     @cached_property
     def _committed_rows(self) -> Bools:
-        """Sends of `info` ops that stand in the log if they were acknowledged."""
+        """Whether each send belongs to an `info` op whose records are in the log if they were acknowledged."""
         of_info = self.sends.type == INFO
         result: Bools = of_info & (member(self.sends.op, self.committed) if self._may_need_commit else True)
         return result
 
     @cached_property
     def _existence(self) -> tuple[Bools, Bools]:
-        """(must exist, may have to exist) per pair.
+        """Returns, for each value, (it must exist, it may have to exist).
 
-        An `ok` op's records must. Those of an `info` op: if one of its records was read, where that proves the
-        others; where each stands for itself, if it was acknowledged or read. Both, where either may be the rule.
+        Records of an `ok` op must exist. Those of an `info` op must exist if one of them was read and this proves that
+        the whole op committed. If records exist independently, each must exist if it was acknowledged or read. If the
+        settings do not say which rule applies, a record must exist if both rules say so, and may have to exist if one
+        does.
         """
         data = self.data
         done, unknown = data.writer_type == OK, data.writer_type == INFO
@@ -125,17 +129,17 @@ class Bucket:
 
     @property
     def must_exist(self) -> Bools:
-        """Per pair: it was written, and stays, whatever the settings that are not known."""
+        """Whether each value must exist, whatever the unknown settings are."""
         return self._existence[0]
 
     @property
     def may_have_to_exist(self) -> Bools:
-        """Per pair: it must exist, or must under some of the settings that are not known."""
+        """Whether each value must exist under at least some of the possible values of the unknown settings."""
         return self._existence[1]
 
     @cached_property
     def ends(self) -> Ends:
-        """Where the logs begin and end, and which were read to the end."""
+        """The start and end of each log, and whether it was read to the end."""
         found = ends_of(self.small.ends, self.small.deletions)
         if self.options.jepsen_compatible:
             return found
@@ -146,7 +150,7 @@ class Bucket:
         return found
 
     def _emptied(self, found: Ends) -> Ints:
-        """The log starts. A log that was deleted up to its end begins behind what had been sent before."""
+        """Returns the log starts. A log deleted up to its end starts after the records acknowledged before that."""
         sends, keys = self.sends, self.data.keys
         emptied_ns = found.at(keys, found.emptied_ns, -1)[sends.key]
         rows = (sends.offset >= 0) & (sends.invoke_ns < emptied_ns)
@@ -158,9 +162,9 @@ class Bucket:
         return log_start
 
     def _begun_at_the_end(self, found: Ends) -> Bools:
-        """Per key of `found`: nobody went back to the beginning of its log, and not all of it was read before.
+        """Whether, for each key of `found`, no consumer read its log from the beginning, and values are unread.
 
-        Where consumers may begin at the end of the log, one that stands there may have read nothing.
+        If consumers may start at the end of the log, a position at the end does not prove that the log was read.
         """
         again = rereads_of(self.small.ends, self.small.assigns).key
         left = self.must_exist & ~self.data.polled_ok
@@ -170,18 +174,18 @@ class Bucket:
 
     @property
     def times_in_order(self) -> bool:
-        """Whether the times of ops say which came first: the history's clock never went back."""
+        """Whether the times of ops can be compared: the clock of the history never went back."""
         return not any(TIME_GOES_BACK in doubt for doubt in self.small.meta["doubts"])
 
     @cached_property
     def failed(self) -> Bools:
-        """Per pair: a `fail`ed op sent it."""
+        """Whether a `fail`ed op sent each value."""
         aborted = np.zeros(len(self.data.pair_key), np.bool_)
         aborted[self.sends.pair[self.sends.type == FAIL]] = True
         return aborted
 
     def key_ranks(self, codes: Ints) -> Ints:
-        """Key rank of each key code; -1 for keys of other buckets or of no record."""
+        """Returns the rank of each key code; -1 for keys that are in other buckets or have no records."""
         keys = self.data.keys
         if len(keys) == 0:
             return np.full(len(codes), -1, np.int64)
@@ -189,9 +193,9 @@ class Bucket:
         return np.where(keys[place] == codes, place, -1)
 
     def key_codes(self, pairs: Ints) -> Ints:
-        """Key code of each pair."""
+        """Returns the key code of each pair."""
         return self.data.keys[self.data.pair_key[pairs]]
 
     def values(self, pairs: Ints) -> Ints:
-        """Value code of each pair."""
+        """Returns the value code of each pair."""
         return self.data.pair_value[pairs]

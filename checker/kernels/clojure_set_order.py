@@ -1,4 +1,4 @@
-"""Clojure's hashes, and the order of its hash sets, by which Jepsen chooses one of several values.
+"""Clojure's hash function and the iteration order of its hash sets, by which Jepsen picks one of several values.
 
 Source: jepsen.tests.kafka (`version-orders`, `lost-write-cases`, `precommitted-read-cases`).
 """
@@ -15,7 +15,7 @@ from checker.tables.packing import Ints
 Words: TypeAlias = npt.NDArray[np.uint32]
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 _WORD: Final = 0xFFFFFFFF
-# What `set_order` gives is smaller than two to the power of this.
+# The results of `set_order` are smaller than two to the power of this.
 SET_ORDER_BITS: Final = 35
 
 
@@ -29,7 +29,7 @@ def _mixed(state: Words, word: Words) -> Words:
 
 
 def hashes(values: Ints) -> Words:
-    """Clojure's hash of each integer: Murmur3 (32 bits) of its two halves, 0 for 0."""
+    """Returns Clojure's hash of each integer: Murmur3 (32 bits) of its two halves, 0 for 0."""
     low, high = (values & _WORD).astype(np.uint32), ((values >> 32) & _WORD).astype(np.uint32)
     state = _mixed(_mixed(np.zeros(len(values), np.uint32), low), high) ^ np.uint32(8)
     state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
@@ -38,9 +38,9 @@ def hashes(values: Ints) -> Words:
 
 
 def set_order(values: Ints) -> Ints:
-    """A number per integer that orders them as a Clojure hash set does, of which Jepsen takes the first.
+    """Returns a number per integer by which they are sorted as in a Clojure hash set. Jepsen takes the first.
 
-    The set's tree branches on five bits of the hash at a time, the lowest first.
+    The set is a tree that branches on five bits of the hash at a time, lowest bits first.
     """
     state = hashes(values)
     digits = [((state >> np.uint32(5 * place)) & np.uint32(31)).astype(np.int64) for place in range(7)]

@@ -1,13 +1,14 @@
-"""What the log cleaner may have taken away.
+"""Decides which records the log cleaner may have removed by compaction.
 
-How far it had gone is on record, or not (schema.CLEANED, from cleaner-offset-checkpoint). Below that offset a
-record without a Kafka key may be gone whatever comes later, and the records of a run have none; at or beyond
-it nothing is gone by compaction. Where it is not on record for a key, whatever is missing below the end of its
-log may have been cleaned away or lost: that cannot be known. An offset that holds another record now than the
-one that was acknowledged there was not cleaned: the cleaner keeps offsets. The topics compact all along where
-the settings say so, and where only a fault made them, from the fault on. Native rules only. Source: Kafka
-documentation, Design, 4.8 Log Compaction; cleanup.policy; KIP-135 (compacted topics refuse records without
-a key, so such are older than the policy).
+The history may record up to which offset each log was cleaned (schema.CLEANED, from cleaner-offset-checkpoint). Below
+that offset any record without a Kafka key may be removed, and a run's records have no key. At or above it, compaction
+has removed nothing. If the offset is not recorded for a key, a record missing below the end of its log may have been
+cleaned or lost, and the history cannot tell which. If an offset has a different record than the one acknowledged there,
+that record was not cleaned, because the cleaner preserves offsets.
+
+Topics are compacted throughout if the settings say so, and from the fault on if only a fault made them so. Native rules
+only. Source: Kafka documentation, Design, 4.8 Log Compaction; cleanup.policy; KIP-135 (compacted topics reject records
+without a key, so such records are older than the policy).
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ _FAULT, _BACK = "config-change:compact", "config-back"
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """Per key rank: how far the cleaner had gone, and whether that is known.
+    """How far the cleaner had cleaned each log, by key rank.
 
-    since   op from which on topics compacted; -1: all along
+    upto    the offset up to which the log was cleaned
+    known   whether that offset is known
+    since   the op from which topics were compacted; -1: throughout the run
     """
 
     upto: Ints
@@ -39,14 +42,17 @@ class Cleaned:
 
 
 def _all_along(settings: Settings, by_fault: bool) -> bool:
-    """Whether the topics compact without a fault that makes them. A fault is in the settings as well."""
+    """Whether topics are compacted without a fault. The settings include what the faults change."""
     if "compact" not in (settings.cleanup_policy or ""):
         return False
     return not by_fault or "compact" in settings.broker.get("log.cleanup.policy", "")
 
 
 def _spans(nemesis: pa.Table) -> tuple[list[int], int | None]:
-    """(indices of what began or may have begun the fault, index of where all of it had ended; None: it did not)."""
+    """Returns (indices of ops that started or may have started the fault, index at which it had ended everywhere).
+
+    The second is None if the fault did not end.
+    """
     names = ("index", "f", "fault", "phase", "value")
     starts, ended = [], None
     for index, f, fault, phase, value in zip(*(nemesis.column(name).to_pylist() for name in names), strict=True):
@@ -61,7 +67,7 @@ def _spans(nemesis: pa.Table) -> tuple[list[int], int | None]:
 
 
 def _first_sends(bucket: Bucket) -> Ints:
-    """Per key rank: the first op that sent to it; -1 where nobody did."""
+    """Returns the first op that sent to each key; -1 if none did."""
     sends = bucket.sends
     first = np.full(len(bucket.data.keys), FOREVER, np.int64)
     np.minimum.at(first, sends.key, sends.op)
@@ -70,13 +76,13 @@ def _first_sends(bucket: Bucket) -> Ints:
 
 
 def cleaned(bucket: Bucket) -> Cleaned | None:
-    """How far the cleaner went; None where nothing was compacted."""
+    """Returns how far the logs were cleaned; None if topics were never compacted."""
     starts, ended = _spans(bucket.small.nemesis)
     all_along = _all_along(bucket.options.settings, bool(starts))
     if not starts and not all_along:
         return None
-    looks = bucket.small.cleaned
-    op, key, before = (looks.column(name).to_numpy().astype(np.int64, copy=False) for name in ("op", "key", "before"))
+    checks = bucket.small.cleaned
+    op, key, before = (checks.column(name).to_numpy().astype(np.int64, copy=False) for name in ("op", "key", "before"))
     place = bucket.key_ranks(key)
     ours = place >= 0
     upto = np.zeros(len(bucket.data.keys), np.int64)
@@ -89,9 +95,9 @@ def cleaned(bucket: Bucket) -> Cleaned | None:
 
 
 def replaced(bucket: Bucket) -> Bools:
-    """Per pair: an `ok` op read another record at its offset after its writer had completed.
+    """Whether an `ok` op read another record at each value's offset after the value's writer had completed.
 
-    A record that stands at several offsets is no evidence.
+    Records at several offsets are not considered.
     """
     data, orders, polls = bucket.data, bucket.versions, bucket.polls
     result = np.zeros(len(data.pair_key), np.bool_)

@@ -1,13 +1,14 @@
-"""Where consumers began to read after an assignment, against what the group had committed.
+"""Finds start positions that differ from the committed offsets: where consumers began to read after an assignment.
 
-A member that is assigned a key begins at the offset that the group has committed, or, where there is none, at
-the beginning of the log if that is how it resets. So the first record that it polls of the key afterwards is
-the first one at or beyond that offset; another one is a step that the rebalance does not explain: later, it
-passed over records; earlier, it read again what the group had done with. Only where the offset is on record
-(`committed` of the event, schema.COMMITS), and the key was not assigned or revoked again before that poll.
-Under read_uncommitted nothing is said of groups whose offsets are committed in transactions: what was found
-may have been older than what the consumer then began with. Native rules only. Source: Kafka documentation,
-Design, 4.5 The Consumer; auto.offset.reset; KIP-447.
+A member that is assigned a key starts at the group's committed offset or, if there is none, at the beginning of the log
+if auto.offset.reset is earliest. The first record that it polls afterwards must be the first one at or above that
+offset. Any other record is a step that the rebalance does not explain: a later one skips records, an earlier one was
+already processed by the group.
+
+A start is checked only if the committed offset was recorded (`committed` of the event, schema.COMMITS) and the key was
+not assigned or revoked again before that poll. Under read_uncommitted, groups that commit offsets in transactions are
+not checked: the recorded offset may be older than the one at which the consumer then started. Native rules only.
+Source: Kafka documentation, Design, 4.5 The Consumer; auto.offset.reset; KIP-447.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from checker.tables.packing import Bools, Ints, begins, order
 
 
 def _found(bucket: Bucket) -> tuple[Ints, Ints, Ints, Ints]:
-    """(process, key rank, op, offset) of every assignment whose beginning is known."""
+    """Returns (process, key rank, op, offset) of every assignment whose start offset is known."""
     commits = bucket.small.commits
 
     def column(name: str) -> Ints:
@@ -41,10 +42,8 @@ def _found(bucket: Bucket) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
-    """Per (process, key, op): the row of the first record of the key that the process polls from that op on.
-
-    -1 where there is none.
-    """
+    """Returns, for each (process, key, op), the row of the first record of the key that the process polls from that op
+    on; -1 if there is none."""
     count = len(process)
     mark = np.concatenate([np.zeros(count, np.int64), np.ones(len(polls), np.int64)])
     by = order(
@@ -53,7 +52,7 @@ def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
         np.concatenate([op, polls.op]),
         mark,
     )
-    # From the end: the nearest row of a poll at or after each place.
+    # Backwards from the end: the nearest row of a poll at or after each position.
     place = np.arange(len(by), dtype=np.int64)
     polled = by >= count
     nearest = np.minimum.accumulate(np.where(polled, place, len(by))[::-1])[::-1]
@@ -66,10 +65,10 @@ def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
 
 
 def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) -> Bools:
-    """Whether it was this one assignment that the poll in the op `until` began with.
+    """Whether the poll in the op `until` is certainly the first one after this assignment.
 
-    Not where the op recorded several of the key; nor where it polled the key and recorded more than that: it
-    may have polled first.
+    It is not certain if the op recorded several assignments of the key. Nor is it if the same op polled the key and
+    recorded other rebalance events of the key, because the poll may have come first.
     """
     table = bucket.small.rebalances
     moved_process, moved_op, moved = (
@@ -83,13 +82,13 @@ def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) ->
     own = np.add.reduceat((by < len(op)).astype(np.int64), heads)
     known, all_of = np.empty(len(by), np.int64), np.empty(len(by), np.int64)
     known[by], all_of[by] = np.repeat(own, size), np.repeat(size, size)
-    alone = all_of[: len(op)] == 2  # the offset, and the event that told it
+    alone = all_of[: len(op)] == 2  # the offset, and the event that recorded it
     result: Bools = (known[: len(op)] == 1) & ((until > op) | alone)
     return result
 
 
 def steps(bucket: Bucket, subscribed: Subscriptions) -> tuple[Steps, Ints]:
-    """Beginnings that what the group had committed does not explain, and the offsets that it had committed."""
+    """Returns the starts that differ from the committed offset, as steps, and those committed offsets."""
     process, key, op, offset = _found(bucket)
     polls, orders = bucket.polls, bucket.versions
     if len(process) == 0 or len(polls) == 0:
@@ -114,7 +113,7 @@ def steps(bucket: Bucket, subscribed: Subscriptions) -> tuple[Steps, Ints]:
 
 
 def _slots(bucket: Bucket, key: Ints, offset: Ints) -> Ints:
-    """The first slot of each key at or beyond an offset; one past the key's last slot where there is none."""
+    """Returns the first slot of each key at or above an offset; one past the key's last slot if there is none."""
     orders = bucket.versions
     count = len(orders.slot_key)
     by = order(

@@ -1,4 +1,4 @@
-"""What was still there when logs were read once more from the beginning to the end."""
+"""Finds which records were still in the log when it was read once more from its beginning to its end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from checker.tables.packing import Bools, Ints
 from checker.tables.schema import OK
 
 
-def standing(bucket: Bucket) -> tuple[Bools, Ints]:
-    """(per pair: it was read then, per key rank: from which op on, at the earliest; FOREVER where never)."""
+def found_on_reread(bucket: Bucket) -> tuple[Bools, Ints]:
+    """Returns (whether each value was read then, the op after which each key's log was first read once more).
+
+    The op is FOREVER for keys whose log was not read once more.
+    """
     data, polls = bucket.data, bucket.polls
     again = rereads_of(bucket.small.ends, bucket.small.assigns)
     place = bucket.key_ranks(again.key)
@@ -30,11 +33,12 @@ def standing(bucket: Bucket) -> tuple[Bools, Ints]:
 
 
 def missed(bucket: Bucket) -> tuple[Bools, Bools]:
-    """Per pair: it was acknowledged, and whoever then read its log from the beginning did not find it.
+    """Finds the values that were acknowledged and that a consumer did not find when it read the log from the beginning.
 
-    Gives (surely, perhaps). It lay between the log start and the end that the reader saw, and beyond what anybody
-    asked to delete, so no deletion explains it. Perhaps only, where the log start had moved and auto.offset.reset is
-    not `earliest`: a reader that was overtaken by a deletion then goes on at the end and has not looked.
+    Returns (surely, perhaps), per pair. Only values between the log start and the end that the consumer saw count, and
+    only above the offsets of all DeleteRecords requests, so that no deletion explains the absence. A value is `perhaps`
+    missing if the log start had moved and auto.offset.reset is not `earliest`: a consumer whose position is deleted
+    while it reads then continues at the end of the log, and has not read what it skipped.
     """
     data, sends, polls, small = bucket.data, bucket.sends, bucket.polls, bucket.small
     surely, perhaps = np.zeros((2, len(data.pair_key)), np.bool_)
@@ -48,17 +52,17 @@ def missed(bucket: Bucket) -> tuple[Bools, Bools]:
     offset, acked_by = np.full((2, len(data.pair_key)), FOREVER, np.int64)
     offset[sends.pair[acked]], acked_by[sends.pair[acked]] = sends.offset[acked], sends.op[acked]
     again = rereads_of(small.ends, small.assigns)
-    looks = {name: small.ends.column(name).to_numpy() for name in ("key", "process", "log_start", "end")}
+    checks = {name: small.ends.column(name).to_numpy() for name in ("key", "process", "log_start", "end")}
     for reader in np.unique(again.process):
         rank = bucket.key_ranks(again.key[again.process == reader])
         since = np.full(len(data.keys), -1, np.int64)
         since[rank[rank >= 0]] = again.since[again.process == reader][rank >= 0]
-        mine = looks["process"] == reader
-        place = bucket.key_ranks(looks["key"][mine])
+        mine = checks["process"] == reader
+        place = bucket.key_ranks(checks["key"][mine])
         log_start, end = np.zeros((2, len(data.keys)), np.int64)
-        np.maximum.at(log_start, place[place >= 0], looks["log_start"][mine][place >= 0])
+        np.maximum.at(log_start, place[place >= 0], checks["log_start"][mine][place >= 0])
         start = np.maximum(requested, log_start)
-        np.maximum.at(end, place[place >= 0], looks["end"][mine][place >= 0])
+        np.maximum.at(end, place[place >= 0], checks["end"][mine][place >= 0])
         rows = polls.process == reader
         read = np.zeros(len(data.pair_key), np.bool_)
         read[polls.pair[rows][polls.op[rows] > since[polls.key[rows]]]] = True

@@ -1,10 +1,10 @@
-"""Realtime lag: how far behind the log a consumer was, at each of its polls.
+"""Realtime lag: how far a consumer was behind the log at each of its polls, in time.
 
-The lag of a key at a poll is the poll's invocation time minus the completion time of the first known send
-newer than what the poller has read; 0 if there is none. Computed per bucket from events only (a poll that
-moved a consumer, an assign), never by stepping through ops, and reduced to a grid of times; maxima survive
-that exactly: while a process stays where it is the lag only grows, so only its last poll of a stretch or of
-a cell of time can be a maximum. Source: jepsen.tests.kafka, `realtime-lag`.
+The lag of a key at a poll is the invocation time of the poll minus the completion time of the first known send with a
+higher offset than the consumer has read; 0 if there is none. It is computed per bucket from the events that move a
+consumer (polls and assigns), not op by op, and reduced to a grid of times. The reduction preserves maxima exactly:
+while a consumer's position does not change its lag only grows, so only the last poll before a move, or in a cell of the
+grid, can be a maximum. Source: jepsen.tests.kafka, `realtime-lag`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def _column(table: pa.Table, name: str) -> Ints:
 class Reads:
     """`ok` poll and txn ops, ordered by process and op.
 
-    processes  those that polled, ascending
-    packed     rank of the process, then the op in the low `bits`
+    processes  the processes that polled, ascending
+    packed     rank of the process in the high bits, the op in the low `bits`
+    ends       cache of `cell_ends`
     """
 
     processes: Ints
@@ -43,11 +44,11 @@ class Reads:
     ends: dict[tuple[int, int], Ints] = field(default_factory=dict)
 
     def place(self, rank: Ints, op: Ints) -> Ints:
-        """How many reads come before an op of a process."""
+        """Returns the number of reads before an op of a process, in the order of `packed`."""
         return np.searchsorted(self.packed, (rank << self.bits) | np.minimum(op, (1 << self.bits) - 1))
 
     def cell_ends(self, bins: int, max_ns: int) -> Ints:
-        """The last read of each process in each of `bins` cells of time."""
+        """Returns the last read of each process in each of `bins` cells of time."""
         if (bins, max_ns) not in self.ends:
             cell = self.invoke_ns * bins // (max_ns + 1)
             last = np.append(begins(self.packed >> self.bits, cell)[1:], True)
@@ -56,7 +57,7 @@ class Reads:
 
     @classmethod
     def of(cls, ops: Iterable[pa.Table]) -> Reads:
-        """From the table of ops, which may come in pieces."""
+        """Selects the reads from the table of ops, which may be given in pieces."""
         found: list[tuple[Ints, Ints, Ints]] = [(empty(), empty(), empty())]
         for table in ops:
             rows = is_one(table, "type", ("ok",)) & is_one(table, "f", ("poll", "txn"))
@@ -72,7 +73,7 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """When an offset was first known to exist: by key rank and offset, the earliest time at or above it."""
+    """When each offset was first known to exist: the earliest time at which it or a higher offset was seen."""
 
     packed: Ints
     key: Ints
@@ -80,7 +81,7 @@ class _Known:
     bits: int
 
     def expired(self, key: Ints, offset: Ints) -> Ints:
-        """First time at which `offset` or a higher one was known; a huge time if never."""
+        """Returns the first time at which `offset` or a higher one was known; _NEVER if it never was."""
         if len(self.key) == 0:
             return np.full(len(key), _NEVER)
         place = np.searchsorted(self.packed, (key << self.bits) + np.maximum(offset, 0))
@@ -90,7 +91,7 @@ class _Known:
 
 
 def _known(bucket: Bucket) -> _Known:
-    """Native: from acknowledged sends. Jepsen: from sends and polls of `ok` and `info` ops."""
+    """Returns the known offsets: of acknowledged sends (native), or of `ok` and `info` sends and polls (Jepsen)."""
     if bucket.options.jepsen_compatible:
         parts = [(rows, (rows.type <= INFO) & (rows.offset >= 0)) for rows in (bucket.sends, bucket.polls)]
     else:
@@ -109,8 +110,11 @@ def _known(bucket: Bucket) -> _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class _Holds:
-    """What each process reads: `ok` assigns and subscribes, counted so that drops show."""
+class _Assigned:
+    """The keys assigned to each process, as counts of its `ok` assigns and subscribes.
+
+    A key was dropped between two ops if the process had more assigns than assigns that list the key.
+    """
 
     every: Ints
     listed: Ints
@@ -120,8 +124,8 @@ class _Holds:
     start: Ints
 
     @classmethod
-    def of(cls, bucket: Bucket, processes: Ints, bits: int) -> tuple[_Holds, tuple[Ints, Ints, Ints]]:
-        """With the (process rank, key rank, op) of each assign that lists a key."""
+    def of(cls, bucket: Bucket, processes: Ints, bits: int) -> tuple[_Assigned, tuple[Ints, Ints, Ints]]:
+        """Returns the assignments, and the (process rank, key rank, op) of each assign that lists a key."""
         assigns = bucket.small.assigns
         done = _column(assigns, "type") == OK
         op, process, key, how = (_column(assigns, name)[done] for name in ("op", "process", "key", "how"))
@@ -132,11 +136,11 @@ class _Holds:
         lists = (how == ASSIGN) & (key >= 0)
         listed = np.unique(((key * len(processes) + place) << bits)[lists] | op[lists])
         start = np.searchsorted(every, np.arange(len(processes) + 1) << bits)
-        holds = cls(every, listed, processes, bits, every & ((1 << bits) - 1), start)
-        return holds, (place[lists], key[lists], op[lists])
+        assigned = cls(every, listed, processes, bits, every & ((1 << bits) - 1), start)
+        return assigned, (place[lists], key[lists], op[lists])
 
     def epoch(self, place: Ints, key: Ints, op: Ints) -> Ints:
-        """How often the process had dropped the key by (and at) an op."""
+        """Returns how often the process had dropped the key up to and including an op."""
         had = np.searchsorted(self.every, (place << self.bits) | op, side="right") - self.start[place]
         group = (key * len(self.processes) + place) << self.bits
         listed_count = np.searchsorted(self.listed, group | op, side="right") - np.searchsorted(self.listed, group)
@@ -144,12 +148,12 @@ class _Holds:
         return result
 
     def dropped_at(self, place: Ints, key: Ints, op: Ints) -> Ints:
-        """The first op after `op` at which the process drops the key; a huge one if it never does."""
+        """Returns the first op after `op` at which the process drops the key; _NEVER if it does not."""
         epoch = self.epoch(place, key, op)
         low = np.searchsorted(self.every, (place << self.bits) | op, side="right")
         high = self.start[place + 1].copy()
         top = high.copy()
-        for _ in range(64):  # binary search: the epoch only grows
+        for _ in range(64):  # binary search, as the epoch never decreases
             if not bool((low < high).any()):
                 break
             middle = (low + high) // 2
@@ -164,7 +168,7 @@ class _Holds:
 
 @dataclass(frozen=True, slots=True)
 class _Stretches:
-    """A process stands at `offset` of a key from the op `op` until before `until`.
+    """Ranges of ops in which a process's position in a key does not change: `offset` from `op` to before `until`.
 
     Ordered by process, key and op.
     """
@@ -176,24 +180,24 @@ class _Stretches:
     until: Ints
 
 
-def _moves(bucket: Bucket, reads: Reads) -> tuple[_Holds, tuple[Ints, ...]]:
-    """What moves consumers: (process rank, key, op, offset), ordered by process, key and op."""
+def _moves(bucket: Bucket, reads: Reads) -> tuple[_Assigned, tuple[Ints, ...]]:
+    """Returns the events that move consumers: (process rank, key, op, offset), ordered by process, key and op."""
     processes = reads.processes
     sends, polls = bucket.sends, bucket.polls
     moved = np.flatnonzero((sends.type == OK) & bucket.data.send_txn & (sends.offset >= 0))
     polled = polls.where((polls.type == OK) & member(polls.process, processes))
-    # By Jepsen's rule a poll that names a key and holds nothing of it is a look at it: offset -1, as tables have it.
+    # Under Jepsen's rules, a poll that lists a key without records counts as reading it, with offset -1.
     nothing = bucket.data.nothing
     compatible = bucket.options.jepsen_compatible
-    looked = nothing.where((nothing.type == OK) & member(nothing.process, processes) & compatible)
+    empty_polls = nothing.where((nothing.type == OK) & member(nothing.process, processes) & compatible)
     process, key, op, offset = (
-        np.concatenate([getattr(sends, name)[moved], getattr(polled, name), getattr(looked, name)])
+        np.concatenate([getattr(sends, name)[moved], getattr(polled, name), getattr(empty_polls, name)])
         for name in ("process", "key", "op", "offset")
     )
     top = max(int(bucket.polls.op.max(initial=0)), int(bucket.sends.op.max(initial=0)))
-    assigned = _column(bucket.small.assigns, "op")
-    bits = (max(top, int(assigned.max(initial=0))) + 1).bit_length()
-    holds, (assign_place, assign_key, assign_op) = _Holds.of(bucket, processes, bits)
+    assign_ops = _column(bucket.small.assigns, "op")
+    bits = (max(top, int(assign_ops.max(initial=0))) + 1).bit_length()
+    assigned, (assign_place, assign_key, assign_op) = _Assigned.of(bucket, processes, bits)
     columns = (
         np.concatenate([np.searchsorted(processes, process), assign_place]),
         np.concatenate([key, assign_key]),
@@ -201,44 +205,43 @@ def _moves(bucket: Bucket, reads: Reads) -> tuple[_Holds, tuple[Ints, ...]]:
         np.concatenate([offset, np.full(len(assign_op), -1, np.int64)]),
     )
     by = order(*columns[:3])
-    return holds, tuple(column[by] for column in columns)
+    return assigned, tuple(column[by] for column in columns)
 
 
-def _segments(holds: _Holds, place: Ints, key: Ints, op: Ints) -> Bools:
-    """Where a process begins to read a key, or begins again after it had dropped it.
+def _segments(assigned: _Assigned, place: Ints, key: Ints, op: Ints) -> Bools:
+    """Marks the rows at which a process begins to read a key, for the first time or after dropping it.
 
-    What a process had dropped only grows, so where it is the same at the first and the last row of a key it
-    is the same in between.
+    The number of drops never decreases. If it is equal at the first and last row of a key, it is so in between.
     """
     begin = begins(place, key)
     heads = np.flatnonzero(begin)
     ends = tails(heads, len(op))
-    first, last = (holds.epoch(place[rows], key[rows], op[rows]) for rows in (heads, ends - 1))
+    first, last = (assigned.epoch(place[rows], key[rows], op[rows]) for rows in (heads, ends - 1))
     changing = np.flatnonzero(first != last)
     rows = expand(heads[changing], ends[changing] - heads[changing])
-    epoch = holds.epoch(place[rows], key[rows], op[rows])
+    epoch = assigned.epoch(place[rows], key[rows], op[rows])
     begin[rows] |= begins(epoch)
     return begin
 
 
 def _stretches(bucket: Bucket, reads: Reads) -> _Stretches:
-    holds, (place, key, op, offset) = _moves(bucket, reads)
-    segment: Ints = np.cumsum(_segments(holds, place, key, op), dtype=np.int64)
+    assigned, (place, key, op, offset) = _moves(bucket, reads)
+    segment: Ints = np.cumsum(_segments(assigned, place, key, op), dtype=np.int64)
     width = int(offset.max(initial=0) + 2).bit_length()
     reached = (np.maximum.accumulate((segment << width) | (offset + 1)) & ((1 << width) - 1)) - 1
     last_of_op = np.ones(len(op), np.bool_)
     last_of_op[:-1] = begins(segment, op)[1:]
     place, key, op, segment = place[last_of_op], key[last_of_op], op[last_of_op], segment[last_of_op]
     reached = reached[last_of_op]
-    # A stretch ends where the next one of its segment begins, and the last one where the key is dropped.
+    # A stretch ends where the next one of its segment begins; the last one ends where the key is dropped.
     until = np.append(op[1:], 0)
     ends = np.flatnonzero(np.append(begins(segment)[1:], True)) if len(op) else op
-    until[ends] = holds.dropped_at(place[ends], key[ends], op[ends])
+    until[ends] = assigned.dropped_at(place[ends], key[ends], op[ends])
     return _Stretches(place, key, reached, op, until)
 
 
 def _at_cell_ends(spans: _Stretches, reads: Reads, ends: Ints) -> tuple[Ints, Ints]:
-    """(stretch, read): for each process and key the reads `ends` that lie in a stretch."""
+    """Returns (stretch, read) for each of the reads `ends`, per process and key, that lies in a stretch."""
     heads = np.flatnonzero(begins(spans.place, spans.key))
     of_process = np.searchsorted(reads.packed[ends], np.arange(len(reads.processes) + 1) << reads.bits)
     count = np.diff(of_process)[spans.place[heads]]
@@ -254,7 +257,10 @@ def _at_cell_ends(spans: _Stretches, reads: Reads, ends: Ints) -> tuple[Ints, In
 
 
 def realtime_lag(bucket: Bucket, reads: Reads, points: int) -> pa.Table:
-    """{time_ns, process, key (code), lag_ns}: per process, key and cell of time, the poll that lags most."""
+    """Returns {time_ns, process, key (code), lag_ns}: the poll with the largest lag per process, key and cell of time.
+
+    `points` limits the number of rows, roughly.
+    """
     processes = reads.processes
     if len(processes) == 0:
         return pa.table({name: pa.array(empty()) for name in ("time_ns", "process", "key", "lag_ns")})

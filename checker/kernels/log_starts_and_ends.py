@@ -1,14 +1,17 @@
-"""How far the final polls got: which keys were read to the end of their log, and where their logs begin.
+"""Finds the start and end of each log, and which logs the final polls read to the end.
 
-An `ok` final poll records, for each assigned key, the consumer's position and the broker's log start and end
-(the last stable offset under read_committed). A key is *complete* when the last such record of some process
-stands at the highest end that any process last saw, and no later admin look at the log (a final
-`debug-topic-partitions`) saw records beyond it: a last stable offset pinned by an open transaction is not the
-end. What is below the log start was deleted: legally where DeleteRecords ops of the key reach that far or
-settings let the broker delete (checker.kernels.retention), and by nobody knows whom elsewhere. A DeleteRecords
-request of unknown outcome did what the log start shows when it was looked at later, and may have done all that
-it asked where nobody looked. Source: KIP-98 (last stable offset); KIP-107 (DeleteRecords, and -1 for the high
-watermark); KIP-207 (an end that is told does not go back).
+An `ok` final poll records, for each assigned key, the consumer's position and the broker's log start and end offsets.
+The end is the last stable offset under read_committed. A key is *complete* if the last such record of some process is
+at the highest end that any process last saw, and no later admin check of the log (a final `debug-topic-partitions`)
+found records beyond it: a last stable offset held back by an open transaction is not the end.
+
+Records below the log start were deleted. The deletion is legal if DeleteRecords ops of the key reach that far or the
+settings allow the broker to delete them (checker.kernels.retention); otherwise it is unexplained. A DeleteRecords
+request of unknown outcome deleted what a later check of the log start shows. If there was no later check, it may have
+deleted everything that it requested.
+
+Source: KIP-98 (last stable offset); KIP-107 (DeleteRecords, and -1 for the high watermark); KIP-207 (the reported end
+of a log does not go back).
 """
 
 from __future__ import annotations
@@ -29,14 +32,16 @@ FOREVER: Final = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """By key code, ascending: where the log begins and ends (-1: not known), whether it was read to there.
+    """The start and end of each log, by key code, ascending.
 
-    log_start   the highest that was seen, or that a DeleteRecords op set
-    end_ns      when the last look at the end was asked for; -1 where there was none, or where another look
-                saw records beyond it
-    maybe_gone  offset up to which requests of unknown outcome, after which nobody looked, may have deleted
-    emptied_ns  when the last request to delete up to the end of the log (-1) was done, after which nobody
-                looked at the log start; -1 for none
+    log_start   the highest log start that was seen, or that a DeleteRecords op set
+    end         the log end that final polls saw; -1 if unknown
+    complete    whether final polls read the log to its end
+    end_ns      when the poll that last checked the end was invoked; -1 if there was none, or if another check found
+                records beyond that end
+    maybe_gone  the offset up to which requests of unknown outcome may have deleted, with no check of the log after them
+    emptied_ns  when the last request to delete up to the end of the log (-1) completed, if the log was not checked
+                afterwards; -1 otherwise
     """
 
     keys: Ints
@@ -48,14 +53,14 @@ class Ends:
     emptied_ns: Ints
 
     def at(self, codes: Ints, column: Ints, unknown: int) -> Ints:
-        """A column's value for each key code; `unknown` for keys of which nothing is known."""
+        """Returns a column's value for each key code; `unknown` for keys that are not in `keys`."""
         if len(self.keys) == 0:
             return np.full(len(codes), unknown, np.int64)
         place = np.minimum(np.searchsorted(self.keys, codes), len(self.keys) - 1)
         return np.where(self.keys[place] == codes, column[place], unknown)
 
     def of(self, codes: Ints) -> tuple[Ints, Ints, Bools]:
-        """(log start, end, complete) of each key code; 0, -1 and False where nothing is known."""
+        """Returns (log start, end, complete) of each key code; 0, -1 and False if nothing is known."""
         complete = self.at(codes, self.complete.astype(np.int64), 0)
         return self.at(codes, self.log_start, 0), self.at(codes, self.end, -1), complete.astype(np.bool_)
 
@@ -66,7 +71,7 @@ def _column(table: pa.Table, name: str) -> Ints:
 
 
 def _last_rows(ends: pa.Table) -> dict[str, Ints]:
-    """The last record of each (key, process) of a final poll."""
+    """Returns the last row of each (key, process) that a final poll recorded."""
     names = ("op", "process", "key", "position", "end", "final", "invoke_ns")
     columns = {name: _column(ends, name) for name in names}
     polled = np.flatnonzero((columns["position"] >= 0) & (columns["final"] > 0))
@@ -79,24 +84,26 @@ def _last_rows(ends: pa.Table) -> dict[str, Ints]:
 
 
 def ends_of(ends: pa.Table, deletions: pa.Table) -> Ends:
-    """From the tables ENDS and DELETIONS."""
-    asked = _Deletions.of(deletions)
+    """Computes the log starts and ends from the tables ENDS and DELETIONS."""
+    requests = _Deletions.of(deletions)
     key = _column(ends, "key")
-    keys = np.unique(np.concatenate([key, asked.key]))
-    looked_op = np.full(len(keys), -1, np.int64)
-    np.maximum.at(looked_op, np.searchsorted(keys, key), _column(ends, "op"))
+    keys = np.unique(np.concatenate([key, requests.key]))
+    checked_op = np.full(len(keys), -1, np.int64)
+    np.maximum.at(checked_op, np.searchsorted(keys, key), _column(ends, "op"))
     start = np.zeros(len(keys), np.int64)
     np.maximum.at(start, np.searchsorted(keys, key), _column(ends, "log_start"))
-    gone_place = np.searchsorted(keys, asked.key)
-    certain = asked.type == OK
-    np.maximum.at(start, gone_place[certain], asked.before[certain])
-    unseen = asked.op > looked_op[gone_place]
+    request_place = np.searchsorted(keys, requests.key)
+    certain = requests.type == OK
+    np.maximum.at(start, request_place[certain], requests.before[certain])
+    unseen = requests.op > checked_op[request_place]
     maybe_gone = np.zeros(len(keys), np.int64)
-    uncertain = unseen & (asked.type == INFO)
-    np.maximum.at(maybe_gone, gone_place[uncertain], np.where(asked.before < 0, FOREVER, asked.before)[uncertain])
+    uncertain = unseen & (requests.type == INFO)
+    np.maximum.at(
+        maybe_gone, request_place[uncertain], np.where(requests.before < 0, FOREVER, requests.before)[uncertain]
+    )
     emptied_ns = np.full(len(keys), -1, np.int64)
-    emptied = unseen & certain & (asked.before < 0)
-    np.maximum.at(emptied_ns, gone_place[emptied], asked.complete_ns[emptied])
+    emptied = unseen & certain & (requests.before < 0)
+    np.maximum.at(emptied_ns, request_place[emptied], requests.complete_ns[emptied])
 
     last = _last_rows(ends)
     place = np.searchsorted(keys, last["key"])
@@ -108,9 +115,9 @@ def ends_of(ends: pa.Table, deletions: pa.Table) -> Ends:
     end_ns = np.full(len(keys), -1, np.int64)
     np.maximum.at(end_ns, place, last["invoke_ns"])
 
-    looked = (_column(ends, "position") < 0) & (_column(ends, "final") > 0)
+    by_admin = (_column(ends, "position") < 0) & (_column(ends, "final") > 0)
     beyond = np.full(len(keys), -1, np.int64)
-    np.maximum.at(beyond, np.searchsorted(keys, key[looked]), _column(ends, "end")[looked])
+    np.maximum.at(beyond, np.searchsorted(keys, key[by_admin]), _column(ends, "end")[by_admin])
     complete = (end >= 0) & (position >= end) & (beyond <= end)
     end_ns[beyond > end] = -1
     return Ends(keys, start, end, complete, end_ns, maybe_gone, emptied_ns)
@@ -118,7 +125,7 @@ def ends_of(ends: pa.Table, deletions: pa.Table) -> Ends:
 
 @dataclass(frozen=True, slots=True)
 class _Deletions:
-    """The columns of DELETIONS, but for the requests that failed."""
+    """The columns of the table DELETIONS, without the requests that failed."""
 
     op: Ints
     type: Ints
@@ -134,12 +141,14 @@ class _Deletions:
 
 @dataclass(frozen=True, slots=True)
 class MovedStart:
-    """A log that did not begin at 0 when it was looked at.
+    """A log whose start was above 0 when it was checked.
 
-    start      the highest log start that was seen
-    seen_ns    when a look first told so, at the latest
-    requested  offset up to which requests to delete explain it
-    emptied_ns when a request to delete up to the end of the log was done; -1: none, FOREVER: it never told
+    key         code of the key
+    start       the highest log start that was seen
+    seen_ns     when the first check that saw this start completed
+    requested   the offset up to which DeleteRecords requests explain the start
+    emptied_ns  when the last request to delete up to the end of the log completed; -1: there was none, FOREVER: one
+                never completed
     """
 
     key: int
@@ -150,7 +159,7 @@ class MovedStart:
 
 
 def moved_starts(ends: pa.Table, deletions: pa.Table) -> list[MovedStart]:
-    """Logs whose beginning moved further than requests to delete explain by their offsets, by key code."""
+    """Returns the logs whose start is higher than the offsets of DeleteRecords requests explain, by key code."""
     moved = _column(ends, "log_start") > 0
     if not bool(moved.any()):
         return []
@@ -165,14 +174,14 @@ def moved_starts(ends: pa.Table, deletions: pa.Table) -> list[MovedStart]:
     top = start == highest[place]
     np.minimum.at(first_ns, place[top], seen_ns[top])
 
-    asked = _Deletions.of(deletions)
-    place = np.minimum(np.searchsorted(keys, asked.key), len(keys) - 1)
-    rows = keys[place] == asked.key
+    requests = _Deletions.of(deletions)
+    place = np.minimum(np.searchsorted(keys, requests.key), len(keys) - 1)
+    rows = keys[place] == requests.key
     requested = np.zeros(len(keys), np.int64)
-    np.maximum.at(requested, place[rows], asked.before[rows])
-    rows &= asked.before < 0
+    np.maximum.at(requested, place[rows], requests.before[rows])
+    rows &= requests.before < 0
     emptied_ns = np.full(len(keys), -1, np.int64)
-    np.maximum.at(emptied_ns, place[rows], np.where(asked.complete_ns < 0, FOREVER, asked.complete_ns)[rows])
+    np.maximum.at(emptied_ns, place[rows], np.where(requests.complete_ns < 0, FOREVER, requests.complete_ns)[rows])
     columns = (keys, highest, first_ns, requested, emptied_ns)
     rows = np.flatnonzero(highest > requested)
     return [MovedStart(*cells) for cells in zip(*(column[rows].tolist() for column in columns), strict=True)]
@@ -180,7 +189,7 @@ def moved_starts(ends: pa.Table, deletions: pa.Table) -> list[MovedStart]:
 
 @dataclass(frozen=True, slots=True)
 class Rereads:
-    """Who read which log once more from its beginning to its end: key code, process, from which op on."""
+    """The logs that were read once more from beginning to end: key code, process, and the op that sought back."""
 
     key: Ints
     process: Ints
@@ -188,7 +197,7 @@ class Rereads:
 
 
 def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
-    """Processes that sought to the beginning, and whose last final poll stands at the end of the log."""
+    """Returns the processes that sought to the beginning, and whose last final poll is at the end of the log."""
     last = _last_rows(ends)
     everywhere = ends_of(ends, _NO_DELETIONS)
     _, end, complete = everywhere.of(last["key"])
@@ -209,14 +218,14 @@ def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
 
 
 def not_caught_up(ends: pa.Table, meta: Mapping[str, Any]) -> str | None:
-    """Why the final polls do not count as complete; None when they do.
+    """Returns why the final polls are not complete; None if they are.
 
-    Every process that took part in the final phase and was not retired there must stand at the end of each
-    of its keys. `meta["final_processes"]`: process -> type of its last final op.
+    Every process that took part in the final phase, and was not replaced during it, must have reached the end of each
+    of its keys. `meta["final_processes"]` maps each process to the type of its last final op.
     """
     living = {int(process) for process, kind in meta["final_processes"].items() if kind != "info"}
     if not living:
-        return "no final poll was completed, so what was acknowledged at the end may not have been read back"
+        return "no final poll was completed, so records acknowledged late in the run may not have been read back"
     last = _last_rows(ends)
     top: dict[int, int] = {}
     for key, end in zip(last["key"].tolist(), last["end"].tolist(), strict=True):

@@ -1,8 +1,8 @@
-"""Lines of a history that are known to be missing: what is absent from the rest then proves nothing.
+"""Finds out whether lines of a history are missing, in which case absence proves nothing.
 
-Indices that jump show it, and a history that breaks off in its last line. Nothing may follow from a record that
-nobody polled, an op that nobody recorded, or a step that nothing explains; what stands in the lines that are
-there stays true. Native rules only.
+Lines are missing if the indices of ops have gaps, or if the history is truncated in its last line. Then nothing may be
+concluded from a record that was never polled, an op that was not recorded, or an unexplained step. Conclusions from the
+lines that are present remain valid. Native rules only.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 
 from checker.tables.packing import Bools, Ints
 
-# Of tables that were made before `missing` was recorded: what their doubts say then.
+# Tables made before `missing` was recorded have this text in their doubts.
 _JUMPED: Final = "so ops are missing"
 _LAST: Final = 1 << 62
 
 
 def gap(meta: Mapping[str, Any]) -> tuple[int, int] | None:
-    """(index before the first lines that are missing, index after the last of them); None where none are.
+    """Returns (index before the first missing line, index after the last one); None if there is no gap.
 
-    A history that breaks off has no gap between its lines.
+    A history truncated in its last line has no gap between its lines.
     """
     if "missing" in meta:
         return None if meta["missing"] is None else tuple(meta["missing"])
@@ -30,12 +30,12 @@ def gap(meta: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def lines_missing(meta: Mapping[str, Any]) -> bool:
-    """Whether lines of a history are known to be missing, between others or at its end."""
+    """Whether lines of a history are missing, in between or at its end."""
     return gap(meta) is not None or meta.get("truncated") is not None
 
 
 def may_lie_between(meta: Mapping[str, Any], after: Ints, until: Ints) -> Bools:
-    """Per row: lines may be missing between the ops with these ids."""
+    """Whether lines may be missing between the ops with these ids, for each row."""
     place = gap(meta)
     if place is None:
         return np.zeros(len(after), np.bool_)

@@ -1,16 +1,20 @@
-"""Which moved log starts the settings explain: deletion by age and by size, and up to the log's end.
+"""Decides which log starts are explained by retention (age or size), or by deletion up to the end of the log.
 
-By age a broker deletes a segment once its largest timestamp is further back than the limit, so nothing below
-the log start may have been sent less than the limit before that start was seen. Timestamps are the producers'
-(CreateTime) and never older than the send. By size it deletes the oldest segments while what is left is still
-as large as the limit, so what is left at the end is at least that large. A topic whose policy is `compact`
-alone deletes by neither. The most specific setting wins: the topic's, then log.retention.ms, .minutes, .hours;
-without any, a week and no limit of size. A topic's own retention.ms that a fault set holds until the fault's
-end. Deletion up to the end of the log (an offset of -1, KIP-107) takes what had been sent before it was done.
+Age: a broker deletes a segment once its largest timestamp is older than the limit. A log start is explained if every
+record below it was sent at least the limit before the start was seen. Timestamps are set by producers (CreateTime)
+and are never older than the send. Brokers decide by their own clocks, so if a fault changed clocks, age explains
+nothing.
+
+Size: a broker deletes the oldest segments as long as the remaining log is at least as large as the limit. The remaining
+log must therefore be at least that large.
+
+A topic with the cleanup policy `compact` alone deletes by neither. The most specific setting wins: the topic's, then
+log.retention.ms, .minutes, .hours. The default is a week, without a limit of size. A retention.ms that a fault set for
+a topic applies until the fault's end. Deletion up to the end of the log (offset -1, KIP-107) removes everything sent
+before the request completed.
+
 Source: Kafka documentation, topic and broker configurations (retention.ms, retention.bytes, cleanup.policy,
 message.timestamp.type).
-
-Whether a record is too old is for the brokers' clocks to say: where faults changed those, no age explains anything.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ _CHANGE, _BACK = "config-change", "config-back"
 
 
 def _number(text: Any) -> int | None:
-    """A limit; None where there is none (-1), or what is given is no number."""
+    """Returns a limit as a number; None for no limit (-1) or if the text is not a number."""
     try:
         value = int(text)
     except (TypeError, ValueError):
@@ -47,7 +51,7 @@ def _number(text: Any) -> int | None:
 
 
 def age_limit_ns(settings: Settings) -> int | None:
-    """How old a segment may grow; None for no limit."""
+    """Returns the age at which a segment is deleted; None for no limit."""
     for name, factor_ms in _AGES:
         if name in settings.broker:
             limit = _number(settings.broker[name])
@@ -56,13 +60,13 @@ def age_limit_ns(settings: Settings) -> int | None:
 
 
 def size_limit(settings: Settings) -> int | None:
-    """How many bytes of a log must be left when a segment goes; None for no limit."""
+    """Returns how many bytes of a log must remain when a segment is deleted; None for no limit."""
     named = [name for name in _SIZES if name in settings.broker]
     return _number(settings.broker[named[0]]) if named else None
 
 
 def _values(nemesis: pa.Table) -> list[tuple[int, str, str, dict[str, Any]]]:
-    """(time, f, fault, value) of what the nemesis did, where its value is a mapping."""
+    """Returns (time, f, fault, value) of the nemesis operations whose value is a mapping."""
     found = []
     names = ("time_ns", "f", "fault", "phase", "value")
     for time_ns, f, fault, phase, text in zip(*(nemesis.column(name).to_pylist() for name in names), strict=True):
@@ -73,7 +77,7 @@ def _values(nemesis: pa.Table) -> list[tuple[int, str, str, dict[str, Any]]]:
 
 
 def changed_ages(nemesis: pa.Table) -> list[tuple[int, int]]:
-    """(limit, until when it was in force), ns, of each retention.ms that a fault gave the topics."""
+    """Returns (limit, time until which it applied), in ns, of each retention.ms that a fault set for the topics."""
     found = []
     values = _values(nemesis) if _CHANGE in nemesis.column("f").to_pylist() else []
     for place, (_, f, fault, value) in enumerate(values):
@@ -87,12 +91,12 @@ def changed_ages(nemesis: pa.Table) -> list[tuple[int, int]]:
 
 
 def clocks_changed(nemesis: pa.Table) -> bool:
-    """Whether a fault moved the clock of a broker, by which records are too old or not."""
+    """Whether a fault changed the clock of a broker, which decides whether records are too old."""
     return any(str(fault).startswith("clock") for fault in nemesis.column("fault").to_pylist())
 
 
 def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
-    """When the youngest of the records below each log start was sent that no request by offset explains."""
+    """Returns when the latest record below each log start was sent, apart from those that DeleteRecords explains."""
     orders, data = bucket.versions, bucket.data
     start = np.zeros(len(data.keys), np.int64)
     requested = np.zeros(len(data.keys), np.int64)
@@ -106,18 +110,18 @@ def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
 
 
 def _deletes(bucket: Bucket) -> bool:
-    """Whether brokers delete by age and size: always, or before and after a fault that makes topics compact."""
+    """Whether brokers delete by age and size, at least before or after a fault that sets the policy to compact."""
     faults = bucket.small.nemesis.column("fault").to_pylist()
     changed = any(str(fault).startswith("config-change:compact") for fault in faults)
     return changed or "delete" in (bucket.options.settings.cleanup_policy or "delete")
 
 
 def unseen_deletions(bucket: Bucket) -> Bools:
-    """Per pair: a broker may have deleted it by itself, and nobody looked at the start of its log."""
+    """Whether a broker may have deleted each value by age or size, and the start of its log was never checked."""
     data, settings = bucket.data, bucket.options.settings
     result = np.zeros(len(data.pair_key), np.bool_)
-    looked = bucket.small.ends.column("key").to_numpy()
-    unseen = ~np.isin(data.keys, looked)
+    checked = bucket.small.ends.column("key").to_numpy()
+    unseen = ~np.isin(data.keys, checked)
     if not bool(unseen.any()) or not _deletes(bucket):
         return result
     ages = [limit for limit, _ in changed_ages(bucket.small.nemesis)]
@@ -134,7 +138,7 @@ def unseen_deletions(bucket: Bucket) -> Bools:
 
 
 def explained(bucket: Bucket) -> list[int]:
-    """Codes of keys whose log start the settings explain, or deletion up to the end of the log."""
+    """Returns the codes of keys whose log start is explained by the settings, or by deletion up to the log's end."""
     moved = moved_starts(bucket.small.ends, bucket.small.deletions)
     ranks = bucket.key_ranks(np.array([one.key for one in moved], np.int64))
     moved = [one for one, rank in zip(moved, ranks.tolist(), strict=True) if rank >= 0]

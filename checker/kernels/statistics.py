@@ -1,11 +1,12 @@
-"""Counts beside the verdict: per bucket sums, and what follows from them over the whole history.
+"""Statistics that accompany the verdict: sums per bucket, and totals and rates of the whole history.
 
-sent, acknowledged, seen   distinct (key, value)s that were sent at all, that an `ok` op sent, and of the
-                           acknowledged those that an `ok` op polled
-keys not read to end       keys of records that must exist, or may have to, whose logs were not read to the end
-                           (Jepsen-compatible: keys of acknowledged records)
-consumed                   polls by `ok` ops while subscribed: how many values were consumed n times
-intermediate reads         polls that see a part of one op's sends to one key
+sent                   distinct (key, value)s that were sent
+acknowledged           those that an `ok` op sent
+seen                   the acknowledged ones that an `ok` op polled
+keys_not_read_to_end   keys with records that must or may have to exist (under Jepsen's rules, with acknowledged
+                       records) whose log was not read to the end
+consumed               how many values were polled n times by `ok` ops of subscribed processes
+intermediate_reads     polls that returned only some of the values that one op sent to one key
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _column(table: pa.Table, name: str) -> Ints:
 
 
 def _subscribed(bucket: Bucket) -> Bools:
-    """Per poll row: the process's last `ok` assign or subscribe before it was a subscribe."""
+    """Whether, for each row of polls, the process's last `ok` assign or subscribe before it was a subscribe."""
     assigns = bucket.small.assigns
     done = _column(assigns, "type") == OK
     op, process, how = (_column(assigns, name)[done] for name in ("op", "process", "how"))
@@ -51,7 +52,7 @@ def _subscribed(bucket: Bucket) -> Bools:
 
 
 def consumed(bucket: Bucket) -> tuple[Counter[int], list[tuple[int, int, int]]]:
-    """(how many values were consumed n times, the (key, value, n) with the highest n above one)."""
+    """Returns (number of values by how often they were consumed, the (key, value, n) with the highest n above 1)."""
     rows = (bucket.polls.type == OK) & _subscribed(bucket)
     times = np.bincount(bucket.polls.pair[rows], minlength=len(bucket.data.pair_key))
     distribution = Counter({n: int(count) for n, count in enumerate(np.bincount(times)) if n and count})
@@ -62,7 +63,7 @@ def consumed(bucket: Bucket) -> tuple[Counter[int], list[tuple[int, int, int]]]:
 
 
 def intermediate_reads(bucket: Bucket) -> int:
-    """Polls that see some, not all, of the values that one op sent to one key."""
+    """Returns the number of polls that returned some, but not all, of the values that one op sent to one key."""
     sends, polls, data = bucket.sends, bucket.polls, bucket.data
     if len(sends) == 0 or len(polls) == 0:
         return 0
@@ -87,7 +88,7 @@ def intermediate_reads(bucket: Bucket) -> int:
 
 
 def of_bucket(bucket: Bucket) -> dict[str, Any]:
-    """Sums of one bucket."""
+    """Returns the sums of one bucket."""
     data = bucket.data
     sent = np.zeros(len(data.pair_key), np.bool_)
     sent[bucket.sends.pair] = True
@@ -116,9 +117,9 @@ def _rate(part: int, whole: int) -> float | None:
 
 
 def latencies(ops: Iterable[pa.Table]) -> dict[str, dict[str, float]]:
-    """Milliseconds from invocation to completion of `ok` ops by f: quantiles and the maximum.
+    """Returns quantiles and maximum of the latency of `ok` ops by f, in milliseconds from invocation to completion.
 
-    The table of ops may come in pieces.
+    The table of ops may be given in pieces.
     """
     durations: dict[str, list[Ints]] = {}
     for table in ops:
@@ -146,7 +147,7 @@ def of_history(
     counts: Mapping[str, int],
     original: Mapping[int, Any],
 ) -> dict[str, Any]:
-    """Statistics over all buckets. `counts`: how many witnesses each anomaly has."""
+    """Returns the statistics of all buckets. `counts` has the number of witnesses of each anomaly."""
     total = {
         name: sum(part[name] for part in sums)
         for name in (

@@ -1,8 +1,8 @@
-"""Steps from one value of a key to the next that a process polled or sent, and how far apart they stand.
+"""Steps between consecutive values of a key that a process polled or sent, and their distance in the log.
 
-The delta of a step is the difference of the values' indices in the version order: 1 for neighbours, more
-for a skip, less for going back or staying. An unknown index counts as 1, so that nothing is claimed. Shared
-by the seven skip and nonmonotonic anomalies; the rules are jepsen.tests.kafka's.
+The delta of a step is the difference of the values' indices in the version order: 1 for neighbours, more for a skip,
+less if the process went back or stayed. If an index is unknown the delta is 1, so that no anomaly is reported. The
+seven skip and nonmonotonic anomalies are based on these steps. The rules are those of jepsen.tests.kafka.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SKIPPED_CUT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Rows: from pair `a` in op `op_a` to pair `b` in op `op_b`, of one key (rank) and process.
+    """Steps as rows: from pair `a` in op `op_a` to pair `b` in op `op_b`, of one key (rank) and process.
 
-    `place`: the slot from which the delta counts; `a` is -1 where nothing stands there.
+    `place` is the slot from which the delta counts. `a` is -1 if there is no value at that slot.
     """
 
     a: Ints
@@ -45,7 +45,7 @@ class Steps:
 
 
 def _deltas(bucket: Bucket, a: Ints, b: Ints) -> Ints:
-    """Index of b minus index of a; 1 where a pair is negative (no value) or an index is unknown."""
+    """Returns the index of b minus the index of a; 1 if a pair is negative (no value) or an index is unknown."""
     index = bucket.versions.index
     if len(index) == 0:
         return np.ones(len(a), np.int64)
@@ -55,7 +55,7 @@ def _deltas(bucket: Bucket, a: Ints, b: Ints) -> Ints:
 
 
 def inside(bucket: Bucket, rows: Columns) -> Steps:
-    """Steps within one op, with a delta other than 1."""
+    """Returns the steps within one op with a delta other than 1."""
     by = order(rows.op, rows.key)
     op, key, pair = rows.op[by], rows.key[by], rows.pair[by]
     same = np.flatnonzero(~begins(op, key))
@@ -68,19 +68,19 @@ def inside(bucket: Bucket, rows: Columns) -> Steps:
 
 
 def _places(bucket: Bucket, pairs: Ints) -> Ints:
-    """The slot that counts of each pair."""
+    """Returns the slot that serves as each pair's index."""
     index = bucket.versions.index
     return index[pairs] if len(index) else pairs
 
 
 def inside_sends(bucket: Bucket) -> Steps:
-    """Steps between the sends of one op."""
+    """Returns the steps between the sends of one op with a delta other than 1."""
     return inside(bucket, bucket.sends)
 
 
 @dataclass(frozen=True, slots=True)
 class _Visits:
-    """One row per (process, key, op), ordered so: first and last pair; -1 for a poll that held nothing."""
+    """One row per (process, key, op), in this order: the first and last pair; -1 for a poll without records."""
 
     process: Ints
     key: Ints
@@ -103,7 +103,7 @@ def _visits(rows: Columns, nothing: Columns) -> _Visits:
     kind = np.concatenate([rows.type, nothing.type])
     pair = np.concatenate([rows.pair, np.full(len(nothing), -1, np.int64)])
     hollow = (pair < 0).astype(np.int64)
-    by = order(process, key, op, hollow)  # an op that polled twice: what it held comes before nothing
+    by = order(process, key, op, hollow)  # of an op with several polls, those with records come first
     process, key, op, kind, pair, hollow = (c[by] for c in (process, key, op, kind, pair, hollow))
     heads = np.flatnonzero(begins(process, key, op))
     ends = tails(heads, len(op))
@@ -113,10 +113,10 @@ def _visits(rows: Columns, nothing: Columns) -> _Visits:
 
 
 def between(bucket: Bucket, rows: Columns, nothing: Columns, any_type: bool) -> Steps:
-    """Steps from the last visit of a key by a process to its next one, with a delta other than 1.
+    """Returns the steps from a process's previous visit of a key to the next one, with a delta other than 1.
 
-    The last visit is one of an `ok` op, or of any op with `any_type`. Visits of ops of every type in `rows`
-    are compared. What was dropped in between by an assign is still in: see `Subscriptions.dropped`.
+    The previous visit is that of an `ok` op, or of an op of any type if `any_type`. The next visit may be of any type.
+    Steps of keys that an assign dropped in between are included; see `Subscriptions.dropped`.
     """
     visits = _visits(rows, nothing)
     count = len(visits.op)
@@ -138,22 +138,22 @@ def between(bucket: Bucket, rows: Columns, nothing: Columns, any_type: bool) -> 
 
 
 def joined(first: Steps, second: Steps) -> Steps:
-    """The rows of both, ordered by op."""
+    """Returns the steps of both, ordered by op."""
     columns = [np.concatenate([getattr(first, name), getattr(second, name)]) for name in Steps.__slots__]
     by = np.argsort(columns[Steps.__slots__.index("op_b")], kind="stable")
     return Steps(*(column[by] for column in columns))
 
 
 def kept(steps: Steps, subscribed: Subscriptions) -> Steps:
-    """Only steps whose key was not dropped by an assign or subscribe in between."""
+    """Returns the steps whose key was not dropped by an assign or subscribe in between."""
     return steps.where(~subscribed.dropped(steps.process, steps.key, steps.op_a, steps.op_b))
 
 
 def skipped(bucket: Bucket, steps: Steps) -> pa.Array:
-    """The values that each step of delta > 1 passed over, as lists.
+    """Returns the values that each step with a delta above 1 skipped, as lists.
 
-    All of them, unless the lists together would hold more than SKIPPED_MAX values, as when a whole log is
-    read in disorder: then each is cut to its first SKIPPED_CUT. The delta always says how many there are.
+    If there are more than SKIPPED_MAX values in all, as when a whole log is read out of order, each list is cut to its
+    first SKIPPED_CUT values. The delta gives their number in any case.
     """
     picks = bucket.versions.slot_pick
     lengths = np.maximum(steps.delta - 1, 0)
@@ -164,7 +164,7 @@ def skipped(bucket: Bucket, steps: Steps) -> pa.Array:
 
 
 def within_op(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
-    """Witnesses {key, values, delta, op} of steps inside an op, with `skipped` for skips."""
+    """Returns witnesses {key, values, delta, op} of steps within an op, with `skipped` for skips."""
     chosen = steps.where(steps.delta > 1 if skips else steps.delta < 1)
     columns = {
         "key": bucket.data.keys[chosen.key],
@@ -178,7 +178,7 @@ def within_op(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
 
 
 def across_ops(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
-    """Witnesses {key, values or skipped, delta, ops} of steps between ops, in the shape of Jepsen's."""
+    """Returns witnesses {key, values or skipped, delta, ops} of steps between ops, in Jepsen's format."""
     chosen = steps.where(steps.delta > 1 if skips else steps.delta < 1)
     columns = {"key": bucket.data.keys[chosen.key]}
     if skips:

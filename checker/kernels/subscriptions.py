@@ -1,13 +1,13 @@
-"""What assign, subscribe and rebalances do to a process's place in a log.
+"""The effect of assign, subscribe and rebalances on a process's position in a log.
 
-A process's *reference* on a key is the last value it read of it. A completed (`ok` or `info`) assign or
-subscribe keeps the references of the keys it lists and drops the others (jepsen.tests.kafka,
-`poll-skip+nonmonotonic-cases`). Native rules know more: an assign that seeks to the beginning, and a change
-between assign and subscribe (a group member begins at the committed offset), drop every reference; and a
-rebalance recorded for the key explains a jump.
+A process's *reference* for a key is the last value that it read of the key. A completed (`ok` or `info`) assign or
+subscribe keeps the references of the keys that it lists and drops the others (jepsen.tests.kafka,
+`poll-skip+nonmonotonic-cases`). Native rules go further: an assign that seeks to the beginning, and a change between
+assign and subscribe (a group member starts at the committed offset), drop every reference, and a recorded rebalance of
+the key explains a jump.
 
-All questions are answered by counting: between two ops of a process, a key was dropped iff the process had
-more assigns than assigns that list the key. Counts come from sorted packed ints, so no loop runs over ops.
+All answers come from counts. Between two ops of a process, a key was dropped if and only if the process had more
+assigns than assigns that list the key. Counts are binary searches in sorted packed integers, without a loop over ops.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _column(table: pa.Table, name: str) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """Sorted (group, op) events, counted in ranges of ops."""
+    """Sorted (group, op) events, which can be counted in ranges of ops."""
 
     packed: Ints
     bits: int
@@ -40,7 +40,7 @@ class _Events:
         return cls(np.unique((group << bits) | op), bits)
 
     def between(self, group: Ints, after: Ints, until: Ints) -> Ints:
-        """Events of the group with after < op <= until; none for a negative group."""
+        """Returns the number of the group's events with after < op <= until; 0 for a negative group."""
         base = np.maximum(group, 0) << self.bits
         low = np.searchsorted(self.packed, base + after, side="right")
         high = np.searchsorted(self.packed, base + until, side="right")
@@ -49,7 +49,7 @@ class _Events:
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """The assigns, subscribes and rebalances that matter to one bucket."""
+    """The assigns, subscribes and rebalances of one bucket's keys."""
 
     processes: Ints
     assigns: _Events  # by process
@@ -68,14 +68,14 @@ class Subscriptions:
         return np.where((rank < 0) | (key < 0), -1, key * len(self.processes) + rank)
 
     def dropped(self, process: Ints, key: Ints, before: Ints, op: Ints) -> Bools:
-        """Whether an assign or subscribe between the ops `before` and `op` left the key out."""
+        """Whether an assign or subscribe between the ops `before` and `op` does not list the key."""
         every = self.assigns.between(self._process(process), before, op)
         listed = self.listings.between(self._keyed(key, process), before, op)
         result: Bools = every != listed
         return result
 
     def reset(self, process: Ints, before: Ints, op: Ints) -> Bools:
-        """Whether something between the ops dropped every reference (native rules)."""
+        """Whether an op between the two dropped every reference (native rules)."""
         return self.resets.between(self._process(process), before, op) > 0
 
     def rebalanced(self, process: Ints, key: Ints, before: Ints, op: Ints) -> Bools:
@@ -84,7 +84,7 @@ class Subscriptions:
 
 
 def _resets(op: Ints, process: Ints, how: Ints, seek: Ints) -> tuple[Ints, Ints]:
-    """(process, op) of assigns that seek, or that follow one of the other kind."""
+    """Returns (process, op) of the assigns that seek, and of changes between assign and subscribe."""
     rows = order(process, op)
     process, op, how, seek = process[rows], op[rows], how[rows], seek[rows]
     heads = begins(process, op)
@@ -96,7 +96,7 @@ def _resets(op: Ints, process: Ints, how: Ints, seek: Ints) -> tuple[Ints, Ints]
 
 
 def subscriptions(bucket: Bucket) -> Subscriptions:
-    """From the small tables, for the keys of this bucket."""
+    """Selects the events that concern the keys of this bucket from the small tables."""
     small: Small = bucket.small
     assigns = small.assigns
     done = _column(assigns, "type") != FAIL

@@ -1,15 +1,21 @@
-"""The steps of consumers through the log that nothing excuses: what the four poll anomalies share.
+"""Finds the steps of consumers through a log that have no legal explanation, for the four poll anomalies.
 
-Jepsen's rules: within an op, keys in the op's rebalance log are excused; between ops, an assign or subscribe
-that leaves the key out makes the process forget its place. Native rules forget it also at a seek to the
-beginning and at a change between assign and subscribe, and excuse a key that was rebalanced in between, and
-skips of what was deleted: below the log start (which makes the verdict unknown where nothing explains it:
-checker.kernels.retention), or as far as the log cleaner had gone. What was still there when the log was read once
-more was not deleted before. A consumer whose place was deleted under it goes on at the log start, or at the end
-of the log as it is then, by auto.offset.reset: under `latest` it may pass over records that exist. Where it is
-not known how consumers reset, or how far the cleaner had gone, such a skip makes the verdict unknown. Where it is on
-record from what offset an assigned consumer was to begin, it must have begun there: checker.kernels.consumer_starts.
-Where the settings are not known and nobody looked at the log start, that offset may have been deleted before.
+Jepsen's rules: within an op, keys in the op's rebalance log are exempt. Between ops, an assign or subscribe that does
+not list the key drops the process's position.
+
+Native rules add:
+
+- A seek to the beginning, and a change between assign and subscribe, drop the position, too.
+- A key that was rebalanced in between is exempt.
+- Skips of deleted records are legal: below the log start, or as far as the log cleaner had cleaned. If nothing explains
+  the log start, the verdict is unknown (checker.kernels.retention). A record that was still in the log when it was
+  read once more later had not been deleted.
+- A consumer whose position was deleted continues at the log start or at the end of the log, by auto.offset.reset. With
+  `latest` it may skip existing records.
+- If auto.offset.reset, or how far the cleaner had cleaned, is not known, such a skip makes the verdict unknown.
+- If the start offset of an assigned consumer was recorded, it must have started there
+  (checker.kernels.consumer_starts). If the settings are unknown and the log start was never checked, that offset may
+  have been deleted before.
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ import numpy as np
 from checker.kernels import consumer_starts
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.compaction import cleaned
-from checker.kernels.final_rereads import standing
+from checker.kernels.final_rereads import found_on_reread
 from checker.kernels.retention import unseen_deletions
 from checker.kernels.steps_between_values import Steps, between, inside, joined, kept
 from checker.kernels.subscriptions import subscriptions
@@ -30,15 +36,15 @@ from checker.tables.packing import Bools, Ints
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is left of some steps: those that nothing excuses, and those that something may excuse."""
+    """The steps that have no legal explanation (`bad`), and those that may have one (`unsure`)."""
 
     bad: Steps
     unsure: Steps
 
 
-def _stood(bucket: Bucket, steps: Steps) -> Bools:
-    """Per step: something that it passed over was still there when the log was read once more, later."""
-    read, since = bucket.once(standing)
+def _still_present(bucket: Bucket, steps: Steps) -> Bools:
+    """Whether a record that each step skipped was still in the log when it was read once more later."""
+    read, since = bucket.once(found_on_reread)
     orders = bucket.versions
     slot_read = np.zeros(len(orders.slot_offset), np.bool_)
     slot_read[orders.entry_slot[read[orders.entry_pair]]] = True
@@ -49,40 +55,40 @@ def _stood(bucket: Bucket, steps: Steps) -> Bools:
 
 
 def _next_offsets(bucket: Bucket, steps: Steps) -> Ints:
-    """The offset that each step would have read next."""
+    """Returns the offset that the consumer would have read next at each step."""
     result: Ints = bucket.versions.slot_offset[steps.place] + 1
     return result
 
 
 def _judged(bucket: Bucket, steps: Steps, position: Ints | None = None) -> Judged:
-    """Steps without the skips of which everything passed over was deleted (native rules).
+    """Classifies steps; skips of records that were all deleted are legal and left out (native rules).
 
-    `position`: where each began, if that is not behind the record of the step before.
+    `position` is the offset at which each step started, if not the one after the previous record.
     """
-    nobody = steps.where(np.zeros(len(steps.delta), np.bool_))
+    no_steps = steps.where(np.zeros(len(steps.delta), np.bool_))
     if bucket.options.jepsen_compatible or len(steps.delta) == 0:
-        return Judged(steps, nobody)
+        return Judged(steps, no_steps)
     skips = steps.delta > 1
     orders, keys, ends = bucket.versions, bucket.data.keys, bucket.ends
     last_skipped = orders.slot_offset[np.maximum(orders.index[np.maximum(steps.b, 0)] - 1, 0)]
     log_start, _, _ = ends.of(keys)
-    gone = log_start[steps.key]
-    legal = last_skipped < gone
+    deleted_below = log_start[steps.key]
+    legal = last_skipped < deleted_below
     unsure = last_skipped < ends.at(keys, ends.maybe_gone, 0)[steps.key]
     compaction = bucket.once(cleaned)
     if compaction is not None:
         since = steps.op_b > compaction.since
-        gone = np.maximum(gone, np.where(since, compaction.upto[steps.key], 0))
-        legal |= last_skipped < gone
+        deleted_below = np.maximum(deleted_below, np.where(since, compaction.upto[steps.key], 0))
+        legal |= last_skipped < deleted_below
         unsure |= since & ~compaction.known[steps.key]
     unseen = np.zeros(len(keys), np.bool_)
     unseen[bucket.data.pair_key[bucket.once(unseen_deletions)]] = True
     unsure |= unseen[steps.key]
     excusable = skips & (legal | unsure)
     if bool(excusable.any()):
-        stood = _stood(bucket, steps)
-        legal &= ~stood
-        unsure &= ~stood
+        still_present = _still_present(bucket, steps)
+        legal &= ~still_present
+        unsure &= ~still_present
     fell_out = (_next_offsets(bucket, steps) if position is None else position) < log_start[steps.key]
     if bucket.options.settings.auto_offset_reset == "latest":
         legal |= fell_out
@@ -135,15 +141,15 @@ def _between(bucket: Bucket) -> Judged:
 
 
 def inside_op(bucket: Bucket) -> Steps:
-    """Steps within ops, of keys that were not rebalanced in the op."""
+    """Returns the unexplained steps within ops, for keys that were not rebalanced in the op."""
     return bucket.once(_inside).bad
 
 
 def between_ops(bucket: Bucket) -> Steps:
-    """Steps between ops of a process."""
+    """Returns the unexplained steps between ops of a process."""
     return bucket.once(_between).bad
 
 
 def unsure_skips(bucket: Bucket) -> Ints:
-    """Key ranks of skips of what may have been deleted: one each."""
+    """Returns the key rank of each skip of records that may have been deleted."""
     return np.concatenate([bucket.once(_inside).unsure.key, bucket.once(_between).unsure.key])

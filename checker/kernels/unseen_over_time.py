@@ -1,7 +1,7 @@
-"""Unseen over time, aggregated to what a screen can show.
+"""The number of unseen values over time, reduced to as many points as a plot can show.
 
-Computed per bucket from events only (a send, a poll), never by stepping through ops, and reduced to a grid of
-times; maxima survive the reduction.
+It is computed per bucket from events (the first send and first poll of each value), not op by op, and reduced to a grid
+of times. The reduction preserves maxima.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNSEEN_POINTS = 2000
 
 
 def _first_ok(bucket: Bucket, rows: Columns) -> tuple[Ints, Ints]:
-    """Per pair: op and completion time of the first `ok` row; a huge op where there is none."""
+    """Returns the op and completion time of each value's first `ok` row; the largest integer if there is none."""
     none = np.iinfo(np.int64).max
     op, at = np.full(len(bucket.data.pair_key), none), np.full(len(bucket.data.pair_key), none)
     chosen = np.flatnonzero(rows.type == OK)[::-1]  # backwards: the first stays
@@ -28,9 +28,10 @@ def _first_ok(bucket: Bucket, rows: Columns) -> tuple[Ints, Ints]:
 
 
 def unseen(bucket: Bucket, points: int) -> pa.Table:
-    """{key (code), time_ns, unseen}: per key and cell of time, the most values sent and not yet polled.
+    """Returns {key (code), time_ns, unseen}: the maximum number of values sent and not yet polled, per key and cell of
+    time.
 
-    The last cell of a key holds its last value. `points`: how many rows there may be, roughly.
+    The last cell of a key has its last number. `points` limits the number of rows, roughly.
     """
     data = bucket.data
     sent_op, sent_at = _first_ok(bucket, bucket.sends)
@@ -50,7 +51,7 @@ def unseen(bucket: Bucket, points: int) -> pa.Table:
     heads = begins(key)
     base = np.maximum.accumulate(np.where(heads, np.arange(len(key)), 0))
     level = total - (total[base] - step[base])
-    whole = np.append(begins(key, op)[1:], True)  # an op counts as a whole, where it sends and polls
+    whole = np.append(begins(key, op)[1:], True)  # sends and polls of the same op take effect together
     key, at, level = key[whole], at[whole], level[whole]
     last = np.append(begins(key)[1:], True)
     bins = int(np.clip(points // max(1, len(data.keys)), 10, 500))

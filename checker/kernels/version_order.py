@@ -1,16 +1,16 @@
-"""Version orders: per key, which value stands where in the log.
+"""Version orders: the order of the values in the log of each key.
 
-Rule (jepsen.tests.kafka, `version-orders`). Per key, an offset -> values map is made of
-  - sends of `ok` ops that came back with an offset,
-  - sends of `info` ops with an offset when any write of that op, on any key, was read by an `ok` op,
-  - polls of ops of every type: Kafka's consumers are meant to see safe data whatever becomes of the op.
-Offsets that hold nothing are squeezed out (transaction markers make such holes). More than one value at an
-offset keeps one index, which goes to the smallest value, or under Jepsen's rules to the one that Jepsen
-takes. A value at several offsets has the last index.
+For each key, a map offset -> values is built (jepsen.tests.kafka, `version-orders`) from
+  - sends of `ok` ops that returned an offset,
+  - sends of `info` ops with an offset, if any write of that op, on any key, was read by an `ok` op,
+  - polls of ops of every type: consumers must see only safe data, whatever the outcome of the op.
+Offsets without a value, such as those of transaction markers, are left out of the order. If an offset has several
+values, one of them has the index: the smallest, or under Jepsen's rules the one that Jepsen picks. A value at several
+offsets has the last index.
 
-A *pair* is a (key, value), numbered densely, ascending; a *slot* is a (key, offset) that holds something,
-numbered densely over all keys of the bucket, ascending. Within a key, differences of slots are differences
-of indices. What this cannot see: a record that nobody polled and whose send told no offset.
+A *pair* is a (key, value). A *slot* is a (key, offset) with at least one value. Both are numbered densely and ascending
+over all keys of the bucket. Within a key, differences of slots are differences of indices. A record that was never
+polled and whose send returned no offset is not in the order.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from checker.tables.packing import Ints, begins, empty, order
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The logs of one bucket's keys.
+    """The version orders of one bucket's keys.
 
     entry_pair, entry_offset, entry_slot   one row per distinct (key, offset, value), ascending
     slot_key, slot_offset         per slot: key rank, offset
-    slot_pick, slot_values        per slot: the pair that has the index, and how many values there are
-    key_start    first slot of each key rank, and the number of slots at the end
-    index        per pair: slot that counts as its index, -1 when unknown
-    first, last  per pair: first and last slot where it stands at all, -1 when nowhere
+    slot_pick, slot_values        per slot: the pair that has the index, and the number of values
+    key_start    the first slot of each key rank; the last element is the number of slots
+    index        per pair: the slot that serves as its index, -1 if unknown
+    first, last  per pair: the first and last slot that has it, -1 if none does
     """
 
     entry_pair: Ints
@@ -48,13 +48,16 @@ class Versions:
     last: Ints
 
     def within_key(self, slots: Ints) -> Ints:
-        """The index within its key of each slot; -1 stays -1."""
+        """Returns the index of each slot within its key; -1 stays -1."""
         inside = slots - self.key_start[self.slot_key[np.maximum(slots, 0)]] if len(self.slot_key) else slots
         return np.where(slots < 0, -1, inside)
 
 
 def _entries(pair: Ints, offset: Ints, pairs: int) -> tuple[Ints, Ints]:
-    """Distinct (pair, offset) rows. Nearly every pair stands at one offset: a scatter settles those."""
+    """Returns the distinct (pair, offset) rows.
+
+    Nearly every pair has a single offset. Writing the offsets into an array finds these without sorting.
+    """
     where = np.full(pairs, -1, np.int64)
     where[pair] = offset
     odd = where[pair] != offset
@@ -71,10 +74,12 @@ def _entries(pair: Ints, offset: Ints, pairs: int) -> tuple[Ints, Ints]:
 def build(
     pair: Ints, offset: Ints, pair_key: Ints, keys: int, preference: Callable[[Ints], Ints] | None = None
 ) -> Versions:
-    """The version orders from rows (pair, offset >= 0) that count.
+    """Builds the version orders from rows (pair, offset), offset >= 0.
 
-    `pair_key`: key rank of each pair; `keys`: number of key ranks; `preference`: of several pairs at an
-    offset the one with the lowest number has the index, and not the lowest pair.
+    pair_key    the key rank of each pair
+    keys        the number of key ranks
+    preference  pairs -> numbers: of several pairs at an offset, the one with the lowest number has the index; without
+                it, the lowest pair does
     """
     pairs = len(pair_key)
     if len(pair) == 0:

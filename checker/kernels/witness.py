@@ -1,7 +1,7 @@
-"""Witness tables, and how they turn into plain data.
+"""Tables of witnesses, and their conversion to plain data.
 
-A kernel's witnesses are an Arrow table of int64 columns, some of them lists or nullable. Names say what the
-integers are: see the sets below. Field names are those of Jepsen's error maps.
+A kernel returns its witnesses as an Arrow table of int64 columns, some of them lists or nullable. The sets below list
+the columns that contain op ids, and those that contain codes. Field names are those of Jepsen's error maps.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ import pyarrow.compute as pc
 from checker.tables.coding import BASE
 from checker.tables.packing import Ints
 
-# Columns that hold ids of ops, and columns that hold codes of keys and values.
+# Columns that contain ids of ops, and columns that contain codes of keys and values.
 OP_FIELDS: Final = frozenset({"op", "ops", "writer", "reader", "max-read"})
 CODED_FIELDS: Final = frozenset({"key", "value", "value'", "values", "skipped", "messages"})
 
 
 def table(columns: Mapping[str, Any]) -> pa.Table:
-    """A witness table from numpy or Arrow columns."""
+    """Returns a witness table of numpy or Arrow columns."""
     return pa.table({name: pa.array(column) for name, column in columns.items()})
 
 
 def int_lists(flat: Ints, lengths: Ints) -> pa.Array:
-    """Lists of the given lengths over the flat values."""
+    """Returns `flat` as consecutive lists of the given lengths."""
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
     return pa.LargeListArray.from_arrays(pa.array(ends), pa.array(flat))
 
 
 def pairs_of(a: Ints, b: Ints) -> pa.Array:
-    """[a, b] per row."""
+    """Returns [a, b] for each row."""
     flat = np.empty(2 * len(a), np.int64)
     flat[0::2], flat[1::2] = a, b
     return int_lists(flat, np.full(len(a), 2, np.int64))
 
 
 def nullable(column: Ints) -> pa.Array:
-    """Negative numbers become null."""
+    """Returns the column with negative numbers replaced by null."""
     return pa.array(column, mask=column < 0)
 
 
 def worst(found: pa.Table, limit: int | None, worst_first: tuple[str, bool] | None) -> pa.Table:
-    """The most severe rows, worst first; all of them in their own order with limit None.
+    """Returns the `limit` most severe rows, worst first; all rows in their own order if `limit` is None.
 
-    worst_first  the column that says which are, and whether large is worse; lists count by length
+    `worst_first` is the column that ranks rows by severity, and whether larger is worse. Lists rank by length.
     """
     if limit is None:
         return found
@@ -63,12 +63,12 @@ def worst(found: pa.Table, limit: int | None, worst_first: tuple[str, bool] | No
 
 
 def plain(found: pa.Table, original: Mapping[int, Any]) -> list[dict[str, Any]]:
-    """Rows as plain data, with coded keys and values turned back."""
+    """Returns the rows as plain data, with codes replaced by the original keys and values."""
     return decoded(found.to_pylist(), original)
 
 
 def decoded(rows: list[dict[str, Any]], original: Mapping[int, Any]) -> list[dict[str, Any]]:
-    """The rows themselves, with coded keys and values turned back."""
+    """Replaces codes by the original keys and values in the rows, and returns the rows."""
     if not original:
         return rows
 

@@ -1,1 +1,1 @@
-"""Checks of consume-transform-produce pipelines: outputs against inputs, and what the consumers did."""
+"""The checks of consume-transform-produce pipelines: their outputs against their inputs, and their offsets."""

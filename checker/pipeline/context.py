@@ -1,6 +1,6 @@
-"""Who made an anomaly of an output, and what happened around it: events of that partition, and faults.
+"""Adds context to the anomalies of a pipeline's outputs: the instance that caused each, and nearby events and faults.
 
-Runs where Spark's tasks run, per partition of the input: its anomalies beside its events.
+Runs in Spark tasks, one per input partition, with the anomalies and the events of that partition.
 """
 
 from __future__ import annotations
@@ -16,26 +16,30 @@ import pyarrow as pa
 from checker.pipeline.events import ordered
 from checker.pipeline.offset_machine import COMMITTED, OF_PARTITIONS, OF_RANGE, Event
 
-NEAR_NS: Final = 10_000_000_000  # how long before it a fault is told
+NEAR_NS: Final = 10_000_000_000  # a fault this long before an anomaly is still listed
 LISTED: Final = 8
 REBALANCES: Final = 3
-WITH_EVENTS_MAX: Final = 20_000  # anomalies of one partition that are told with what happened around them
+WITH_EVENTS_MAX: Final = 20_000  # anomalies of one partition that get context
 FORM: Final = "run string, name string, place bigint, witness string"
 _SCHEMA: Final = pa.schema(
     [("run", pa.string()), ("name", pa.string()), ("place", pa.int64()), ("witness", pa.string())]
 )
 
-Faults = Sequence[tuple[int, str]]  # (nanoseconds since the run began, what), ascending
+Faults = Sequence[tuple[int, str]]  # (nanoseconds since the run began, description), ascending
 
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """The events of one partition, to be asked what became of an offset."""
+    """The events of one partition, indexed to look up what happened to an offset.
+
+    first, last  offset range of each event; an empty range for events without one
+    commit       committed offset of each commit, -1 for other events
+    """
 
     events: list[Event]
     first: Any
     last: Any
-    commit: Any  # offsets of commits, -1 for other events
+    commit: Any
 
     @classmethod
     def of(cls, table: pa.Table) -> Trail:
@@ -52,19 +56,19 @@ class Trail:
         )
 
     def handled(self, offset: int) -> list[Event]:
-        """What was polled, buffered, dropped and produced with this offset in it; the first and last few."""
+        """Returns the events whose range contains the offset: the first few and the last few."""
         rows = np.flatnonzero((self.first <= offset) & (offset <= self.last))
         if len(rows) > LISTED:
             rows = np.concatenate([rows[: LISTED // 2], rows[-LISTED // 2 :]])
         return [self.events[row] for row in rows.tolist()]
 
     def passed(self, offset: int) -> Event | None:
-        """The first commit of an offset beyond it."""
+        """Returns the first commit beyond the offset."""
         rows = np.flatnonzero(self.commit > offset)
         return self.events[int(rows[0])] if len(rows) else None
 
     def rebalances(self, until_ns: int) -> list[Event]:
-        """The last assignments and revocations before a time."""
+        """Returns the last assignments and revocations up to a time."""
         found: list[Event] = []
         for event in reversed(self.events):
             if event.event in OF_PARTITIONS and event.time_ns <= until_ns:
@@ -75,7 +79,7 @@ class Trail:
 
 
 def data(event: Event) -> dict[str, Any]:
-    """An event for a witness."""
+    """Returns an event as data for a witness."""
     found: dict[str, Any] = {
         "time_ns": event.time_ns,
         "event": event.event,
@@ -91,7 +95,7 @@ def data(event: Event) -> dict[str, Any]:
 
 
 def faults_near(faults: Faults, time_ns: int | None) -> list[dict[str, Any]]:
-    """The faults shortly before a time."""
+    """Returns the faults that began shortly before a time."""
     if time_ns is None:
         return []
     near = [(at, what) for at, what in faults if time_ns - NEAR_NS <= at <= time_ns]
@@ -107,7 +111,7 @@ def _witness(row: Mapping[str, Any], trail: Trail | None, faults: Faults) -> dic
     if trail is not None and row["offset"] is not None:
         handled, passed = trail.handled(row["offset"]), trail.passed(row["offset"])
         around = handled + ([passed] if passed is not None else [])
-    # Who: that which made the last copy of it, or that which said that it was done, or that had it last.
+    # The instance that produced the last copy, or else committed beyond it, or else handled it last.
     who: Mapping[str, Any] = outputs[-1] if outputs else {}
     if not who and around:
         who = data(around[-1])
@@ -124,7 +128,7 @@ def _witness(row: Mapping[str, Any], trail: Trail | None, faults: Faults) -> dic
 
 
 def with_events(anomalies: pa.Table, events: pa.Table, faults: Mapping[str, Faults]) -> pa.Table:
-    """The witnesses of one partition, as rows of FORM."""
+    """Returns the witnesses of one partition, as rows of FORM."""
     trail = Trail.of(events) if events.num_rows else None
     rows = []
     for number, row in enumerate(anomalies.to_pylist()):
@@ -139,11 +143,16 @@ def with_events(anomalies: pa.Table, events: pa.Table, faults: Mapping[str, Faul
 
 
 def witnesses(findings: Any, events: Any, faults: Mapping[str, Faults]) -> Any:
-    """Rows of FORM for all findings (checker.pipeline.outputs); `events` by partition."""
-    by = ["run", "topic", "partition"]
-    hit = dict(faults)
+    """Returns rows of FORM for all findings.
 
-    def task(anomalies: pa.Table, beside: pa.Table) -> pa.Table:
-        return with_events(anomalies, beside, hit)
+    findings  anomalies, from checker.pipeline.outputs
+    events    events by partition, from checker.pipeline.events
+    faults    run -> its faults
+    """
+    by = ["run", "topic", "partition"]
+    by_run = dict(faults)
+
+    def task(anomalies: pa.Table, partition_events: pa.Table) -> pa.Table:
+        return with_events(anomalies, partition_events, by_run)
 
     return findings.groupBy(*by).cogroup(events.groupBy(*by)).applyInArrow(task, FORM)

@@ -1,4 +1,4 @@
-"""The events of instances as rows per partition, in Spark and in a task."""
+"""Arranges the events of instances as rows per partition, in Spark and in a task."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _NAMES: Final = tuple(part.split()[0] for part in FORM.split(", "))
 
 
 def by_partition(rows: Any) -> Any:
-    """Events as rows of FORM, one per partition that each speaks of. `first`: the offset where there is one.
+    """Returns events as rows of FORM, one for each partition that an event concerns.
 
-    rows  of `checker.pipeline.tables.EVENT`. What concerns an instance as a whole (aborted, closed, ...) is
-          repeated for every partition of which its incarnation speaks.
+    rows  of `checker.pipeline.tables.EVENT`
+
+    An event that concerns a whole instance (aborted, closed, ...) is repeated for every partition that its incarnation
+    has other events of. `first` is the offset, for events with an offset.
     """
     from pyspark.sql import functions as F
 
@@ -40,9 +42,9 @@ def by_partition(rows: Any) -> Any:
     own = rows.where("event not in ('assigned', 'revoked', 'lost') and topic is not null")
     placed = listed.unionByName(own).withColumn("first", offset).select(*_NAMES)
     member = ["run", "instance", "incarnation"]
-    whole = rows.where("event not in ('assigned', 'revoked', 'lost') and topic is null")
+    of_instance = rows.where("event not in ('assigned', 'revoked', 'lost') and topic is null")
     spread = (
-        whole.drop("topic", "partition")
+        of_instance.drop("topic", "partition")
         .join(placed.select(*member, "topic", "partition").distinct(), member)
         .withColumn("first", F.lit(None).cast("bigint"))
         .withColumn("last", F.lit(None).cast("bigint"))
@@ -52,7 +54,7 @@ def by_partition(rows: Any) -> Any:
 
 
 def ordered(table: pa.Table) -> Iterator[Event]:
-    """The events of one partition in order of time, of lines where times are equal."""
+    """Yields the events of one partition by time; events with equal times in line order."""
     if table.num_rows == 0:
         return
     by_time = table.sort_by([("time_ns", "ascending"), ("line", "ascending")])

@@ -1,4 +1,4 @@
-"""What each input record should have become: the transform itself is asked, where Spark's tasks run."""
+"""Computes how many outputs each input record must have, by the pipeline's transform, in Spark tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def with_expected(inputs: Any, transforms: Mapping[str, str]) -> Any:
-    """The rows with a column `want`: how many outputs each must have, numbered from 0.
+    """Returns the rows with a column `want`: how many outputs each must have, numbered from 0.
 
     inputs      has run, id and key
     transforms  run -> its transform

@@ -1,7 +1,7 @@
-"""Events of instances from anybody's logs, by regular expressions with named groups.
+"""Extracts the events of instances from the logs of other programs, by regular expressions with named groups.
 
-Lines go through Arrow's expressions (RE2), in Spark: their time is linear in the length of a line, whatever
-the expression, and so is its cost bounded; longer lines than LINE_MAX are cut and counted.
+Lines are matched by Arrow's expressions (RE2) in Spark. RE2 takes linear time in the length of a line, whatever the
+expression. Lines longer than LINE_MAX are cut and counted, which bounds the cost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from checker.pipeline.offset_machine import EVENTS, OF_OFFSET, OF_PARTITIONS, OF_RANGE
 
-GENERATION: Final = "generation"  # no event of a partition: it names the generation from then on
+GENERATION: Final = "generation"  # not an event of a partition: sets the generation of the following events
 KINDS: Final = EVENTS | {GENERATION}
 GROUPS: Final = frozenset(
     {"event", "topic", "partition", "partitions", "offset", "first", "last", "count", "instance"}
@@ -39,7 +39,11 @@ MATCHED, REJECTED, UNMATCHED, CUT = "matched", "rejected", "unmatched", "cut"
 
 @dataclass(frozen=True, slots=True)
 class EventPattern:
-    """What a line looks like that tells of an event. event: its kind; empty where the group `event` says."""
+    """What a line with an event looks like.
+
+    match  a regular expression with named groups
+    event  the kind of event; empty: the group `event` has it
+    """
 
     match: str
     event: str = ""
@@ -49,11 +53,11 @@ class EventPattern:
 class LogPattern:
     """How to read a log.
 
-    events    the first that matches a line counts
-    line      groups that every such line has, looked for beside those of the event; or empty
-    time      of the group `time`: a strptime format, or epoch-s, epoch-ms, epoch-us, epoch-ns
-    instance  who writes, where no group says so; empty: the file's name
-    each      one topic and partition in the group `partitions`, which commas separate
+    events    patterns; the first that matches a line applies
+    line      a pattern for groups that every line has, such as the time; or empty
+    time      format of the group `time`: a strptime format, or epoch-s, epoch-ms, epoch-us, epoch-ns
+    instance  name of the instance if no group has it; empty: the file's name
+    each      pattern of one topic and partition in the group `partitions`, which is separated by commas
     """
 
     events: tuple[EventPattern, ...]
@@ -64,7 +68,7 @@ class LogPattern:
 
 
 def wrong(pattern: str) -> str:
-    """What is wrong with an expression; empty when nothing is."""
+    """Returns what is wrong with an expression; empty if it is valid."""
     try:
         pc.extract_regex(pa.array([""]), _named(pattern))
     except pa.ArrowInvalid as error:
@@ -73,13 +77,13 @@ def wrong(pattern: str) -> str:
 
 
 def groups(pattern: str) -> frozenset[str]:
-    """The names of the groups of a sound expression."""
+    """Returns the names of the groups of a valid expression."""
     form = pc.extract_regex(pa.array([""]), _named(pattern)).type
     return frozenset(form.field(n).name for n in range(form.num_fields)) - {_WHOLE}
 
 
 def _named(pattern: str) -> str:
-    """Arrow wants one group at least."""
+    """Wraps the expression in a group, because Arrow requires at least one."""
     return f"(?P<{_WHOLE}>{pattern})"
 
 
@@ -87,21 +91,21 @@ def _named(pattern: str) -> str:
 
 
 def parsed(lines: Sequence[str], files: Sequence[str], pattern: LogPattern) -> list[dict[str, Any]]:
-    """Rows of FORM: one per event, and one each that counts what gave none."""
+    """Returns rows of FORM: one per event, and one each with the count of rejected, unmatched and cut lines."""
     array = pa.array(lines, pa.string())
     cut = int(pc.sum(pc.greater(pc.utf8_length(array), LINE_MAX)).as_py() or 0)
     array = pc.utf8_slice_codeunits(array, 0, LINE_MAX)
     common = pc.extract_regex(array, _named(pattern.line)).to_pylist() if pattern.line else None
     found: dict[int, dict[str, Any]] = {}
-    left = list(range(len(lines)))
+    unmatched = list(range(len(lines)))
     for event in pattern.events:
-        matches = pc.extract_regex(array.take(pa.array(left, pa.int64())), _named(event.match)).to_pylist()
-        for place, match in zip(left, matches, strict=True):
+        matches = pc.extract_regex(array.take(pa.array(unmatched, pa.int64())), _named(event.match)).to_pylist()
+        for place, match in zip(unmatched, matches, strict=True):
             if match is not None:
-                beside = (common[place] or {}) if common is not None else {}
-                given = {name: text for name, text in {**beside, **match}.items() if text}
-                found[place] = {"event": event.event, **given}
-        left = [place for place in left if place not in found]
+                of_line = (common[place] or {}) if common is not None else {}
+                matched = {name: text for name, text in {**of_line, **match}.items() if text}
+                found[place] = {"event": event.event, **matched}
+        unmatched = [place for place in unmatched if place not in found]
     times = _times([groups.get("time") for groups in found.values()], pattern.time)
     rows, rejected = [], 0
     for (place, groups), time_ns in zip(found.items(), times, strict=True):
@@ -111,12 +115,12 @@ def parsed(lines: Sequence[str], files: Sequence[str], pattern: LogPattern) -> l
             continue
         who = groups.get("instance") or pattern.instance or Path(files[place]).name
         rows.append({"status": MATCHED, "n": 1, "file": files[place], "line": place, "instance": who, **row})
-    counts = ((REJECTED, rejected), (UNMATCHED, len(left)), (CUT, cut))
+    counts = ((REJECTED, rejected), (UNMATCHED, len(unmatched)), (CUT, cut))
     return rows + [{"status": status, "n": n} for status, n in counts if n]
 
 
 def is_time_format(form: str) -> bool:
-    """Whether times can be read by a strptime format: what it makes of a time is a time again."""
+    """Returns whether a strptime format can be parsed: whether a formatted time parses again."""
     try:
         written = datetime.now(UTC).strftime(form)
         return "%" in form and _times([written], form) != [None]
@@ -125,14 +129,14 @@ def is_time_format(form: str) -> bool:
 
 
 def _times(texts: Sequence[str | None], form: str) -> list[int | None]:
-    """Nanoseconds since 1970; None where a text is no such time."""
+    """Returns nanoseconds since 1970; None for a text that is not a time in this format."""
     import pandas as pd
 
     if form in EPOCHS:
         numbers = (_number(text) for text in texts)
         return [None if n is None or n * EPOCHS[form] >= 1 << 63 else n * EPOCHS[form] for n in numbers]
     found = pd.to_datetime(pd.Series(list(texts), dtype="str"), format=form, errors="coerce", utc=True)
-    # Nanoseconds in 64 bits reach from 1677 to 2262.
+    # 64-bit nanoseconds cover the years 1677 to 2262.
     return [None if pd.isna(time) or not 1678 <= time.year <= 2261 else int(time.value) for time in found]
 
 
@@ -141,7 +145,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _row(groups: dict[str, Any], time_ns: int | None, pattern: LogPattern) -> dict[str, Any] | None:
-    """The fields of an event; None where one that it must have is missing."""
+    """Returns the fields of an event; None if a required field is missing or invalid."""
     kind = groups["event"].lower()
     numbers = {name: _number(groups.get(name)) for name in NUMBERS}
     if time_ns is None or kind not in KINDS:
@@ -170,7 +174,7 @@ def _partitions(groups: dict[str, Any], each: str) -> list[list[str]] | None:
     if groups.get("topic") and groups.get("partition"):
         return [[groups["topic"], groups["partition"]]]
     if "partitions" not in groups:
-        return []  # an empty list is one, too
+        return []  # an empty list is valid
     parts = [part for part in groups["partitions"].strip("[]{}() ").split(",") if part.strip()]
     found = pc.extract_regex(pa.array(parts, pa.string()), _named(each)).to_pylist()
     return None if None in found else [[one["topic"], one["partition"]] for one in found]
@@ -180,7 +184,7 @@ def _partitions(groups: dict[str, Any], each: str) -> list[list[str]] | None:
 
 
 def read(spark: Any, files: Sequence[Path], pattern: LogPattern) -> Any:
-    """Rows of FORM of all lines of the files."""
+    """Returns rows of FORM for all lines of the files."""
     from pyspark.sql import functions as F
 
     from checker.pipeline.tables import escaped
@@ -204,16 +208,16 @@ def _task(batches: Iterator[pa.RecordBatch], pattern: LogPattern) -> Iterator[pa
 
 
 def arrow_form() -> pa.Schema:
-    """FORM for Arrow."""
+    """Returns FORM as an Arrow schema."""
     kinds = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32()}
     kinds["array<array<string>>"] = pa.list_(pa.list_(pa.string()))
     return pa.schema([(name, kinds[kind]) for name, kind in (part.split() for part in FORM.split(", "))])
 
 
 def events(rows: Any) -> Any:
-    """The events among rows of FORM, as checker.pipeline.events takes them, of one run named "".
+    """Returns the events among rows of FORM in the form of checker.pipeline.tables.EVENT, as a run named "".
 
-    A generation holds until the next is named; each `started` of an instance is a new incarnation.
+    A generation applies until the next one is logged. Each `started` of an instance begins a new incarnation.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window

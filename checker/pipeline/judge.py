@@ -25,16 +25,16 @@ from checker.pipeline.tables import COMMITTED, Setting, Table
 from harness.model.check_options import Settings
 from harness.model.check_result import Result
 
-# What cannot be said where lines are not there of the reading (of which copies of an input record are a part), of
-# the committed offsets, of what the writers sent, and of the instances' events.
+# The anomalies that need a complete reading of the topics (which includes all copies of an input record), the
+# committed offsets, the records that writers sent, and the instances' events. Missing lines could cause them.
 NEED_ALL: Final = frozenset(
     {"missing-output", "phantom-output", "lost-input", "duplicate-output", "reordered-output", "uncommitted-output"}
 )
-NEED_NTH: Final = frozenset({"wrong-output"})  # of a transform that counts the records of a key
+NEED_NTH: Final = frozenset({"wrong-output"})  # for a transform that counts the records of a key
 NEED_OFFSETS: Final = frozenset({"uncommitted-output"})
 NEED_SENT: Final = frozenset({"phantom-input"})
 NEED_EVENTS: Final = frozenset({"aborted-output"})
-# What one event shows beside an earlier one of the same instance, whatever else there was.
+# Shown by two events of the same instance, whatever other lines are missing.
 OF_EVENTS_ALONE: Final = frozenset({"stale-generation"})
 AHEAD: Final = frozenset({"at-most-once", "auto-commit"})
 
@@ -42,10 +42,10 @@ AHEAD: Final = frozenset({"at-most-once", "auto-commit"})
 def batch(
     spark: Any, runs: Sequence[Path], faults: Mapping[str, Faults] | None = None, store: bool = False
 ) -> dict[Path, Result]:
-    """Outputs against inputs.
+    """Compares outputs with inputs. Returns run -> result.
 
     faults  run -> its faults
-    store   write all witnesses below results/ of each run
+    store   whether to write all witnesses to results/ of each run
     """
     read, sent, event_table = (tables.read(spark, runs, kind) for kind in (tables.READ, tables.SENT, tables.EVENT))
     settings = {str(run): tables.setting(run) for run in runs}
@@ -80,7 +80,7 @@ def batch(
 
 
 def _muted(setting: Setting, unread: bool, unsent: bool, without_events: bool) -> frozenset[str]:
-    """What is not claimed, since it would follow from lines that are not there."""
+    """Returns the anomalies that are not reported, because missing lines could have caused them."""
     counts = setting.transform == AGGREGATE
     offsets = setting.committed and not any(COMMITTED in wrong for wrong in setting.wrong)
     return frozenset().union(
@@ -103,7 +103,7 @@ def _figures(setting: Setting, counts: Mapping[str, int], found: Mapping[str, wi
 
 
 def _endings(rows: Any) -> dict[str, list[Any]]:
-    """run -> the last line of each of its read-*.jsonl."""
+    """Returns run -> the last line of each of its read-*.jsonl."""
     found: dict[str, list[Any]] = {}
     for row in rows.where("end").select("run", "ends", "caught_up").collect():
         found.setdefault(row["run"], []).append(row)
@@ -115,44 +115,46 @@ def _rejected(name: str, table: Table, files: str) -> list[str]:
     if not count:
         return []
     lines = "1 line" if count == 1 else f"{count:,} lines"
-    return [f"{lines} of {files} cannot be used: no JSON, or without what each line must have"]
+    return [f"{lines} of {files} cannot be used: not JSON, or without a required field"]
 
 
 def _unread(name: str, setting: Setting, read: Table, endings: Sequence[Any]) -> list[str]:
-    """Why the reading does not show all."""
+    """Returns why the final reading of the topics is incomplete."""
     files = read.files.get(name, 0)
     if not files:
-        return ["there is no pipeline/read-*.jsonl: the topics were not read in the end"]
+        return ["there is no pipeline/read-*.jsonl: the topics were not read at the end"]
     why = _rejected(name, read, "pipeline/read-*.jsonl")
     if files < setting.readers:
-        why.append(f"{setting.readers - files} of {setting.readers} pipeline/read-*.jsonl are not there")
+        why.append(f"{setting.readers - files} of {setting.readers} pipeline/read-*.jsonl are missing")
     if len(endings) < files:
-        why.append(f"{files - len(endings)} of {files} pipeline/read-*.jsonl break off: the reading did not end")
+        why.append(
+            f"{files - len(endings)} of {files} pipeline/read-*.jsonl are incomplete: the reading did not finish"
+        )
     if any(not ending["caught_up"] for ending in endings):
-        why.append("the reading did not come to the end of the topics")
+        why.append("the reading did not reach the end of the topics")
     read_partitions = {at for ending in endings for at in ending["ends"]}
     if lacking := sorted(f"{topic}/{n}" for topic, n in setting.committed if f"{topic}/{n}" not in read_partitions):
-        why.append(f"the reading left out partitions that the group has committed: {', '.join(lacking)}")
+        why.append(f"partitions with committed offsets were not read: {', '.join(lacking)}")
     return why
 
 
 def _unsent(name: str, sent: Table) -> list[str]:
     if not sent.files.get(name, 0):
-        return ["there is no pipeline/sent-*.jsonl: what the writers sent is not known"]
+        return ["there is no pipeline/sent-*.jsonl: the records that writers sent are unknown"]
     return _rejected(name, sent, "pipeline/sent-*.jsonl")
 
 
 def _undone(setting: Setting, figures: Mapping[str, int], endings: Sequence[Any]) -> list[str]:
-    """Why not all of the input is judged. What is wrong with the setting itself has been said."""
+    """Returns why some input is not judged. Problems with the run's settings are reported elsewhere."""
     if not setting.transform:
         return []
     if not figures.get("inputs"):
-        return ["there is nothing in the input"]
+        return ["the input is empty"]
     if not setting.committed:
-        return ["the group committed no offset, so no input record counts as done"]
-    left = figures["inputs"] - figures["done"]
-    if left:
-        return [f"{left:,} of {figures['inputs']:,} input records stand at or beyond the committed offsets"]
+        return ["the group committed no offset, so no input record counts as processed"]
+    not_done = figures["inputs"] - figures["done"]
+    if not_done:
+        return [f"{not_done:,} of {figures['inputs']:,} input records are at or beyond the committed offsets"]
     return []
 
 
@@ -162,7 +164,10 @@ def _undone(setting: Setting, figures: Mapping[str, int], endings: Sequence[Any]
 def offsets(
     spark: Any, runs: Sequence[Path], faults: Mapping[str, Faults] | None = None, store: bool = False
 ) -> dict[Path, Result]:
-    """The offset state machine over the events of the instances; arguments as of `batch`."""
+    """Runs the offset state machine over the events of the instances. Returns run -> result.
+
+    The arguments are those of `batch`.
+    """
     event_table, read = (tables.read(spark, runs, kind) for kind in (tables.EVENT, tables.READ))
     settings = {str(run): tables.setting(run) for run in runs}
     placed = events.by_partition(event_table.rows).persist()
@@ -180,7 +185,7 @@ def offsets(
         mine = {each: some for each, some in few.get(name, {}).items() if not rejected or each in OF_EVENTS_ALONE}
         why = [*settings[name].wrong, *rejected]
         if not event_table.files.get(name, 0):
-            why.append("there is no events/instance-*.jsonl: what the instances did is not known")
+            why.append("there is no events/instance-*.jsonl: the events of the instances are unknown")
         why += unjudged(counts.get(name, {}))
         if store:
             witnesses.store(run, rows, mine, OFFSETS)
@@ -194,7 +199,7 @@ def offsets(
 
 
 def event_counts(rows: Any) -> dict[str, dict[str, int]]:
-    """run -> kind of event -> how many lines."""
+    """Returns run -> kind of event -> number of lines."""
     found: dict[str, dict[str, int]] = {}
     for row in rows.groupBy("run", "event").count().orderBy("event").collect():
         found.setdefault(row["run"], {})[row["event"]] = row["count"]
@@ -202,15 +207,15 @@ def event_counts(rows: Any) -> dict[str, dict[str, int]]:
 
 
 def unjudged(counts: Mapping[str, int]) -> list[str]:
-    """Why events show too little to say that all is well."""
+    """Returns why the events do not suffice for a valid verdict."""
     if not counts:
-        return ["there are no events, so nothing is known of offsets"]
+        return ["there are no events, so offsets cannot be judged"]
     if "assigned" not in counts:
-        return ["no assignment was told, so who might work on what is not known"]
+        return ["no assignment was logged, so the owners of partitions are unknown"]
     if not {"position", "polled"} & counts.keys():
-        return ["neither positions nor polls were told, so nothing is known of gaps"]
+        return ["neither positions nor polls were logged, so gaps cannot be found"]
     if not {"committed", "polled"} & counts.keys():
-        return ["neither commits nor polls were told, so positions can be compared with nothing"]
+        return ["neither commits nor polls were logged, so positions cannot be compared with anything"]
     return []
 
 
@@ -218,9 +223,9 @@ def unjudged(counts: Mapping[str, int]) -> list[str]:
 
 
 def of_logs(spark: Any, files: Sequence[Path], pattern: LogPattern, markers: int = 0) -> Result:
-    """The offset state machine over anybody's logs.
+    """Runs the offset state machine over the logs of other programs.
 
-    markers  gaps of so many offsets are taken for markers of transactions
+    markers  gaps of up to this many offsets count as transaction markers
     """
     from pyspark.sql import functions as F
 
@@ -246,10 +251,10 @@ def of_logs(spark: Any, files: Sequence[Path], pattern: LogPattern, markers: int
     why = unjudged(counts)
     if figures["lines"][foreign_logs.REJECTED]:
         why.append(
-            f"{figures['lines'][foreign_logs.REJECTED]:,} lines tell of an event without what it must have, or "
-            "with a time or a number that is none"
+            f"{figures['lines'][foreign_logs.REJECTED]:,} lines have an event without a required field, or with "
+            "an invalid time or number"
         )
     result = witnesses.result(Setting(mode="exactly-once"), mine, why, {"offsets": figures})
-    unknown = Settings()  # of their brokers, and of what befell them
-    anomalies = tuple(replace(one, promised=witnesses.kept(one, unknown)) for one in result.anomalies)
+    unknown = Settings()  # the settings of their brokers and the faults are unknown
+    anomalies = tuple(replace(one, promised=witnesses.still_promised(one, unknown)) for one in result.anomalies)
     return replace(result, anomalies=anomalies, promised=witnesses.promise(anomalies))

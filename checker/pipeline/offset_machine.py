@@ -1,13 +1,13 @@
-"""The offset state machine: what the instances of a group did with one partition, event by event.
+"""The offset state machine: finds anomalies in what the instances of a group did with one partition, event by event.
 
-Pure: events of one partition in order of time go in, findings come out. A rule is applied only where the log
-has the kinds of events that it needs, so logs of other programs can be judged as far as they speak.
+Pure: takes the events of one partition in order of time and yields findings. A rule applies only if the log has the
+kinds of events that it needs, so logs of other programs can be judged as far as their events allow.
 
-An instance that was killed may have committed what it did not live to tell. So reading should begin at the
-last commit that was told, or at the end of what some instance had produced and neither committed nor aborted.
-An instance may also tell of a commit late, after it was stopped for a while: a commit after another's
-assignment counts only if it goes beyond where that other began to read. And a partition that comes back at
-once may be read on from where it stood, if the instance says that it still holds the records before.
+An instance that was killed may have committed offsets without logging the commit. Reading must therefore start at the
+last logged commit, or at the end of what some instance had produced but neither committed nor aborted. An instance
+that was paused may log a commit late: a commit logged after another instance was assigned the partition is an anomaly
+only if it is beyond the offset where that instance started to read. A partition that returns to an instance at
+once may be continued from the old position if the instance reports that it still has the earlier records buffered.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OF_RANGE: Final = frozenset({POLLED, BUFFERED, DROPPED, PRODUCED})
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of one partition; `first` is the offset of a position or commit."""
+    """One event of one partition. `first` is the offset of a position or commit."""
 
     time_ns: int
     instance: str
@@ -45,9 +45,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An anomaly at an event: the input offsets from `first` up to, but not including, `until`.
+    """An anomaly at an event. It concerns the input offsets from `first` up to but excluding `until`.
 
-    `verify`: it stands only if there is a record among them: markers of transactions take offsets, too.
+    verify  whether it counts only if there is a record among them, because transaction markers also take offsets
     """
 
     anomaly: str
@@ -60,10 +60,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Began:
-    """A beginning of reading beyond the last commit that was told.
+    """A start of reading beyond the last logged commit.
 
-    It is a gap, unless somebody may have committed so much, or the next event says that what is before it is
-    held still. may: what may be committed, ascending.
+    It is a gap, unless an unlogged commit explains it, or the next event says that the earlier records are still
+    buffered.
+
+    at       where reading started
+    may      the offsets that may be committed, ascending
+    finding  the gap to report
     """
 
     at: int
@@ -73,18 +77,18 @@ class _Began:
 
 @dataclass(slots=True)
 class _Member:
-    """What one incarnation has told of the partition."""
+    """The state of one incarnation of an instance, by its events."""
 
     owned: bool | None = None  # None: never assigned
-    fresh: bool = True  # where it reads since the last assignment is not known yet
-    rewind: bool = False  # an abort, or that work was dropped, came since it last read
+    fresh: bool = True  # its position since the last assignment is not known yet
+    rewind: bool = False  # since it last read, it aborted or dropped records
     began: _Began | None = None
     since_ns: int | None = None
-    begin: int | None = None  # where reading began at the last assignment
-    read: int | None = None  # what it should poll next
-    work: int | None = None  # what it should produce next
-    base: int | None = None  # what an abort goes back to
-    open_to: int | None = None  # up to where it may have committed without having told
+    begin: int | None = None  # where reading started after the last assignment
+    read: int | None = None  # the offset that it should poll next
+    work: int | None = None  # the input offset that it should produce outputs of next
+    base: int | None = None  # the offset to which an abort returns
+    open_to: int | None = None  # up to where it may have committed without logging it
     generation: int = -1
 
 
@@ -127,7 +131,7 @@ class _Machine:
         elif event.event == COMMITTED and event.first is not None:
             yield from self._committed(member, event, event.first)
 
-    # --- who may work -------------------------------------------------------------------------------
+    # --- ownership ----------------------------------------------------------------------------------
 
     def _owned(self, member: _Member, event: Event) -> Iterator[Finding]:
         if ASSIGNED not in self.kinds or member.owned or event.event == DROPPED:
@@ -142,10 +146,10 @@ class _Machine:
 
     def _stale(self, member: _Member, event: Event) -> Iterator[Finding]:
         if event.generation is not None and event.generation < member.generation:
-            text = f"committed in generation {event.generation} after generation {member.generation} was told"
+            text = f"committed in generation {event.generation}, after an event of generation {member.generation}"
             yield Finding("stale-generation", event, event.first, None, text)
 
-    # --- where reading is ---------------------------------------------------------------------------
+    # --- positions ---------------------------------------------------------------------------------
 
     def _position(self, member: _Member, event: Event, offset: int) -> Iterator[Finding]:
         if member.fresh or member.read is None:
@@ -160,25 +164,25 @@ class _Machine:
         member.fresh = member.rewind = False
 
     def _began(self, member: _Member, event: Event, offset: int) -> Iterator[Finding]:
-        """Reading begins after an assignment."""
+        """Checks the offset at which reading starts after an assignment."""
         member.begin = offset
         expected = self.start if self.committed is None else self.committed
         if expected is None or COMMITTED not in self.kinds:
             return
-        untold = {other.open_to for other in self.members.values() if other.open_to is not None}
-        may = sorted({expected} | {offset for offset in untold if offset > expected})
-        what = "nothing was committed" if self.committed is None else f"{expected} was committed"
-        text = f"reading began at {offset}, and {what}"
+        unlogged = {other.open_to for other in self.members.values() if other.open_to is not None}
+        may = sorted({expected} | {offset for offset in unlogged if offset > expected})
+        what = "no offset was committed" if self.committed is None else f"offset {expected} was committed"
+        text = f"reading started at {offset}, but {what}"
         if offset < expected:
             yield Finding("offset-reset", event, offset, expected, text)
         elif offset > expected:
             gap = Finding("offset-gap", event, may[-1], offset, text, verify=True)
             member.began = _Began(offset, may, gap)
-            if event.event == POLLED:  # nothing was said to be held
+            if event.event == POLLED:  # no buffered records were reported
                 yield from self._settled(member, member.began, event)
 
     def _settled(self, member: _Member, began: _Began, event: Event) -> Iterator[Finding]:
-        """What the event behind it makes of a beginning beyond the last commit that was told."""
+        """Decides, by the event after it, whether a start beyond the last logged commit is a gap."""
         member.began = None
         from_buffer = event.event == BUFFERED and event.last is not None and event.last + 1 == began.at
         begin = event.first if from_buffer and event.first is not None else began.at
@@ -187,43 +191,43 @@ class _Machine:
         if not from_buffer:
             self.committed = min(begin, began.may[-1])
         else:
-            # A marker may stand between what is committed and what is held.
+            # A transaction marker may be between the committed offset and the buffered records.
             self.committed = max((offset for offset in began.may if offset <= begin), default=self.committed)
             member.work = member.base = member.begin = begin
-        # Whoever asks for the committed offset waits for open transactions, and fences them.
+        # Fetching the committed offset waits for open transactions and fences them.
         for other in self.members.values():
             other.open_to = None
         if from_buffer and self.ahead:
-            member.open_to = began.at  # what it holds still, it may commit before it works on it
+            member.open_to = began.at  # it may commit the buffered records before it processes them
 
     def _polled(self, member: _Member, event: Event, first: int, until: int) -> Iterator[Finding]:
         if member.fresh or member.read is None:
             yield from self._began(member, event, first)
             member.work = member.base = first
         elif first > member.read:
-            text = f"polled {first} after {member.read - 1}"
+            text = f"polled {first} directly after {member.read - 1}"
             yield Finding("offset-gap", event, member.read, first, text, verify=True)
         elif first < member.read:
             if not member.rewind:
-                text = f"polled {first} again, where {member.read} was next"
+                text = f"polled {first} again, although {member.read} was next"
                 yield Finding("position-back", event, first, member.read, text)
             member.work = member.base = first
         missed = until - first - event.gaps - event.count if event.count is not None else 0
         if missed > 0:
-            text = f"polled {event.count} of the {until - first} offsets from {first} to {until - 1}"
+            text = f"polled only {event.count} of the {until - first} offsets from {first} to {until - 1}"
             yield Finding("offset-gap", event, first, until, text)
         member.read, member.fresh, member.rewind = until, False, False
         if self.ahead:
             member.open_to = until
 
-    # --- what becomes of it -------------------------------------------------------------------------
+    # --- produced and committed------------------------------------------------------------------------
 
     def _produced(self, member: _Member, event: Event, first: int, until: int) -> Iterator[Finding]:
         if member.work is not None and first > member.work:
-            text = f"produced from {first} on, and {member.work} was next"
+            text = f"produced from {first} on, although {member.work} was next"
             yield Finding("work-skipped", event, member.work, first, text, verify=True)
         elif member.work is not None and first < member.work:
-            text = f"produced {first} again, where {member.work} was next"
+            text = f"produced {first} again, although {member.work} was next"
             yield Finding("work-repeated", event, first, min(member.work, until), text)
         member.work = until if member.work is None else max(member.work, until)
         if not self.ahead:
@@ -236,15 +240,15 @@ class _Machine:
             text = f"committed {offset} {circumstance} the partition"
             yield Finding("work-unassigned" if never else "commit-unowned", event, offset, None, text)
         if not self.ahead and PRODUCED in self.kinds and member.work is not None and offset > member.work:
-            text = f"committed {offset}, and had produced up to {member.work}"
+            text = f"committed {offset}, but had produced only up to {member.work}"
             yield Finding("commit-unprocessed", event, member.work, offset, text, verify=True)
         if not self.ahead:
             member.open_to = None
         if (later := self._later(member)) is not None:
             name, process, begin = later
-            if offset <= begin:  # told late, of a commit that the other had begun from
+            if offset <= begin:  # logged late: the other instance started from this commit
                 return
-            text = f"committed {offset} after instance {name} (process {process}) had begun at {begin}"
+            text = f"committed {offset} after instance {name} (process {process}) had started at {begin}"
             yield Finding("two-owners", event, begin, offset, text)
         if self.committed is not None and offset < self.committed:
             text = f"committed {offset} after {self.committed} had been committed"
@@ -252,7 +256,10 @@ class _Machine:
         self.committed = member.base = offset
 
     def _later(self, member: _Member) -> tuple[str, int, int] | None:
-        """(instance, incarnation, where it began to read) of the last owner that came after a member."""
+        """Returns the latest owner that was assigned the partition after a member; None if there is none.
+
+        The owner is (instance, incarnation, offset where it started to read).
+        """
         found: tuple[int, tuple[str, int, int]] | None = None
         for (instance, incarnation), other in self.members.items():
             if not other.owned or other.begin is None or other.since_ns is None or member.since_ns is None:
@@ -268,11 +275,11 @@ def findings(
     start: int | None = 0,
     ahead: bool = False,
 ) -> Iterator[Finding]:
-    """What is wrong with the events of one partition, in order of time.
+    """Yields the anomalies in the events of one partition, in order of time.
 
-    kinds  the kinds of events that the whole log has
-    start  where reading begins when nothing was committed; None: not known
-    ahead  offsets are committed before what they stand for is produced
+    kinds  the kinds of events that occur in the whole log
+    start  where reading starts when nothing was committed; None: unknown
+    ahead  whether offsets are committed before the outputs are produced
     """
     machine = _Machine(kinds, start, ahead)
     for event in events:

@@ -1,4 +1,4 @@
-"""The offset state machine over events in Spark: a task per partition, in order of time."""
+"""Runs the offset state machine over events in Spark: one task per partition, in order of time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SCHEMA: Final = pa.schema(
         ("witness", pa.string()),
     ]
 )
-FOUND_MAX: Final = 10_000  # of one anomaly in one partition: an instance out of step is so at every event
+FOUND_MAX: Final = 10_000  # per anomaly and partition: an instance with a wrong position is wrong at every event
 
 
 def _limited(found: Iterator[Finding]) -> Iterator[Finding]:
@@ -69,7 +69,7 @@ def judged(
     ahead: Collection[str],
     faults: Mapping[str, Faults],
 ) -> pa.Table:
-    """The findings of one partition, as rows of FORM."""
+    """Returns the findings of one partition, as rows of FORM."""
     run, topic, number = (events.column(name)[0].as_py() for name in ("run", "topic", "partition"))
     trail = Trail.of(events)
     rows = []
@@ -89,24 +89,25 @@ def states(
     start: int | None = 0,
     ahead: Collection[str] = (),
 ) -> Any:
-    """What is wrong with the events (checker.pipeline.events), as rows of FORM.
+    """Returns the findings in events (checker.pipeline.events), as rows of FORM.
 
-    kinds   run -> the kinds of events that it has at all
-    start   where reading begins when nothing was committed; None: not known
+    kinds   run -> the kinds of events that occur in it
+    faults  run -> its faults
+    start   where reading starts when nothing was committed; None: unknown
     ahead   runs that commit before they produce
     """
-    about, early, hit = dict(kinds), frozenset(ahead), dict(faults)
+    kinds_of_run, commits_first, faults_of_run = dict(kinds), frozenset(ahead), dict(faults)
 
     def task(table: pa.Table) -> pa.Table:
-        return judged(table, about, start, early, hit)
+        return judged(table, kinds_of_run, start, commits_first, faults_of_run)
 
     return events.groupBy("run", "topic", "partition").applyInArrow(task, FORM)
 
 
 def verified(found: Any, records: Any) -> Any:
-    """Without what only markers of transactions explain: gaps in which the input has no record.
+    """Returns the findings without the gaps that only transaction markers explain: those without an input record.
 
-    records  the input as read: run, topic, partition, offset. Runs of which nothing was read keep all.
+    records  the input as read: run, topic, partition, offset. All findings of a run without records are kept.
     """
     from pyspark.sql import functions as F
 
@@ -124,5 +125,5 @@ def verified(found: Any, records: Any) -> Any:
     ).select("f.run", "f.topic", "f.partition", "f.first", "f.until")
     real = F.broadcast(seen.distinct().withColumn("real", F.lit(True)))
     read = F.broadcast(records.select("run").distinct().withColumn("read", F.lit(True)))
-    beside = found.join(real, ["run", "topic", "partition", "first", "until"], "left").join(read, "run", "left")
-    return beside.where("not verify or real or read is null").drop("real", "read")
+    marked = found.join(real, ["run", "topic", "partition", "first", "until"], "left").join(read, "run", "left")
+    return marked.where("not verify or real or read is null").drop("real", "read")

@@ -1,9 +1,9 @@
-"""The batch check: every committed input record has exactly its outputs, once, in order per key.
+"""The batch check of pipelines: every committed input record has exactly its outputs, once, and in order per key.
 
-All of it is joins and windows of Spark DataFrames, of one run or of many. What was visible counts: offsets of
-the input and of the output that a reader of committed records was shown. Input records are known by their id,
-of which the log may hold copies (a writer's retries); each copy is to be transformed. An output is known by the id
-of its input record and its number among that record's outputs; by the id alone where the number is a count.
+It consists of joins and windows over Spark DataFrames, for one run or many. Only what a read_committed consumer sees
+counts, of the input and of the output. An input record is identified by its id. The log may have several copies of it
+(a writer's retries), and each copy must be transformed. An output is identified by the id of its input record and its
+number among that record's outputs, or by the id alone if the number is a count.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ FORM: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the comparison gives: anomalies as rows, run -> figure -> count, and tables to be forgotten."""
+    """The result of the comparison.
+
+    findings  anomalies as rows of FORM
+    figures   run -> figure -> count
+    cached    tables to be released
+    """
 
     findings: Any
     figures: Mapping[str, Mapping[str, int]]
@@ -38,9 +43,9 @@ class Compared:
 
 
 def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str, Setting]) -> Compared:
-    """All anomalies of outputs and inputs, as rows of FORM. For the tables see checker.pipeline.tables.
+    """Returns all anomalies of outputs and inputs. For the tables, see checker.pipeline.tables.
 
-    settings  run -> what it says of itself; runs without a transform are left out
+    settings  run -> its settings; runs without a transform are skipped
     """
     from pyspark.sql import functions as F
 
@@ -67,10 +72,12 @@ def _runs(spark: Any, settings: Mapping[str, Setting]) -> Any:
 
 
 def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
-    """One row per run and id: where the record stands first, its copies, what must come of each of them.
+    """Returns one row per run and id: the first position of the record, its number of copies, and its expected outputs.
 
-    nths: which number each copy has among the records of its key, ascending; nth: that of the first; latest: where
-    the last copy stands; done: of how many copies the offset was committed.
+    nth     the position of the first copy among the records of its key, from 1
+    nths    that of each copy, ascending
+    latest  the position of the last copy in the input
+    done    the number of copies below the committed offset
     """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
@@ -102,15 +109,16 @@ def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
 
 
 def _made(outputs: Any, runs: Any) -> Any:
-    """One row per run, id and number of the output: its copies, and the first few of them.
+    """Returns one row per run, id and number of an output: the number of its copies, and the first few of them.
 
-    counts: the distinct counts of an aggregate; least_key, most_key: of all copies.
+    counts               the distinct counts of an aggregate
+    least_key, most_key  of all copies
     """
     from pyspark.sql import functions as F
 
     copy = F.struct("topic", "partition", "offset", "instance", "incarnation", "generation", "time_ns", "key", "n")
     number = F.when(F.col("transform") == AGGREGATE, F.lit(0).cast("bigint")).otherwise(F.col("n"))
-    # Outputs of which nobody can say what they were made of stand for themselves.
+    # Outputs without an id cannot be grouped: each is a row of its own.
     alone = F.when(F.col("id").isNull(), F.struct("topic", "partition", "offset"))
     return (
         outputs.join(runs, "run")
@@ -128,7 +136,7 @@ def _made(outputs: Any, runs: Any) -> Any:
 
 
 def _aborts(events: Any) -> Any:
-    """What was produced, by ranges of the input, and whether it was aborted; columns begin with e_."""
+    """Returns the produced ranges of the input, and whether each was aborted. Column names start with e_."""
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
@@ -145,14 +153,14 @@ def _aborts(events: Any) -> Any:
             F.col("partition").alias("e_partition"),
             F.col("first").alias("e_first"),
             F.col("last").alias("e_last"),
-            # Without an ending nobody knows: it was killed, and the transaction may have been committed.
+            # Without an ending the outcome is unknown: the instance was killed, and may have committed.
             F.coalesce(F.col("ending") == "aborted", F.lit(False)).alias("e_aborted"),
         )
     )
 
 
 def _with_inputs(made: Any, inputs: Any) -> Any:
-    """Outputs beside their input records: columns of the input begin with in_."""
+    """Returns outputs with their input records. Column names of the input start with in_."""
     from pyspark.sql import functions as F
 
     names = ("topic", "partition", "offset", "key", "nth", "nths", "latest", "copies", "done", "want")
@@ -212,7 +220,7 @@ def _matched(both: Any, aborts: Any) -> Any:
         & (F.col("in_partition") == F.col("e_partition"))
         & F.col("in_offset").between(F.col("e_first"), F.col("e_last"))
     )
-    # Only of the runs that aborted anything: the join is by ranges.
+    # Only incarnations that aborted anything, because a join by ranges is expensive.
     aborting = aborts.where("e_aborted").select(
         F.col("e_run").alias("a_run"), F.col("e_incarnation").alias("a_incarnation")
     )
@@ -233,14 +241,14 @@ def _matched(both: Any, aborts: Any) -> Any:
 
 
 def _listed() -> Any:
-    """The copies of a matched output, as FORM has them."""
+    """Returns the copies of a matched output in the form of FORM."""
     from pyspark.sql import functions as F
 
     return F.transform("outputs", lambda x: F.struct(*(x[part].alias(part) for part in _OUTPUT)))
 
 
 def _row(name: Any, expected: Any) -> list[Any]:
-    """The columns of FORM of a matched output."""
+    """Returns the columns of FORM for a matched output."""
     from pyspark.sql import functions as F
 
     return [
@@ -265,7 +273,7 @@ def _unmatched(matched: Any) -> Any:
 
 
 def _flagged(matched: Any) -> Any:
-    """A row for each thing that is wrong with an output whose input record is known."""
+    """Returns a row for each anomaly of an output whose input record is known."""
     from pyspark.sql import functions as F
 
     counts = F.col("transform") == AGGREGATE
@@ -278,14 +286,14 @@ def _flagged(matched: Any) -> Any:
     }
     names = F.array_compact(F.array(*(F.when(flag, F.lit(name)) for name, flag in flags.items())))
     expected = F.when(counts, F.col("in_nth")).otherwise(F.col("in_want"))
-    known = matched.where("in_offset is not null").withColumn("names", names).where("size(names) > 0")
-    return known.withColumn("name", F.explode("names")).select(
+    flagged = matched.where("in_offset is not null").withColumn("names", names).where("size(names) > 0")
+    return flagged.withColumn("name", F.explode("names")).select(
         *_row(F.col("name"), F.when(F.col("name") == "wrong-output", expected).otherwise(F.col("in_copies")))
     )
 
 
 def _missing(inputs: Any, matched: Any) -> Any:
-    """The outputs of which there are fewer copies than there are committed copies of their input record."""
+    """Returns the outputs with fewer copies than committed copies of their input record."""
     from pyspark.sql import functions as F
 
     present = matched.where("in_offset is not null").select("run", "id", "number", "made", _listed().alias("outputs"))
@@ -313,7 +321,7 @@ def _missing(inputs: Any, matched: Any) -> Any:
 
 
 def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
-    """The writers' own record against the input as read."""
+    """Returns the anomalies between the writers' own records and the input as read."""
     from pyspark.sql import functions as F
 
     reported = sent.join(runs, "run").select(
@@ -325,8 +333,8 @@ def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
         F.col("offset").alias("s_offset"),
         "outcome",
     )
-    kept = records.join(runs, "run").where("id is not null").groupBy("run", "id")
-    present = kept.agg(F.min_by(F.struct("topic", "partition", "offset", "key"), "offset").alias("at"))
+    by_id = records.join(runs, "run").where("id is not null").groupBy("run", "id")
+    present = by_id.agg(F.min_by(F.struct("topic", "partition", "offset", "key"), "offset").alias("at"))
     empty = F.array().cast(f"array<{_COPY}>").alias("outputs")
     lost = (
         reported.where("outcome = 'ok'")
@@ -365,7 +373,7 @@ def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
 
 
 def _figures(read: Any, inputs: Any, matched: Any) -> dict[str, dict[str, int]]:
-    """Counts of each run: records of the input, those done, outputs shown and hidden, and so on."""
+    """Returns counts for each run: input records, those processed, outputs visible and aborted, and so on."""
     from pyspark.sql import functions as F
 
     def count(column: Any, name: str) -> Any:

@@ -1,8 +1,7 @@
-"""What pipeline runs leave, as DataFrames: of one run folder, or of many in one job.
+"""Reads the files of pipeline runs as DataFrames: of one run folder, or of many in one job.
 
-Every table has a column `run`, the folder. A line that is no JSON, or lacks what it must have, is rejected
-and counted; a last line that its writer did not finish is none, but in files that are written as a whole.
-The files are those of docs/pipeline.md.
+Every table has a column `run`, the folder. A line that is not JSON or lacks a required field is rejected and counted.
+An unfinished last line is ignored, except in files that are written in one go. docs/pipeline.md describes the files.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ _EVENT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file: where it is, its columns, and what every line must have.
+    """A kind of file: its path, its columns, and the condition that every line must satisfy.
 
-    whole  it is written as a whole: a last line that breaks off is damage
+    whole  whether it is written in one go, so that an unfinished last line is damage
     """
 
     pattern: str
@@ -77,12 +76,13 @@ EVENT: Final = Kind(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What one run says of itself.
+    """The settings and final state of one run.
 
-    mode, transform  as in pipeline.json; empty when it cannot be used
+    mode, transform  from pipeline.json; empty if invalid
+    mistake          the mistake that was switched on, if any
     committed        (topic, partition) -> the group's committed offset at the end
-    readers          how many files the final reading leaves; 0 where that is not said
-    wrong            why a part of it cannot be used, each a sentence
+    readers          how many files the final reading writes; 0 if unknown
+    wrong            sentences that say why some of it cannot be used
     """
 
     mode: str = ""
@@ -95,9 +95,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Lines that can be used; how many lines of each run cannot, and how many files there are.
+    """The usable lines of one kind of file.
 
-    held  what is persisted: to be forgotten, or another reading of the same paths would find it again
+    cached    what is persisted; it must be released, or another reading of the same paths would find it again
+    rejected  run -> number of lines that cannot be used
+    files     run -> number of files
     """
 
     rows: Any
@@ -107,22 +109,22 @@ class Table:
 
 
 def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
-    """All lines of one kind, with `run`, and `line`: in the order of each file. Kept until `forget`.
+    """Returns all lines of one kind of file, with `run` and, in the order of each file, `line`. Cached until `forget`.
 
-    Raises BadHistory for what is no regular file, which would be read for ever.
+    Raises BadHistory for a path that is not a regular file, because reading it might never end.
     """
     from pyspark.sql import functions as F
 
     files = {run: sorted(run.glob(kind.pattern)) for run in runs}
     for path in (path for paths in files.values() for path in paths):
         if not path.is_file():
-            raise BadHistory(f"{path}: not a regular file; what a pipeline's run recorded is in regular files only")
+            raise BadHistory(f"{path}: not a regular file; the files of a pipeline run must be regular files")
     found = [(run, paths) for run, paths in files.items() if paths]
     form = f"{kind.columns}, {_CORRUPT} string"
     if not found:
         empty = spark.createDataFrame([], f"{form}, run string, line bigint")
         return Table(empty.drop(_CORRUPT), empty, {}, {})
-    # A task per file would be many, of which each does little.
+    # One task per file would be too many small tasks.
     few = _lines(spark, found, form).coalesce(TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     raw = few.withColumn("line", F.monotonically_increasing_id()).persist()
     good = F.col(_CORRUPT).isNull() & F.coalesce(F.expr(kind.needed), F.lit(False))
@@ -138,7 +140,7 @@ def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
 
 
 def _lines(spark: Any, found: Sequence[tuple[Path, Sequence[Path]]], form: str) -> Any:
-    """The lines of files, with the run that each is of and where in its file it stands."""
+    """Returns the lines of files, with their run."""
     from pyspark.sql import functions as F
 
     reader = spark.read.schema(form).option("columnNameOfCorruptRecord", _CORRUPT)
@@ -152,12 +154,12 @@ def _lines(spark: Any, found: Sequence[tuple[Path, Sequence[Path]]], form: str) 
 
 
 def escaped(path: Path) -> str:
-    """A path that Spark does not take for a pattern."""
+    """Returns a path that Spark does not interpret as a pattern."""
     return "file:" + "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in str(path.resolve()))
 
 
 def _torn(path: Path) -> int:
-    """1 if the last line of a file was not finished and is no JSON."""
+    """Returns 1 if the last line of a file is unfinished and not JSON, else 0."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _TAIL))
@@ -172,35 +174,39 @@ def _torn(path: Path) -> int:
 
 
 def forget(*tables: Any) -> None:
-    """Let go of what `persist` holds."""
+    """Releases persisted tables."""
     for table in tables:
         table.unpersist()
 
 
 def joined(tables: Sequence[Any]) -> Any:
-    """The rows of all of them, by the names of columns."""
+    """Returns the union of the tables, by column name."""
     return reduce(lambda one, other: one.unionByName(other), tables)
 
 
-# --- what a run says of itself ------------------------------------------------------------------------
+# --- the settings of a run ----------------------------------------------------------------------------
 
 
 def setting(run: Path) -> Setting:
-    """From pipeline.json and committed.json. What is wrong with them is said, never raised."""
+    """Returns the settings from pipeline.json and committed.json. Problems go into `wrong`; nothing is raised."""
     wrong: list[str] = []
-    about = _object(run / "pipeline" / "pipeline.json", wrong)
+    content = _object(run / "pipeline" / "pipeline.json", wrong)
     committed = _object(run / "pipeline" / COMMITTED, wrong)
-    mode, transform = about.get("mode"), about.get("transform")
-    if about and mode not in MODES:
-        wrong.append(f"pipeline/pipeline.json: mode {str(mode)[:40]!r} is none of {', '.join(sorted(MODES))}")
+    mode, transform = content.get("mode"), content.get("transform")
+    if content and mode not in MODES:
+        wrong.append(
+            f"pipeline/pipeline.json: mode {str(mode)[:40]!r} is unknown; must be one of {', '.join(sorted(MODES))}"
+        )
         mode = ""
-    if about and about.get("schema", 1) != 1:
-        wrong.append(f"pipeline/pipeline.json has schema {str(about['schema'])[:20]}; this checker reads 1")
-    if about and transform not in TRANSFORMS:
-        known = ", ".join(TRANSFORMS)
-        wrong.append(f"pipeline/pipeline.json: transform {str(transform)[:40]!r} is none of {known}")
+    if content and content.get("schema", 1) != 1:
+        wrong.append(f"pipeline/pipeline.json has schema {str(content['schema'])[:20]}; this checker reads 1")
+    if content and transform not in TRANSFORMS:
+        transforms = ", ".join(TRANSFORMS)
+        wrong.append(
+            f"pipeline/pipeline.json: transform {str(transform)[:40]!r} is unknown; must be one of {transforms}"
+        )
         transform = ""
-    mistake, readers = about.get("mistake"), about.get("readers")
+    mistake, readers = content.get("mistake"), content.get("readers")
     return Setting(
         str(mode or ""),
         str(transform or ""),
@@ -214,24 +220,24 @@ def setting(run: Path) -> Setting:
 def _object(path: Path, wrong: list[str]) -> dict[str, Any]:
     name = f"pipeline/{path.name}"
     if path.exists() and not path.is_file():
-        wrong.append(f"{name} is no regular file")
+        wrong.append(f"{name} is not a regular file")
         return {}
     try:
         found = orjson.loads(path.read_bytes())
     except OSError as error:
-        wrong.append(f"{name} cannot be read ({error.strerror}): the run did not come to its end")
+        wrong.append(f"{name} cannot be read ({error.strerror}): the run did not finish")
         return {}
     except orjson.JSONDecodeError as error:
-        wrong.append(f"{name} is no JSON ({error.msg})")
+        wrong.append(f"{name} is not JSON ({error.msg})")
         return {}
     if not isinstance(found, dict):
-        wrong.append(f"{name} is not an object")
+        wrong.append(f"{name} is not a JSON object")
         return {}
     return found
 
 
 def place(text: str) -> tuple[str, int] | None:
-    """(topic, partition) of "topic/partition"; None when it is none."""
+    """Returns (topic, partition) of "topic/partition"; None if it is malformed."""
     topic, slash, partition = text.rpartition("/")
     return (topic, int(partition)) if slash and topic and partition.isdecimal() else None
 
@@ -245,6 +251,6 @@ def _offsets(data: Any, wrong: list[str]) -> dict[tuple[str, int], int]:
         at = place(name)
         if at is None or type(offset) is not int:
             wrong.append(f"pipeline/{COMMITTED}: {name[:60]!r} is not an offset of a topic/partition")
-        elif offset >= 0:  # the client library's way to say that there is none is below 0
+        elif offset >= 0:  # the client library reports a missing offset as a negative number
             found[at] = offset
     return found

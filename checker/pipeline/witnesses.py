@@ -1,4 +1,4 @@
-"""Witnesses of a pipeline's anomalies: the first few for the report, all of them as Parquet."""
+"""The witnesses of a pipeline's anomalies: the first few for the report, and all of them as Parquet."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ SHOWN: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One anomaly of one run: how many, and the first of them."""
+    """An anomaly of one run: the number of occurrences, and the first few witnesses."""
 
     count: int = 0
     witnesses: tuple[Mapping[str, Any], ...] = field(default=())
 
 
 def first_few(rows: Any) -> dict[str, dict[str, Found]]:
-    """run -> anomaly -> what was found; `rows` has run, name, place (to order them) and witness (JSON)."""
+    """Returns run -> anomaly -> what was found.
+
+    rows  has run, name, place (for the order) and witness (JSON)
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
@@ -53,10 +56,10 @@ def first_few(rows: Any) -> dict[str, dict[str, Found]]:
 
 
 def store(run: Path, rows: Any, found: Collection[str], names: Iterable[str]) -> None:
-    """All witnesses of one run below results/witnesses, a file per anomaly; those of an earlier check go.
+    """Writes all witnesses of one run to results/witnesses, one file per anomaly. Removes those of an earlier check.
 
     found  the anomalies that were found
-    names  those that this check looks for
+    names  the anomalies that this check looks for
     """
     from pyspark.sql import functions as F
 
@@ -75,7 +78,10 @@ def result(
     reasons: Iterable[str],
     statistics: Mapping[str, Any],
 ) -> Result:
-    """The verdict on one run. What is promised is what the mode promises; see `kept` for the brokers' part."""
+    """Returns the verdict on one run.
+
+    `promised` is what the pipeline's mode promises; `still_promised` takes the brokers' part into account.
+    """
     anomalies = [
         AnomalyFound(
             name,
@@ -94,8 +100,8 @@ def result(
     return Result(verdict, promise(anomalies), why, tuple(anomalies), statistics, VERSION)
 
 
-def kept(one: AnomalyFound, settings: Settings) -> bool | None:
-    """What is left of what a mode promises, by what settings and faults leave of the brokers' logs."""
+def still_promised(one: AnomalyFound, settings: Settings) -> bool | None:
+    """Returns whether a mode's promise still holds, given the settings and faults of the brokers."""
     guarantee = CATALOGUE[one.name].guarantee
     if guarantee is None:
         return one.promised
@@ -104,6 +110,6 @@ def kept(one: AnomalyFound, settings: Settings) -> bool | None:
 
 
 def promise(anomalies: Iterable[AnomalyFound]) -> bool | None:
-    """Whether any of what is wrong was promised not to happen; None where that is not known."""
+    """Returns whether any bad anomaly was promised not to happen; None if that is unknown."""
     promises = {one.promised for one in anomalies if one.bad}
     return True if True in promises else None if None in promises or not promises else False

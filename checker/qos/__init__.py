@@ -1,1 +1,1 @@
-"""Input against output while both grow: Spark Structured Streaming over topics or files."""
+"""Live comparison of a pipeline's input with its output, by Spark Structured Streaming over topics or files."""

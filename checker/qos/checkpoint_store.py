@@ -1,12 +1,12 @@
-"""What survives a kill: a folder for each batch, complete or absent, beside Spark's own checkpoint.
+"""The checkpoint folder of a live comparison: what survives a kill. Each batch is complete or absent.
 
-    query.json       what is compared: another comparison is refused
-    spark/           Spark's checkpoint: offsets that each batch reads, and which are done
-    state/<batch>/   ids/ (Parquet) and book.json: all that is known after that batch
-    windows.jsonl    a line for each window that was closed, and another when its counts changed
+    query.json       what is compared; another comparison is rejected
+    spark/           Spark's own checkpoint: the offsets of each batch, and which batches are done
+    state/<batch>/   ids/ (Parquet) and book.json: the complete state after that batch
+    windows.jsonl    a line for each window that was closed, and another one whenever its counts change
 
-A batch that was killed is read again over the same offsets: Spark wrote them down before it began. Its folder
-appears by a rename, so what it adds is added once.
+A batch that was killed is read again with the same offsets, because Spark writes them down before it starts. The
+batch's folder appears by a rename, so its records are added exactly once.
 """
 
 from __future__ import annotations
@@ -25,65 +25,65 @@ from harness.model.errors_and_exit_codes import BadInput
 
 QUERY: Final = "query.json"
 WINDOWS: Final = "windows.jsonl"
-_KEPT: Final = 2
+_BATCHES_KEPT: Final = 2
 
 
 class Store:
-    """The folder of one comparison, held against other processes while this one lives."""
+    """The checkpoint folder of one comparison, locked against other processes while this object is open."""
 
     def __init__(self, folder: Path, lock: IO[str]) -> None:
         self.folder, self._lock = folder, lock
 
     @property
     def spark(self) -> str:
-        """Where Spark keeps its checkpoint."""
+        """The folder of Spark's own checkpoint."""
         return str(self.folder / "spark")
 
     def ids(self, batch: int) -> str:
-        """The Parquet folder of a batch's ids."""
+        """Returns the Parquet folder of a batch's ids."""
         return str(self.folder / "state" / str(batch) / "ids")
 
     def book(self) -> Book:
-        """What the last whole batch left; an empty book before the first. Raises BadInput."""
+        """Returns the state after the last complete batch; an empty book before the first. Raises BadInput."""
         batches = self._batches()
         if not batches:
             if any((self.folder / "spark" / "commits").glob("[0-9]*")):
-                raise BadInput(f"--checkpoint {self.folder}: its state is gone: remove that folder, try again")
+                raise BadInput(f"--checkpoint {self.folder}: its state is missing; remove the folder and try again")
             return Book()
         path = self.folder / "state" / str(batches[-1]) / "book.json"
         try:
             return window_state.from_data(json.loads(path.read_text()))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(
-                f"--checkpoint {self.folder}: {path} cannot be used ({error}): remove the folder, try again"
+                f"--checkpoint {self.folder}: {path} cannot be used ({error}); remove the folder and try again"
             ) from None
 
     def begin(self, batch: int) -> str:
-        """Where the ids of a batch are written before it is whole."""
+        """Returns the folder to which the ids of an unfinished batch are written."""
         unfinished = self.folder / "state" / f"{batch}.part"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         return str(unfinished / "ids")
 
     def finish(self, book: Book, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Make a batch whole: its lines first, which `opened` takes back when there is no more of it."""
+        """Completes a batch. Its lines are written first; if it is killed before the rename, `opened` removes them."""
         self.tell(lines)
         unfinished = self.folder / "state" / f"{book.batch}.part"
         (unfinished / "book.json").write_text(json.dumps(window_state.to_data(book)))
         unfinished.rename(self.folder / "state" / str(book.batch))
-        for batch in self._batches()[:-_KEPT]:
+        for batch in self._batches()[:-_BATCHES_KEPT]:
             shutil.rmtree(self.folder / "state" / str(batch), ignore_errors=True)
 
     def tell(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Append to windows.jsonl."""
+        """Appends lines to windows.jsonl."""
         if text := "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines):
             with (self.folder / WINDOWS).open("a", encoding="utf-8") as file:
                 file.write(text)
 
     def offsets(self, batch: int) -> dict[str, dict[str, int]] | None:
-        """Where a batch ends in each partition, by topic; None when Spark's file says nothing of it.
+        """Returns the end offsets of a batch, by topic and partition; None if Spark's file does not have them.
 
-        The file has a line for each source, and that of Kafka is the one of mappings of mappings:
+        The file has one line per source. That of the Kafka source is an object of objects:
         https://spark.apache.org/docs/latest/structured-streaming-programming-guide.html, checkpointing.
         """
         try:
@@ -104,12 +104,15 @@ class Store:
         return sorted(map(int, found))
 
     def close(self) -> None:
-        """Let others have it."""
+        """Releases the lock."""
         self._lock.close()
 
 
 def opened(folder: Path, settings: Settings) -> Store:
-    """The store in a folder, made if need be. Raises BadInput: another query's, in use, not to be written."""
+    """Opens the store in a folder, which is created if necessary.
+
+    Raises BadInput if the folder belongs to another query, is in use, or cannot be written.
+    """
     query = settings.query()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,14 +123,18 @@ def opened(folder: Path, settings: Settings) -> Store:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         lock.close()
-        raise BadInput(f"--checkpoint {folder}: another process uses it; end that, or name another") from None
+        raise BadInput(
+            f"--checkpoint {folder}: another process is using it; stop that process, or give another folder"
+        ) from None
     try:
         path = folder / QUERY
         if path.exists():
             if differs := difference(path.read_text(errors="replace"), query):
-                raise BadInput(f"--checkpoint {folder} is of another query: {differs}; name a new one, or ask the same")
+                raise BadInput(
+                    f"--checkpoint {folder} is of another query: {differs}; give a new folder, or the same query"
+                )
         elif any(entry.name != "lock" for entry in folder.iterdir()):
-            raise BadInput(f"--checkpoint {folder}: holds files that are no checkpoint; name a new folder")
+            raise BadInput(f"--checkpoint {folder}: it has files that are not a checkpoint; give a new folder")
         else:
             path.write_text(json.dumps(query, indent=1))
         store = Store(folder, lock)
@@ -139,19 +146,19 @@ def opened(folder: Path, settings: Settings) -> Store:
 
 
 def _take_back(path: Path, batch: int) -> None:
-    """Leave out lines of batches that are not whole, and one that is torn."""
+    """Removes the lines of incomplete batches, and a torn line."""
     if not path.exists():
         return
-    kept, whole = [], True
+    complete, intact = [], True
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
         try:
             good = line.endswith("\n") and json.loads(line)["batch"] <= batch
         except (ValueError, KeyError, TypeError):
             good = False
         if good:
-            kept.append(line)
-        whole = whole and good
-    if not whole:
+            complete.append(line)
+        intact = intact and good
+    if not intact:
         changed = path.with_name(f"{path.name}.part")
-        changed.write_text("".join(kept), encoding="utf-8")
+        changed.write_text("".join(complete), encoding="utf-8")
         changed.replace(path)

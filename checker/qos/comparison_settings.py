@@ -1,4 +1,4 @@
-"""What a live comparison compares, and how."""
+"""The settings of a live comparison: what is compared, and how."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, None: 1000}
 DEFAULT_KEY: Final = "cast(key as string)"
 DURATION_MAX_MS: Final = 24 * 3_600_000
 PARTS_MAX: Final = 1000
-# Of a record's own id: harness.model.transforms.third, in SQL. Bits above 64 are lost, which the mask allows.
+# harness.model.transforms.third of a record's id, in SQL. The product overflows 64 bits, which the mask tolerates.
 _THIRD: Final = "((((cast(id as bigint) & 4294967295L) * 2654435761L) & 4294967295L) >> 16) % 3"
 EXPECT: Final[Mapping[str, str]] = {
     "identity": "1",
@@ -28,7 +28,7 @@ EXPECT: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Expressions where the user gives none."""
+    """The expressions used where the user gives none."""
 
     input_key: str = DEFAULT_KEY
     output_key: str = DEFAULT_KEY
@@ -37,14 +37,15 @@ class Defaults:
 
 
 def defaults(transform: str | None, in_files: bool) -> Defaults:
-    """Kafka's key joins both sides; with a transform, what our pipeline writes. Raises BadInput.
+    """Returns the default expressions. Raises BadInput.
 
-    Its records are JSON with the input's `id`, and which output it is, `n`; its files have them as columns.
+    Without a transform, Kafka's key joins the two sides. With one, the expressions fit what this project's pipeline
+    writes: JSON records with the input's `id` and the number of the output, `n`, or files with these as columns.
     """
     if transform is None:
         return Defaults(output_key="id" if in_files else DEFAULT_KEY)
     if transform not in EXPECT:
-        raise BadInput(f"--pipeline {transform}: one of {', '.join(EXPECT)}")
+        raise BadInput(f"--pipeline {transform}: no such transform; give one of {', '.join(EXPECT)}")
     id, n = (f"get_json_object(cast(value as string), '$.{name}')" for name in ("id", "n"))
     part = "0" if transform != "fan-out" else "n" if in_files else n
     return Defaults(id, "id" if in_files else id, EXPECT[transform], part)
@@ -52,18 +53,21 @@ def defaults(transform: str | None, in_files: bool) -> Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A comparison. Expressions are Spark SQL over key, value, headers, timestamp, topic, partition, offset
-    (of a file's rows: over its columns).
+    """The settings of a comparison.
 
-    inputs, outputs   topics; outputs is empty when `folder` is given: a folder of Parquet files
-    window_ms         windows of the input's event time, from the epoch on
-    padding_ms        how long after the end of its window an output may come
-    input_key, ...    what joins an output to its input; null: a reject
-    expect            outputs that an input record must have; over `id`, too
-    part              which of them an output is: 0, 1, ...; "0" when there is one only
-    time              event time: a timestamp, or milliseconds since the epoch; "" of files: their own
-    start             earliest or latest, when there is no checkpoint
-    kafka             further settings of Kafka's client, which may be secrets
+    Expressions are Spark SQL over key, value, headers, timestamp, topic, partition, offset; for files, over their
+    columns.
+
+    inputs, outputs  topics; outputs is empty if `folder` is given
+    folder           a folder of Parquet files with the outputs
+    window_ms        length of the windows of the input's event time, aligned to the epoch
+    padding_ms       how long after the end of its window an output may arrive
+    input_key, output_key  expressions that join an output to its input; a record whose key is null is rejected
+    expect           expression for the number of outputs of an input record; may use `id`
+    part             expression for an output's number among those of its input: 0, 1, ...; "0" if it is the only one
+    time, output_time  expressions for event time: a timestamp, or milliseconds since the epoch
+    start            earliest or latest, if there is no checkpoint
+    kafka            further settings of Kafka's client, which may be secrets
     """
 
     inputs: tuple[str, ...]
@@ -83,11 +87,11 @@ class Settings:
 
     @property
     def keep_ms(self) -> int:
-        """How long a window is remembered after it was judged, so that what comes late is known."""
+        """How long a window is remembered after it was judged, so that late outputs are recognized."""
         return self.window_ms + self.padding_ms
 
     def query(self) -> dict[str, Any]:
-        """What a checkpoint depends on."""
+        """Returns the settings that a checkpoint depends on."""
         return {
             "schema": 1,
             "input": list(self.inputs),
@@ -105,41 +109,41 @@ class Settings:
 
 
 def duration_ms(option: str, text: str) -> int:
-    """Milliseconds of "60s", "500ms", "2m", "1h" or plain seconds. Raises BadInput."""
+    """Returns the milliseconds of "60s", "500ms", "2m", "1h" or plain seconds. Raises BadInput."""
     found = _DURATION.fullmatch(text.strip())
     if not found:
         raise BadInput(f"{option} {text}: give a duration such as 500ms, 60s, 2m or 1h")
     value = round(float(found[1]) * _MS[found[2]])
     if not 1 <= value <= DURATION_MAX_MS:
-        raise BadInput(f"{option} {text}: more than nothing, and 24h at most")
+        raise BadInput(f"{option} {text}: must be at least 1ms and at most 24h")
     return value
 
 
 def topics(option: str, text: str) -> tuple[str, ...]:
-    """The names in a comma-separated option. Raises BadInput."""
+    """Returns the names in a comma-separated option. Raises BadInput."""
     names = tuple(part.strip() for part in text.split(","))
     for name in names:
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
-            raise BadInput(f"{option} {text}: {name or 'nothing'} cannot be a topic's name")
+            raise BadInput(f"{option} {text}: {name or 'an empty name'} is not a valid topic name")
     if len(set(names)) < len(names):
-        raise BadInput(f"{option} {text}: a topic stands there twice")
+        raise BadInput(f"{option} {text}: a topic is listed twice")
     return names
 
 
 def difference(stored: str, now: Mapping[str, Any]) -> str:
-    """How the query of a checkpoint (JSON) differs from this one; "" when it does not."""
+    """Returns how a checkpoint's query (JSON) differs from this one; "" if it does not."""
     try:
         then = json.loads(stored)
     except ValueError:
-        return "its query.json is no JSON"
+        return "its query.json is not JSON"
     if not isinstance(then, dict):
-        return "its query.json holds no query"
+        return "its query.json has no query"
     for name, value in now.items():
         if then.get(name) != value:
-            return f"{name} was {json.dumps(then.get(name))} and is {json.dumps(value)}"
+            return f"{name} was {json.dumps(then.get(name))} and is now {json.dumps(value)}"
     return ""
 
 
 def clock(ms: int) -> str:
-    """A time in UTC, to the second."""
+    """Returns a time in UTC, to the second."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

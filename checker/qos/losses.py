@@ -1,7 +1,7 @@
-"""Records that were gone before they were read: what a source that must not fail on them passes over.
+"""Finds records that brokers deleted before they were read, which the source skips without an error.
 
-A batch ends where Spark wrote that it ends, so it begins where the one before ended. What the broker has
-deleted meanwhile lies between there and its earliest offset.
+Each batch ends at the offsets that Spark wrote down, and the next one starts there. If the broker has deleted records
+meanwhile, they are between that offset and its earliest offset.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ Offsets = Mapping[str, Mapping[str, int]]
 
 
 def between(begin: Offsets, end: Offsets, earliest: Offsets) -> tuple[dict[tuple[str, str], tuple[int, int]], int]:
-    """(what may be lost: (topic, partition) -> [first, limit), partitions that began anew).
+    """Returns (possible losses: (topic, partition) -> [first, limit), number of partitions that were recreated).
 
-    A partition whose end is before its beginning was made again.
+    A partition whose end offset is below its start offset was recreated.
     """
-    lost, anew = {}, 0
+    lost, recreated = {}, 0
     for topic, partitions in begin.items():
         for partition, first in partitions.items():
             last = end.get(topic, {}).get(partition)
             if last is None or last < first:
-                anew += 1
+                recreated += 1
                 continue
             limit = min(earliest.get(topic, {}).get(partition, first), last)
             if limit > first:
                 lost[topic, partition] = (first, limit)
-    return lost, anew
+    return lost, recreated
 
 
 def admin(spark: Any, bootstrap: str, options: Mapping[str, str], timeout_s: float) -> Any:
-    """Kafka's own admin client, in Spark's JVM."""
+    """Returns Kafka's own admin client, in Spark's JVM."""
     jvm = spark.sparkContext._jvm
     properties = jvm.java.util.Properties()
     wait = str(int(timeout_s * 1000))
@@ -46,7 +46,7 @@ def admin(spark: Any, bootstrap: str, options: Mapping[str, str], timeout_s: flo
 
 
 def earliest(spark: Any, client: Any, offsets: Offsets, timeout_s: float) -> dict[str, dict[str, int]]:
-    """The first offset that the brokers have of each of these partitions. Raises Py4JError."""
+    """Returns the earliest offset that the brokers have of each of these partitions. Raises Py4JError."""
     jvm = spark.sparkContext._jvm
     first = jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest()
     wanted = jvm.java.util.HashMap()
@@ -65,7 +65,7 @@ def earliest(spark: Any, client: Any, offsets: Offsets, timeout_s: float) -> dic
 
 
 def absent(spark: Any, client: Any, topics: tuple[str, ...], timeout_s: float) -> list[str]:
-    """Those of the topics that are not there. Raises Py4JError when nobody answers."""
+    """Returns the topics that do not exist. Raises Py4JError if no broker answers."""
     jvm = spark.sparkContext._jvm
     future = client.listTopics().names()
     names = future.get(int(timeout_s * 1000), jvm.java.util.concurrent.TimeUnit.MILLISECONDS)

@@ -1,8 +1,7 @@
-"""The comparison while it goes on: a streaming query whose batches keep the store, and its end.
+"""Runs a live comparison: a streaming query that updates the store with each batch, until it is time to end.
 
-Batches are Spark's: offsets, checkpoint and order. What a batch does is in `spark_batch` and `window_state`. A
-broker that does not answer fails the query; it is started again from its checkpoint, for as long as `patience_s`
-says.
+Spark provides batches with their offsets, order and checkpoint. `spark_batch` and `window_state` process a batch. If a
+broker does not answer, the query fails and is restarted from its checkpoint, for up to `patience_s`.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from pyspark.sql import DataFrame, Observation
 from checker.qos import losses, source, spark_batch
 from checker.qos.checkpoint_store import Store
 from checker.qos.comparison_settings import Settings
-from checker.qos.window_state import END, UNKNOWN_MS, Book, Window, heard, settled
+from checker.qos.window_state import END, UNKNOWN_MS, Book, Window, after_judging, after_reading
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 
 SPARK: Final = {
-    "spark.sql.ansi.enabled": "false",  # what cannot be cast is null, and so a reject
+    "spark.sql.ansi.enabled": "false",  # a failed cast gives null, which is a reject
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.minBatchesToRetain": "10",
-    # Spark remembers a thousand jobs and plans for a page that is not shown here.
+    # By default Spark keeps a thousand jobs and plans for its UI, which is off here.
     "spark.sql.streaming.numRecentProgressUpdates": "5",
     "spark.sql.ui.retainedExecutions": "5",
     "spark.ui.retainedJobs": "5",
@@ -44,7 +43,7 @@ ANSWER_S: Final = 10.0
 RETRY_S: Final = 2.0
 LOOK_S: Final = 0.25
 STOP_S: Final = 120.0
-# Of clients in Spark; a broker that is away is noticed in this time, and Spark asks three times.
+# For Kafka clients in Spark: how soon a broker that is down is noticed; Spark tries three times.
 _PATIENT: Final = {"default.api.timeout.ms": "15000", "request.timeout.ms": "15000"}
 _AWAY: Final = re.compile(
     r"TimeoutException|DisconnectException|NetworkException|NotAvailableException|NotLeaderOrFollower|"
@@ -56,7 +55,13 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """When to end. idle_s: no record for so long; for_s: so long after the start; None: never for that."""
+    """When to end. None means never for that reason.
+
+    idle_s      after this long without a record
+    for_s       this long after the start
+    patience_s  after brokers have not answered for this long
+    every_s     interval between batches
+    """
 
     idle_s: float | None = None
     for_s: float | None = None
@@ -66,13 +71,13 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class JudgedWindow:
-    """A window that was closed or counted anew, with some of what is wrong in it."""
+    """A window that was closed or whose counts changed, with examples of its anomalies."""
 
     window: Window
     examples: tuple[dict[str, Any], ...]
 
     def line(self, batch: int) -> dict[str, Any]:
-        """As it stands in windows.jsonl."""
+        """Returns its line of windows.jsonl."""
         window = self.window
         return {
             "schema": 1,
@@ -90,7 +95,7 @@ class JudgedWindow:
 
 
 class Live:
-    """One comparison. `book` may be read by others at any time; `ended` may be set by them."""
+    """One comparison. Other threads may read `book` and set `ended` at any time."""
 
     def __init__(self, spark: Any, settings: Settings, store: Store, tell: Callable[[JudgedWindow], None]) -> None:
         self._spark, self._store, self._tell = spark, store, tell
@@ -100,26 +105,26 @@ class Live:
         self._batch = threading.Lock()
         self._failure: Exception | None = None
         self._stopping = False
-        self._first_ms = 0  # when this process read its first batch, which may be an old one again
+        self._first_ms = 0  # when this process read its first batch, which may repeat an old one
         self._admin: Any = None
 
     def check(self) -> None:
-        """Raises BadInput or Missing: brokers that do not answer, topics that are not there."""
+        """Raises BadInput or Missing if brokers do not answer or topics do not exist."""
         at = self.settings.bootstrap
         try:
             self._admin = losses.admin(self._spark, at, self.settings.kafka, ANSWER_S)
             topics = (*self.settings.inputs, *self.settings.outputs)
-            gone = losses.absent(self._spark, self._admin, topics, ANSWER_S + 2)
+            absent = losses.absent(self._spark, self._admin, topics, ANSWER_S + 2)
         except (Py4JError, PySparkException) as error:
             raise Missing(
-                f"--bootstrap {at}: no Kafka broker answers ({reason(error)}): check the address; if it "
-                "takes TLS or SASL, give --client-config"
+                f"--bootstrap {at}: no Kafka broker answers ({reason(error)}); check the address, and give "
+                "--client-config if it needs TLS or SASL"
             ) from None
-        if gone:
-            raise BadInput(f"--bootstrap {at} has no topic {', '.join(gone)}: check --input and --output")
+        if absent:
+            raise BadInput(f"--bootstrap {at} has no topic {', '.join(absent)}; check --input and --output")
 
     def follow(self, until: Until, say: Say) -> None:
-        """Read until it is time to end. Raises ClusterTrouble when it cannot go on."""
+        """Reads until it is time to end. Raises ClusterTrouble if it cannot continue."""
         began, away = time.monotonic(), 0.0
         rows = source.both(self._spark, self.settings)
         while not self.ended.is_set():
@@ -127,7 +132,7 @@ class Live:
             try:
                 query = self._start(rows, until)
             except PySparkException as error:
-                raise BadInput(f"Spark refuses these settings: {reason(error)}; see --client-config") from None
+                raise BadInput(f"Spark rejects these settings: {reason(error)}; see --client-config") from None
             try:
                 while query.isActive and not self._over(until, began):
                     self.ended.wait(LOOK_S)
@@ -138,7 +143,9 @@ class Live:
                     return
                 why = self._failure or query.exception()
             except (Py4JError, ConnectionError) as error:
-                raise ClusterTrouble(f"Spark's JVM has ended ({reason(error)}): the checkpoint stands") from None
+                raise ClusterTrouble(
+                    f"Spark's JVM has exited ({reason(error)}); the checkpoint is intact, so run the command again"
+                ) from None
             finally:
                 self._stop(query)
             first = not away
@@ -146,7 +153,7 @@ class Live:
             if not _AWAY.search(str(why)) or time.monotonic() - away > until.patience_s:
                 raise ClusterTrouble(self._trouble(why))
             if first:
-                say(f"the brokers do not answer ({reason(why)}): trying again")
+                say(f"the brokers do not answer ({reason(why)}); trying again")
             self.ended.wait(RETRY_S)
 
     def _over(self, until: Until, began: float) -> bool:
@@ -168,10 +175,10 @@ class Live:
         )
 
     def _stop(self, query: Any) -> None:
-        """Between batches: one that has begun is finished first."""
+        """Stops the query between batches: a batch that has started is finished first."""
         self._stopping = True
         if not self._batch.acquire(timeout=STOP_S):
-            raise ClusterTrouble(f"a batch of Spark's has not ended in {STOP_S:.0f} s: it is given up")
+            raise ClusterTrouble(f"a Spark batch did not finish within {STOP_S:.0f} s and was abandoned")
         self._batch.release()
         with contextlib.suppress(Py4JError, PySparkException, ConnectionError):
             query.stop()
@@ -179,9 +186,9 @@ class Live:
     def _each(self, rows: DataFrame, batch: int) -> None:
         with self._batch:
             if self._stopping:
-                raise InterruptedError("the comparison ends")  # so that Spark does not count it as done
+                raise InterruptedError("the comparison ends")  # so that Spark does not mark the batch as done
             if batch <= self.book.batch:
-                return  # whole already; only Spark had not noted it
+                return  # already complete; only Spark had not recorded it
             try:
                 self._take(rows, batch)
             except Exception as error:
@@ -192,19 +199,19 @@ class Live:
         now_ms, settings, old = time.time_ns() // 1_000_000, self.settings, self.book
         began = old.began_ms if old.batch >= 0 else self._began(now_ms)
         before = replace(old, began_ms=began, cleared_ms=old.edge_ms)
-        if not self._first_ms and old.batch >= 0:  # started again: what came meanwhile is still to be read
+        if not self._first_ms and old.batch >= 0:  # restarted: records that arrived meanwhile are still unread
             before = replace(before, read_ms=UNKNOWN_MS, hold_ms=0)
         watch = Observation()
         new = spark_batch.of_batch(rows.where("side <> 'tick'"), before, settings, now_ms, watch)
         path = self._store.begin(batch)
-        spark = rows.sparkSession  # the query's own: an observation hears only what runs in its session
-        kept = self._ids(spark, old.batch)
+        spark = rows.sparkSession  # the query's own session: an observation only sees what runs in its session
+        earlier = self._ids(spark, old.batch)
         if old.edge_ms > old.cleared_ms:
-            kept = spark_batch.remembered(kept, old.edge_ms)
-        spark_batch.merged(kept, new, PARTITIONS).write.mode("overwrite").parquet(path)
+            earlier = spark_batch.remembered(earlier, old.edge_ms)
+        spark_batch.merged(earlier, new, PARTITIONS).write.mode("overwrite").parquet(path)
         seen = spark_batch.seen(watch.get)
         lost, resets = self._lost(rows, batch)
-        book = heard(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
+        book = after_reading(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
         book, judged = self._judge(spark.read.schema(spark_batch.IDS).parquet(path), book)
         self._store.finish(book, [window.line(batch) for window in judged])
         self.book, self._first_ms = book, self._first_ms or now_ms
@@ -212,7 +219,10 @@ class Live:
             self._tell(window)
 
     def _began(self, now_ms: int) -> int:
-        """Outputs whose inputs were there before the latest record are nobody's."""
+        """Returns the event time before which an output without an input is no anomaly.
+
+        If reading starts at the latest record, the inputs of the first outputs are not read.
+        """
         settings = self.settings
         return now_ms + settings.padding_ms if settings.start == "latest" else Book().began_ms
 
@@ -224,7 +234,7 @@ class Live:
 
     def _judge(self, ids: DataFrame, book: Book) -> tuple[Book, list[JudgedWindow]]:
         judged = spark_batch.judged(ids, book, self.settings)
-        book, windows = settled(book, spark_batch.windows(judged), self.settings)
+        book, windows = after_judging(book, spark_batch.windows(judged), self.settings)
         wrong = [window.start_ms for window in windows if window.missing or window.duplicate or window.unmatched]
         examples = spark_batch.examples(judged, wrong, EXAMPLES) if wrong else []
         return book, [
@@ -233,21 +243,21 @@ class Live:
         ]
 
     def _lost(self, rows: DataFrame, batch: int) -> tuple[int, int]:
-        """Offsets that this batch should have begun with, and that are gone; partitions that began anew."""
+        """Returns (number of offsets deleted before this batch read them, number of recreated partitions)."""
         begin, end = self._store.offsets(batch - 1), self._store.offsets(batch)
         if begin is None or end is None:
             return 0, 0
         earliest = losses.earliest(self._spark, self._admin, begin, ANSWER_S)
-        lost, anew = losses.between(begin, end, earliest)
+        lost, recreated = losses.between(begin, end, earliest)
         for (topic, partition), (first, limit) in lost.items():
-            # Some of them may have been read before they were deleted.
+            # This batch may have read some of them before they were deleted.
             at = (rows["place"] == f"{topic}-{partition}") & (rows["offset"] < limit)
             highest = rows.where(at).agg({"offset": "max"}).collect()[0][0]
             lost[topic, partition] = (first if highest is None else highest + 1, limit)
-        return sum(limit - first for first, limit in lost.values()), anew
+        return sum(limit - first for first, limit in lost.values()), recreated
 
     def drain(self, idle: bool) -> None:
-        """Judge what is left, when nothing more is to come; what is not due is left as it is otherwise."""
+        """Judges the remaining windows when no more records will come. Does nothing if reading ended early."""
         if self.book.batch < 0 or not idle:
             return
         final = replace(self.book, judged_ms=END, read_ms=END)
@@ -260,12 +270,12 @@ class Live:
     def _trouble(self, error: Any) -> str:
         at = f"--bootstrap {self.settings.bootstrap}"
         if _NO_TOPIC in str(error):
-            return f"{at}: a topic was deleted while it was read ({reason(error)})"
-        return f"{at}: the comparison cannot go on ({reason(error)})"
+            return f"{at}: a topic was deleted during the comparison ({reason(error)})"
+        return f"{at}: the comparison cannot continue ({reason(error)})"
 
 
 def reason(error: Any) -> str:
-    """The line of an error that says why: the last cause that Kafka or Java gives."""
+    """Returns the line of an error that says why: the last cause that Kafka or Java gives."""
     text = str(getattr(error, "java_exception", None) or error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:") or "org.apache.kafka" in line]

@@ -1,7 +1,7 @@
-"""Both sides as one stream, with a side column: topics by Spark's own Kafka source, or files.
+"""Reads both sides as one stream with a column `side`: topics through Spark's Kafka source, outputs also from files.
 
-A clock ticks beside them (Spark's rate source): batches go on when both sides are idle, so that a window is
-closed without another record.
+A clock ticks in the same stream (Spark's rate source). Batches therefore continue while both sides are idle, and a
+window is closed without waiting for another record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.model.errors_and_exit_codes import BadInput
 
 
 def both(spark: Any, settings: Settings) -> DataFrame:
-    """side, id, part, expected, time, place, offset of every record, and ticks. Raises BadInput."""
+    """Returns side, id, part, expected, time, place and offset of every record, and ticks. Raises BadInput."""
     rows = sides(topics(spark, settings), settings)
     if settings.folder:
         rows = rows.unionByName(of_files(files(spark, settings), settings))
@@ -26,7 +26,7 @@ def both(spark: Any, settings: Settings) -> DataFrame:
 
 
 def topics(spark: Any, settings: Settings) -> DataFrame:
-    """The records of all topics. Offsets that are gone are skipped, and counted elsewhere."""
+    """Returns the records of all topics. Deleted offsets are skipped here; `losses` counts them."""
     return (
         spark.readStream.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in settings.kafka.items()})
@@ -41,15 +41,15 @@ def topics(spark: Any, settings: Settings) -> DataFrame:
 
 
 def files(spark: Any, settings: Settings) -> DataFrame:
-    """The rows of a folder of Parquet files. Raises BadInput when there are none to take the schema from."""
-    # Others in there are being written: such a file gets this name when it is whole.
+    """Returns the rows of a folder of Parquet files. Raises BadInput if there is no file to take the schema from."""
+    # Files still being written have other names and are renamed when complete.
     options = {"recursiveFileLookup": "true", "pathGlobFilter": "*.parquet"}
     try:
         schema = spark.read.options(**options).parquet(settings.folder).schema
     except AnalysisException as error:
         raise BadInput(
-            f"--output {settings.folder}: no Parquet files that can be read there yet ({first_line(error)}): "
-            "start when the first is there, or give a topic's name"
+            f"--output {settings.folder}: it has no readable Parquet file yet ({first_line(error)}); "
+            "start once the first one exists, or give a topic"
         ) from None
     rows = spark.readStream.schema(schema).options(**options).parquet(settings.folder)
     named = rows.withColumn("_file", F.col("_metadata.file_name"))
@@ -58,7 +58,7 @@ def files(spark: Any, settings: Settings) -> DataFrame:
 
 
 def sides(records: DataFrame, settings: Settings) -> DataFrame:
-    """What is compared of the records of topics, in one pass."""
+    """Returns the columns to compare of the records of topics, in one pass."""
     names = ", ".join(f"'{name}'" for name in settings.inputs)
     is_in = f"topic in ({names})"
     key = _either(
@@ -93,7 +93,7 @@ def sides(records: DataFrame, settings: Settings) -> DataFrame:
 
 
 def of_files(rows: DataFrame, settings: Settings) -> DataFrame:
-    """What is compared of the rows of files: outputs, all of them."""
+    """Returns the columns to compare of the rows of files, all of which are outputs."""
     return rows.selectExpr(
         "'out' as side",
         f"{as_text(rows, '--output-key', settings.output_key)} as id",
@@ -106,34 +106,34 @@ def of_files(rows: DataFrame, settings: Settings) -> DataFrame:
 
 
 def as_text(rows: DataFrame, option: str, expression: str) -> str:
-    """The expression as text; bytes in hexadecimal digits. Raises BadInput."""
+    """Returns the expression as text, with bytes in hexadecimal. Raises BadInput."""
     kind = type_of(rows, option, expression)
     return f"hex({expression})" if kind == "binary" else f"cast(({expression}) as string)"
 
 
 def as_ms(rows: DataFrame, option: str, expression: str) -> str:
-    """The expression as milliseconds since the epoch. Raises BadInput."""
+    """Returns the expression as milliseconds since the epoch. Raises BadInput."""
     kind = type_of(rows, option, expression)
     if kind in ("timestamp", "timestamp_ntz", "date"):
         return f"unix_millis(cast(({expression}) as timestamp))"
     if kind in ("tinyint", "smallint", "int", "bigint", "float", "double") or kind.startswith("decimal"):
         return f"cast(({expression}) as bigint)"
     raise BadInput(
-        f"{option} {expression}: gives {kind}; give a timestamp, or milliseconds since the epoch as a number"
+        f"{option} {expression}: has type {kind}; give a timestamp, or milliseconds since the epoch as a number"
     )
 
 
 def as_int(rows: DataFrame, option: str, expression: str) -> str:
-    """The expression as a number of outputs. Raises BadInput."""
+    """Returns the expression as an integer. Raises BadInput."""
     type_of(rows, option, expression)
     return f"cast(({expression}) as int)"
 
 
 def type_of(rows: DataFrame, option: str, expression: str) -> str:
-    """The type of an expression over these columns. Raises BadInput when it has none."""
+    """Returns the type of an expression over these columns. Raises BadInput if it is invalid."""
     try:
         return str(rows.selectExpr(f"({expression}) as found").schema["found"].dataType.simpleString())
-    except AnalysisException as error:  # a ParseException, too
+    except AnalysisException as error:  # includes ParseException
         raise BadInput(
             f"{option} {expression}: Spark cannot evaluate it ({first_line(error)}); the columns are "
             f"{', '.join(name for name in rows.columns if not name.startswith('_'))}"
@@ -141,7 +141,7 @@ def type_of(rows: DataFrame, option: str, expression: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What Spark says, of what is often a page."""
+    """Returns the first line of Spark's message, which is often a page long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__
 

@@ -1,9 +1,9 @@
-"""One batch, in Spark: the ids that are remembered, with what came, and the windows counted from them.
+"""Processes one batch in Spark: merges its records into the remembered ids, and counts the windows from them.
 
     ids: id, part, is_in, window, n, ripe, place, offset
-         an expected output of an input (is_in), or outputs that came; part -1: an input without any
+         an expected output of an input (is_in), or outputs that arrived; part -1: an input without expected outputs
 
-Rows stay in the JVM. Where an id stands for several inputs, its outputs are given to the oldest first.
+Rows stay in the JVM. If several inputs have the same id, its outputs are attributed to the oldest first.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _KEYS: Final = ("id", "part")
 
 
 def nothing(spark: Any) -> DataFrame:
-    """No ids."""
+    """Returns an empty table of ids."""
     columns = (column.split() for column in IDS.split(", "))
     none: DataFrame = spark.range(0).selectExpr(*(f"cast(null as {kind}) as {name}" for name, kind in columns))
     return none
 
 
 def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch: Observation) -> DataFrame:
-    """The ids of a batch, whose counts `watch` has when they were written.
+    """Returns the ids of a batch. `watch` has its counts once the ids have been written.
 
-    rows: side ("in", "out"), id, part (of an output), expected (of an input), time (ms), place, offset
+    rows  side ("in", "out"), id, part (of an output), expected (of an input), time (ms), place, offset
     """
-    whole = settings.window_ms
+    length_ms = settings.window_ms
     is_in = F.col("side") == "in"
     parts = F.when(is_in, F.col("expected")).otherwise(F.col("part"))
     good = F.col("id").isNotNull() & F.col("time").isNotNull() & parts.between(0, PARTS_MAX)
     time = F.least("time", F.lit(now_ms))
-    window = _floor(time, whole)
+    window = _floor(time, length_ms)
     behind = window < book.edge_ms
     came = F.when(time > book.late_ms(now_ms), time).otherwise(now_ms)
-    newest = F.lit(max(_floor_int(max(book.mark_ms, 0), whole), book.edge_ms))
+    newest = F.lit(max(_floor_int(max(book.mark_ms, 0), length_ms), book.edge_ms))
     watched = rows.observe(
         watch,
         F.count_if(is_in).alias("n_in"),
@@ -70,7 +70,7 @@ def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch
 
 
 def seen(counts: dict[str, Any]) -> Seen:
-    """What `of_batch` has watched."""
+    """Returns the counts that `of_batch` observed."""
     return Seen(
         records=(counts["n_in"], counts["n_out"]),
         rejects=(counts["reject_in"], counts["reject_out"]),
@@ -81,7 +81,7 @@ def seen(counts: dict[str, Any]) -> Seen:
 
 
 def remembered(ids: DataFrame, edge_ms: int) -> DataFrame:
-    """The ids without windows that begin before the edge, and without the outputs that those have used."""
+    """Returns the ids without the windows that start before the edge, and without the outputs attributed to these."""
     over = Over.partitionBy(*_KEYS)
     old = F.col("window") < edge_ms
     return (
@@ -100,7 +100,7 @@ def remembered(ids: DataFrame, edge_ms: int) -> DataFrame:
 
 
 def merged(old: DataFrame, new: DataFrame, partitions: int) -> DataFrame:
-    """Both, a row for each id, part, side and window of inputs."""
+    """Returns the union of both, with one row for each id, part, side and window of inputs."""
     together = new.unionByName(old).repartition(partitions, *_KEYS)
     slot = F.when(F.col("is_in"), F.col("window")).alias("slot")
     return (
@@ -116,7 +116,7 @@ def merged(old: DataFrame, new: DataFrame, partitions: int) -> DataFrame:
 
 
 def judged(ids: DataFrame, book: Book, settings: Settings) -> DataFrame:
-    """The ids, each with what of it is missing, pending, duplicate, unmatched, there."""
+    """Returns the ids with the counts that are missing, pending, duplicate, unmatched and present."""
     over = Over.partitionBy(*_KEYS)
     outs = F.sum(F.when(F.col("is_in"), 0).otherwise(F.col("n"))).over(over)
     wanted = F.when(F.col("is_in") & (F.col("part") >= 0), F.col("n")).otherwise(0)
@@ -128,7 +128,7 @@ def judged(ids: DataFrame, book: Book, settings: Settings) -> DataFrame:
     extra = F.when(
         real & (F.col("so_far") == F.col("wanted")), F.greatest(F.lit(0), F.col("outs") - F.col("wanted"))
     ).otherwise(0)
-    nobodys = ~F.col("is_in") & (F.col("wanted") == 0) & due
+    orphans = ~F.col("is_in") & (F.col("wanted") == 0) & due
     return (
         ids.withColumn("outs", outs)
         .withColumn("wanted", F.sum(wanted).over(over))
@@ -138,19 +138,19 @@ def judged(ids: DataFrame, book: Book, settings: Settings) -> DataFrame:
         .withColumn("missing", F.when(due, F.col("lacks")).otherwise(0))
         .withColumn("pending", F.when(due, 0).otherwise(F.col("lacks")))
         .withColumn("duplicate", F.when(due, F.col("extra")).otherwise(0))
-        .withColumn("there", F.when(real, F.col("n") - F.col("lacks") + F.col("duplicate")).otherwise(0))
-        .withColumn("unmatched", F.when(nobodys & (F.col("window") >= book.began_ms), F.col("n")).otherwise(0))
+        .withColumn("present", F.when(real, F.col("n") - F.col("lacks") + F.col("duplicate")).otherwise(0))
+        .withColumn("unmatched", F.when(orphans & (F.col("window") >= book.began_ms), F.col("n")).otherwise(0))
     )
 
 
 def windows(judged_ids: DataFrame) -> list[Window]:
-    """The counts of each window."""
+    """Returns the counts of each window."""
     first = F.col("is_in") & F.col("part").isin(0, -1)
     rows = (
         judged_ids.groupBy("window")
         .agg(
             F.sum(F.when(first, F.col("n")).otherwise(0)).alias("records_in"),
-            F.sum("there").alias("records_out"),
+            F.sum("present").alias("records_out"),
             *(F.sum(name).alias(name) for name in ("missing", "duplicate", "unmatched", "pending")),
             F.max(F.when(F.col("is_in"), F.col("ripe"))).alias("ripe"),
         )
@@ -168,12 +168,15 @@ def windows(judged_ids: DataFrame) -> list[Window]:
             ripe_ms=row["ripe"] or 0,
         )
         for row in rows
-        if row["records_in"] or row["unmatched"]  # else the time of outputs only, of inputs before
+        if row["records_in"] or row["unmatched"]  # other windows only have outputs of inputs in earlier windows
     ]
 
 
 def examples(judged_ids: DataFrame, starts: list[int], most: int) -> list[dict[str, Any]]:
-    """Some of what is wrong in these windows: {"window", "id", "part", "what", "n", "place", "offset"}."""
+    """Returns examples of the anomalies in these windows.
+
+    Each is {"window", "id", "part", "what", "n", "place", "offset"}.
+    """
     what = (
         F.when(F.col("missing") > 0, "missing")
         .when(F.col("duplicate") > 0, "duplicate")
@@ -195,9 +198,9 @@ def _true(column: Column) -> Column:
     return F.coalesce(column, F.lit(False))
 
 
-def _floor(column: Column, whole: int) -> Column:
-    return column - F.pmod(column, F.lit(whole))
+def _floor(column: Column, length_ms: int) -> Column:
+    return column - F.pmod(column, F.lit(length_ms))
 
 
-def _floor_int(value: int, whole: int) -> int:
-    return value - value % whole
+def _floor_int(value: int, length_ms: int) -> int:
+    return value - value % length_ms

@@ -1,12 +1,13 @@
-"""What is known of windows between batches: watermark, windows that are still remembered, totals. Pure.
+"""The state of a live comparison between batches: watermark, remembered windows and totals. Pure.
 
-One watermark over both sides: the highest event time of any record. A minimum over two inputs would stand
-still exactly when the output stops. It never passes the clock, so a record from the future moves it by
-nothing; where both sides are idle it moves as the clock does, and after the padding it is the clock. An
-expected output is judged when the watermark has passed the end of its window by the padding; an input that
-itself came late, which was not there when topics were read after its event time, has the padding from when
-it was read, so that topics that are filled from an archive are no loss. After a gap in reading (a broker
-that was away, a restart) all judgement waits for the padding by the clock.
+There is one watermark for both sides: the highest event time of any record. (A minimum over input and output would
+stop exactly when the output stops.) It never exceeds the clock, so a record from the future does not affect it. While
+both sides are idle, it advances with the clock, and after the padding it equals the clock.
+
+An expected output is judged once the watermark is `padding_ms` past the end of its window. An input that was read late,
+because it was not in its topic soon after its event time, has the padding from when it was read. Topics that are filled
+from an archive therefore show no losses. After a gap in reading (a broker that was down, a restart), all judgement is
+suspended for the padding, by the clock.
 """
 
 from __future__ import annotations
@@ -19,22 +20,23 @@ from checker.qos.comparison_settings import Settings
 
 SHOWN: Final = 500
 GAP_MS: Final = 20_000
-# A batch's offsets were asked for a moment before its time is taken.
+# A batch's offsets are queried a moment before its time is taken.
 OFFSETS_BEFORE_MS: Final = 1_000
 NEVER: Final = -(1 << 62)
-UNKNOWN_MS: Final = 1  # read_ms of a process that was started again: so long ago that it is a gap
+UNKNOWN_MS: Final = 1  # read_ms of a restarted process: long enough ago to count as a gap
 END: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a batch held.
+    """The contents of a batch.
 
-    records, rejects  of either side: (input, output)
-    future            with event times beyond the clock by more than the padding
-    behind            older than what is remembered: counted in the newest window
-    latest_ms         highest event time, the clock at most; None without records
-    lost, resets      offsets that were deleted before they were read; partitions that began anew
+    records, rejects  by side: (input, output)
+    future            records with event times more than the padding ahead of the clock
+    behind            records older than what is remembered, counted in the newest window
+    latest_ms         highest event time, at most the clock; None without records
+    lost              offsets that were deleted before they were read
+    resets            partitions that were recreated
     """
 
     records: tuple[int, int] = (0, 0)
@@ -48,14 +50,15 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One window of the input's event time; counts are of expected outputs but for `records_in`.
+    """One window of the input's event time. All counts except `records_in` are of expected outputs.
 
-    pending    missing, and not due yet
-    missing    due, and not there; late: came after they had been called missing
+    pending    missing, but not due yet
+    missing    due, but absent
+    late       arrived after they had been reported as missing
     duplicate  more than expected
-    unmatched  outputs in this window's time that no remembered input made
-    ripe_ms    by the clock: when the last of it came, and the padding
-    revision   how often its counts were told; 0: not closed yet
+    unmatched  outputs in this window's time without a remembered input
+    ripe_ms    by the clock: arrival of its last input, plus the padding
+    revision   how often its counts were reported; 0: not closed yet
     """
 
     start_ms: int
@@ -76,7 +79,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over windows that are closed."""
+    """Sums over closed windows."""
 
     windows: int = 0
     records_in: int = 0
@@ -96,14 +99,17 @@ def _sums(totals: Totals) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """All that is kept beside the ids.
+    """The whole state apart from the ids.
 
-    batch          the last one that is in here; -1: none
-    mark_ms        the watermark; judged_ms: how far judgement has gone, which may wait
-    edge_ms        windows that begin before it are forgotten; cleared_ms: the ids have none before this
-    began_ms       outputs before it, when reading began at the latest record, are nobody's
-    read_ms, data_ms, hold_ms   by the clock: last batch, last record, until when judgement waits
-    windows        remembered, by their beginning, and some forgotten ones to be shown; gone: their sums
+    batch       the last batch included; -1: none
+    mark_ms     the watermark
+    judged_ms   up to where windows have been judged; behind the watermark while judgement is suspended
+    edge_ms     windows that start before it are forgotten
+    cleared_ms  the ids have no windows before this
+    began_ms    outputs before it have no input here, because reading started at the latest record
+    read_ms, data_ms, hold_ms   by the clock: the last batch, the last record, the end of the suspension of judgement
+    windows     remembered windows by start, and some forgotten ones for display
+    gone        sums of the forgotten windows
     """
 
     batch: int = -1
@@ -129,14 +135,16 @@ class Book:
         return tuple(window for window in self.windows if window.start_ms >= self.edge_ms)
 
     def late_ms(self, now_ms: int) -> int:
-        """Inputs of the batch of `now_ms` came late unless their event time is after this: else the batch
-        before would have had them. Of the first batch of a process nobody knows.
+        """Returns the event time up to which an input of the batch at `now_ms` counts as late.
+
+        An input after that time could not have been in the previous batch. For the first batch of a process this is
+        unknown.
         """
         return self.read_ms - OFFSETS_BEFORE_MS if self.read_ms > UNKNOWN_MS else now_ms
 
     @property
     def totals(self) -> Totals:
-        """Over all windows that are closed, forgotten or not."""
+        """The sums over all closed windows, forgotten or not."""
         sums = self.gone
         for window in self.remembered:
             if window.revision:
@@ -145,12 +153,12 @@ class Book:
 
     @property
     def pending(self) -> int:
-        """Outputs that are expected and not due, in windows that are not closed."""
+        """The number of expected outputs that are not due yet, in windows that are not closed."""
         return sum(window.pending for window in self.remembered)
 
 
-def heard(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -> Book:
-    """The book after a batch was read, and before its windows are judged."""
+def after_reading(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -> Book:
+    """Returns the book after a batch was read, before its windows are judged."""
     padding = settings.padding_ms
     mark = max(book.mark_ms, NEVER if seen.latest_ms is None else seen.latest_ms)
     data_ms = now_ms if any(seen.records) or not book.data_ms else book.data_ms
@@ -158,9 +166,9 @@ def heard(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -
     if mark != NEVER and not any(seen.records):
         if now_ms - data_ms > padding:
             mark = max(mark, now_ms)
-        elif book.read_ms and not gap:  # as far behind the clock as it was
+        elif book.read_ms and not gap:  # keeps its distance from the clock
             mark += now_ms - book.read_ms
-    waits = book.hold_ms > book.read_ms  # once only: batches may always take that long
+    waits = book.hold_ms > book.read_ms  # only once, because every batch may take that long
     hold_ms = now_ms + padding if gap and not waits else book.hold_ms
     return replace(
         book,
@@ -179,18 +187,18 @@ def heard(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -
     )
 
 
-def settled(book: Book, counted: Iterable[Window], settings: Settings) -> tuple[Book, list[Window]]:
-    """The book with windows counted anew, and those that are to be told: closed, with counts of their own."""
-    known = {window.start_ms: window for window in book.windows}
+def after_judging(book: Book, counted: Iterable[Window], settings: Settings) -> tuple[Book, list[Window]]:
+    """Returns the book with new window counts, and the windows to report: newly closed, or with changed counts."""
+    by_start = {window.start_ms: window for window in book.windows}
     recounted = {window.start_ms: window for window in counted}
-    for window in book.remembered:  # what was an output's alone, until its input came
+    for window in book.remembered:  # had only an unmatched output, until its input arrived
         if window.revision:
             recounted.setdefault(window.start_ms, Window(window.start_ms))
         elif window.start_ms not in recounted:
-            del known[window.start_ms]
+            del by_start[window.start_ms]
     reported = []
     for new in sorted(recounted.values(), key=lambda window: window.start_ms):
-        old = known.get(new.start_ms, Window(new.start_ms))
+        old = by_start.get(new.start_ms, Window(new.start_ms))
         over = new.start_ms + settings.window_ms + settings.padding_ms <= book.judged_ms
         closed = over and new.ripe_ms <= book.read_ms
         late = max(old.late, old.missing + old.late - new.missing) if old.revision else 0
@@ -198,13 +206,13 @@ def settled(book: Book, counted: Iterable[Window], settings: Settings) -> tuple[
         if (closed and not old.revision) or (old.revision and window.counts != old.counts):
             window = replace(window, revision=old.revision + 1)
             reported.append(window)
-        known[new.start_ms] = window
-    windows = [known[start] for start in sorted(known)]
+        by_start[new.start_ms] = window
+    windows = [by_start[start] for start in sorted(by_start)]
     return _forgotten(replace(book, windows=tuple(windows)), settings), reported
 
 
 def _forgotten(book: Book, settings: Settings) -> Book:
-    """Move the edge past windows whose memory is over, and keep only some of them to be shown."""
+    """Moves the edge past windows that need not be remembered, and keeps only some of these for display."""
     if book.judged_ms == NEVER or book.judged_ms >= END:
         return book
     reach = book.judged_ms - settings.padding_ms - settings.keep_ms
@@ -216,21 +224,24 @@ def _forgotten(book: Book, settings: Settings) -> Book:
         if window.start_ms < edge:
             gone = gone.plus(window)
     first = max(0, len(book.windows) - SHOWN)
-    kept = tuple(window for n, window in enumerate(book.windows) if n >= first or window.start_ms >= edge)
-    return replace(book, edge_ms=edge, windows=kept, gone=gone)
+    shown = tuple(window for n, window in enumerate(book.windows) if n >= first or window.start_ms >= edge)
+    return replace(book, edge_ms=edge, windows=shown, gone=gone)
 
 
 def verdict(book: Book) -> tuple[str, list[str]]:
-    """valid, invalid or unknown, and why. A loss or a copy that was found stands whatever else is unknown."""
+    """Returns (valid, invalid or unknown; the reasons).
+
+    A loss or duplicate makes it invalid, whatever else is unknown.
+    """
     sums = book.totals
     bad = [f"{n:,} {name}" for n, name in ((sums.missing, "missing"), (sums.duplicate, "duplicate")) if n]
     doubts = [
         f"{n:,} {text}"
         for n, text in (
             (sum(book.rejects), "records without a key or time were not compared"),
-            (sums.unmatched, "outputs belong to no input that is remembered"),
+            (sums.unmatched, "outputs have no remembered input"),
             (book.lost, "offsets were deleted before they were read"),
-            (book.resets, "partitions began anew"),
+            (book.resets, "partitions were recreated"),
         )
         if n
     ]
@@ -242,12 +253,12 @@ def verdict(book: Book) -> tuple[str, list[str]]:
 
 
 def to_data(book: Book) -> dict[str, Any]:
-    """JSON of a book."""
+    """Returns a book as JSON data."""
     return {"schema": 1, **asdict(book)}
 
 
 def from_data(data: dict[str, Any]) -> Book:
-    """The book of a JSON object. Raises KeyError, TypeError or ValueError when it is none."""
+    """Returns the book of a JSON object. Raises KeyError, TypeError or ValueError if it is malformed."""
     if data.get("schema") != 1:
         raise ValueError("not of schema 1")
     values = {member.name: data[member.name] for member in fields(Book)}

@@ -1,1 +1,1 @@
-"""The Spark session, and running a function over many items."""
+"""The Spark session, and functions that run a task over many items."""

@@ -1,4 +1,4 @@
-"""Running a function over many items: as one Spark job, or in this process."""
+"""Runs a function over many items: as one Spark job, or in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ T = TypeVar("T")
 
 
 def spread(spark: Any, task: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-    """The task over all items, in order; without Spark one after another. Raises what a task raises."""
+    """Runs the task on every item and returns the results in order; without Spark, one by one.
+
+    Raises what a task raises.
+    """
     if spark is None or not items:
         return [task(item) for item in items]
     job = spark.sparkContext.parallelize(list(items), len(items)).map(partial(_answer, task))
@@ -26,7 +29,7 @@ def spread(spark: Any, task: Callable[[Item], T], items: Sequence[Item]) -> list
 
 
 def _answer(task: Callable[[Item], T], item: Item) -> tuple[HarnessError | None, T | None]:
-    """The task's result, or what it says is wrong: through Spark, an exception would lose its type."""
+    """Returns the task's result, or its HarnessError: an exception raised through Spark would lose its type."""
     try:
         return None, task(item)
     except HarnessError as error:

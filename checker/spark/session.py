@@ -1,7 +1,7 @@
-"""The Spark session: quiet, local by default, with its Python workers warmed.
+"""Starts the Spark session: quiet, local by default, with warmed-up Python workers.
 
-Starting the JVM takes 6-7 s, so a run starts the session while it heals. Import of pyspark is left to
-`start`, so that the plain kernels work without it.
+Starting the JVM takes 6-7 s, so a run starts the session while it heals. Only `start` imports pyspark, so that the
+kernels work without it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
 
-# The first compiler alone starts Spark with 7.6 s of processor time instead of 12.3 s; a job of minutes is
-# better off with both.
+# With only the first JIT compiler, Spark starts in 7.6 s of processor time instead of 12.3 s; a job of minutes runs
+# faster with both.
 _BRIEF: Final = "-XX:TieredStopAtLevel=1"
 
 
@@ -58,17 +58,17 @@ def _settings(master: str, log4j: Path, brief: bool, jvm_flags: Sequence[str]) -
     return settings
 
 
-# By name: a worker imports it, and with it every kernel; this module depends on none of them.
+# Imported by name in a worker, with every kernel, so that this module depends on none of them.
 _WARMED: Final = "checker.checks.table"
 
 
 def _import_kernels(_: int) -> str:
-    """What a task needs, imported once in a worker that is kept."""
+    """Imports what a task needs, once in each worker that is kept."""
     return import_module(_WARMED).__name__
 
 
 def _launch(settings: dict[str, str], noise: Path) -> None:
-    """Start the JVM with its standard error in a file: it chatters in a way that no setting silences."""
+    """Starts the JVM with its standard error redirected to a file, because no setting silences it."""
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -81,13 +81,13 @@ def _launch(settings: dict[str, str], noise: Path) -> None:
         output = noise.read_text(errors="replace").strip().splitlines() if noise.exists() else []
         raise Missing(
             f"Spark's JVM did not start ({output[-1] if output else error}); "
-            "it needs Java 17 or newer: `harness doctor` looks for one"
+            "it needs Java 17 or newer; `harness doctor` shows whether there is one"
         ) from None
     SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _made(builder: Any, master: str) -> Any:
-    """The session. Raises Missing with the first line of what Spark says, of what is often a page."""
+    """Returns the session. Raises Missing with the first line of Spark's message, which is often a page long."""
     from py4j.protocol import Py4JError
 
     try:
@@ -98,7 +98,7 @@ def _made(builder: Any, master: str) -> Any:
 
 
 def warm_up(session: Any) -> None:
-    """Make every Python worker import the kernels; Spark ends workers that had nothing to do for a minute."""
+    """Makes every Python worker import the kernels. Spark ends workers that have been idle for a minute."""
     slots = session.sparkContext.defaultParallelism
     session.sparkContext.parallelize(range(2 * slots), 2 * slots).map(_import_kernels).collect()
 
@@ -111,17 +111,19 @@ def start(
     extra: Mapping[str, str] | None = None,
     jvm_flags: Sequence[str] = (),
 ) -> Any:
-    """A SparkSession: the one that exists already, if any.
+    """Returns a SparkSession: the existing one, if any.
 
-    warm makes every worker import the kernels; brief is for a session that will judge one run's history;
-    extra are further settings, and jvm_flags options of its JVM, for a session that does not exist yet.
+    warm       whether to make every worker import the kernels
+    brief      whether the session will check only one run's history
+    extra      further settings, for a new session
+    jvm_flags  options of the JVM, for a new session
 
-    Raises BadInput for a master that is none, Missing when there is no Java that Spark can use or the master
-    does not answer.
+    Raises BadInput for an invalid master. Raises Missing if there is no Java that Spark can use, or if the master does
+    not answer.
     """
     if not _MASTER.fullmatch(master):
         raise BadInput(f"--spark-master {master}: give local[N], local[*], spark://HOST:PORT, yarn or k8s://URL")
-    # About versions of pandas, which the checker does not use.
+    # Warnings about pandas versions; the checker does not use pandas there.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

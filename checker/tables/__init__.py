@@ -1,1 +1,1 @@
-"""From histories to tables, and reading them."""
+"""The tables of a history: how they are made, their schema, and how they are read."""

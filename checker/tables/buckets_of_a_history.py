@@ -1,7 +1,7 @@
-"""Where a check finds its history, and how it runs a function over all buckets.
+"""The source of a check's history, and functions that run a task over all of its buckets.
 
-Either tables in a folder, whose buckets Spark tasks (or this process) load one by one, or tables in memory.
-What a task gives back must be small.
+The tables are either in a folder, whose buckets Spark tasks (or this process) load one by one, or in memory. The
+result of a task must be small.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from checker.tables.schema import BUCKETED, INFO, OK
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One bucket for a task: loads itself where it runs."""
+    """One bucket, as passed to a task, which loads it where it runs."""
 
     number: int
     folder: str
@@ -35,25 +35,25 @@ class Part:
     tables: make_tables.Tables | None = None
 
     def load(self) -> tuple[Data, Small]:
-        """The rows of this bucket and the small tables. Raises BadHistory."""
+        """Returns the rows of this bucket and the small tables. Raises BadHistory."""
         if self.tables is not None:
             tables = self.tables
             return Data.of(tables.sends, tables.polls), make_tables.small_of(tables.small, tables.meta)
         return read_tables.load(Path(self.folder), self.number, self.meta)
 
     def ops(self, *names: str) -> Iterator[pa.Table]:
-        """Some columns of the ops of all buckets, in pieces. Raises DamagedTables."""
+        """Yields some columns of the ops of all buckets, in chunks. Raises DamagedTables."""
         if self.tables is not None:
             yield self.tables.ops.select(list(names))
             return
         yield from read_tables.ops_columns(Path(self.folder), *names)
 
     def stamp(self) -> tuple[str, int, int] | None:
-        """What changes when the tables are made again; None for tables in memory."""
+        """Returns a value that changes when the tables are made again; None for tables in memory."""
         return None if self.tables is not None else read_tables.stamp(Path(self.folder))
 
     def visible_info(self) -> Ints:
-        """Ids of the `info` ops a write of which an `ok` op polled in this bucket; ascending."""
+        """Returns the ascending ids of `info` ops with a write that an `ok` op polled in this bucket."""
         if self.tables is not None:
             return self.load()[0].visible_info()
         folder = Path(self.folder)
@@ -66,7 +66,7 @@ class Part:
         return visible_info(infos, read.filter(pa.array(read.column("type").to_numpy() == OK)))
 
     def ops_between(self, low: int, high: int) -> Iterator[pa.Table]:
-        """The ops with ids in [low, high], in pieces: what makes them vertices of the graph."""
+        """Yields the ops with ids in [low, high], in chunks, with the columns that the dependency graph needs."""
         names = ("index", "invoke_index", "process", "type", "f")
         if self.tables is None:
             yield from read_tables.ops_between(Path(self.folder), low, high, *names)
@@ -79,10 +79,11 @@ class Part:
 class Source:
     """A history as tables.
 
-    run      the run folder, where there is one: results are written below it
-    parts    one per bucket
-    spark    a SparkSession, or None to run in this process
-    noted    the folder with the run's events/, where that is not `run`: nothing is written there
+    run    the run folder, if any; results are written below it
+    parts  one per bucket
+    meta   what ingestion counted: see `checker.tables.make_tables`
+    spark  a SparkSession, or None to run in this process
+    noted  the folder with the run's events/ if that is not `run`; nothing is written there
     """
 
     run: Path | None
@@ -92,26 +93,26 @@ class Source:
     noted: Path | None = None
 
     def map(self, task: Callable[[Part], T]) -> list[T]:
-        """The task over all buckets: see `spread`."""
+        """Runs the task on every bucket; see `spread`."""
         return self.spread(task, self.parts)
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once."""
+        """The number of tasks that run at the same time."""
         return 1 if self.spark is None else int(self.spark.sparkContext.defaultParallelism)
 
     def spread(self, task: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-        """The task over all items, as one Spark job where there is Spark. Raises what a task raises."""
+        """Runs the task on every item, as one Spark job if there is a session. Raises what a task raises."""
         return spread(self.spark, task, items)
 
     def bytes(self, part: Part) -> int:
-        """How large the files of a bucket are; 0 for tables in memory."""
+        """Returns the total size of a bucket's files; 0 for tables in memory."""
         own = tuple(f"{kind}/{part.number:05d}/" for kind in BUCKETED)
         return sum(size for name, size in self.meta.get("files", {}).items() if name.startswith(own))
 
     @contextmanager
     def scratch(self) -> Iterator[Path | None]:
-        """A folder beside the tables for tasks to write to, gone afterwards; None for tables in memory."""
+        """Yields a temporary folder next to the tables that tasks may write to; None for tables in memory."""
         if self.parts[0].tables is not None:
             yield None
             return
@@ -122,25 +123,25 @@ class Source:
             shutil.rmtree(folder, ignore_errors=True)
 
     def small(self, name: str) -> pa.Table:
-        """One of the tables that are not spread over buckets."""
+        """Returns one of the tables that are not split into buckets."""
         first = self.parts[0]
         if first.tables is not None:
             return first.tables.small[name]
         return read_tables.load_small(Path(first.folder), name)
 
     def texts(self) -> list[str]:
-        """The dictionary of keys and values that are not plain integers."""
+        """Returns the dictionary of keys and values that are not plain integers."""
         first = self.parts[0]
         return list(first.tables.texts) if first.tables is not None else read_tables.texts(Path(first.folder))
 
 
 def in_memory(tables: make_tables.Tables) -> Source:
-    """A history held in memory, to be judged in this process."""
+    """Returns a history held in memory, to be checked in this process."""
     return Source(None, (Part(0, "", tables.meta, tables),), tables.meta)
 
 
 def on_disk(run: Path | None, folder: Path, meta: Mapping[str, Any], spark: Any = None) -> Source:
-    """Tables below `folder`."""
+    """Returns the history whose tables are in `folder`."""
     needed = {name: value for name, value in meta.items() if name != "files"}
     parts = tuple(Part(number, str(folder), needed) for number in range(meta["buckets"]))
     return Source(run, parts, meta, spark)

@@ -1,8 +1,8 @@
-"""Keys and values as int64.
+"""Encodes the keys and values of a history as int64.
 
-An integer below BASE in magnitude is its own code, so the common history needs no dictionary. Anything else
-(strings, foreign types, huge integers) gets a code from BASE upwards, in the order it was first seen; the
-dictionary keeps its text, so that witnesses show the original.
+An integer below BASE in magnitude is its own code, so a typical history needs no dictionary. Anything else (strings,
+other types, huge integers) gets a code from BASE upwards, in the order of first occurrence. The dictionary keeps its
+text, so that witnesses can show the original.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from checker.tables.packing import Ints
 from harness.model.edn import ops, reader
 
 BASE: Final = 1 << 61
-EMPTY: Final = -BASE  # no value at all: a poll that named a key and held nothing
+EMPTY: Final = -BASE  # no value: a poll that listed a key without records
 
 
 def _foreign(value: Any) -> str:
-    """EDN text of what JSON lacks, `repr` of what both lack."""
+    """Returns the EDN text of a value that JSON cannot express, or its `repr` if EDN cannot either."""
     try:
         return reader.dumps(value)
     except TypeError:
@@ -30,39 +30,39 @@ def _foreign(value: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Canonical JSON text of a value."""
+    """Returns the canonical JSON text of a value."""
     options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
     return orjson.dumps(value, default=_foreign, option=options).decode()
 
 
 def ints(values: Iterable[int]) -> Ints:
-    """Integers as an array, in half the time that numpy takes. Raises OverflowError, TypeError."""
+    """Returns integers as an array, twice as fast as numpy does. Raises OverflowError, TypeError."""
     return np.frombuffer(array("q", values), np.int64)
 
 
 class Coder:
-    """A growing dictionary of what is not a plain integer."""
+    """A growing dictionary of the keys and values that are not plain integers."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._codes = {text: BASE + n for n, text in enumerate(texts)}
 
     @property
     def texts(self) -> list[str]:
-        """Texts by code - BASE."""
+        """The texts, ordered by code - BASE."""
         return list(self._codes)
 
     def code(self, value: Any) -> int:
-        """The code of one value."""
+        """Returns the code of one value."""
         if type(value) is int and -BASE < value < BASE:
             return value
         try:
             text = text_of(value)
-        except (TypeError, orjson.JSONEncodeError):  # an integer beyond 64 bits, say
+        except (TypeError, orjson.JSONEncodeError):  # for example an integer beyond 64 bits
             text = orjson.dumps(repr(value)).decode()
         return self._codes.setdefault(text, BASE + len(self._codes))
 
     def codes(self, values: Sequence[Any]) -> Ints:
-        """The codes of many values; quick when all are plain integers."""
+        """Returns the codes of many values; fast if all are plain integers."""
         if set(map(type, values)) <= {int}:
             try:
                 plain = ints(values)
@@ -74,5 +74,5 @@ class Coder:
 
 
 def decoder(texts: Sequence[str]) -> Mapping[int, Any]:
-    """Code -> original, of the coded ones only; of what only EDN has, its text."""
+    """Returns code -> original value, for dictionary codes only. A value that only EDN has is shown as text."""
     return {BASE + n: ops.shown(orjson.loads(text)) for n, text in enumerate(texts)}

@@ -1,4 +1,4 @@
-"""The rows of one bucket of keys as numpy columns, with the (key, value) pairs numbered densely."""
+"""The rows of one bucket as numpy columns, with dense numbers for the (key, value) pairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from checker.tables.schema import INFO, OK
 class Columns:
     """Rows of sends or polls; `pair` is the dense number of (key, value).
 
-    What is small is held small: a key may have ten million rows.
+    Columns use the smallest type that fits, because a key may have ten million rows.
     """
 
     pair: Ints
@@ -39,14 +39,14 @@ class Columns:
     mop: Shorts
     process: Ints
     type: Bytes
-    invoke_ns: Ints  # empty for polls: nothing asks for it
+    invoke_ns: Ints  # empty for polls, because no kernel uses it
     complete_ns: Ints
 
     def __len__(self) -> int:
         return len(self.pair)
 
     def where(self, rows: Any) -> Columns:
-        """Some rows: a mask or a permutation."""
+        """Returns some of the rows; `rows` is a mask or a permutation."""
         if getattr(rows, "dtype", None) == np.bool_ and bool(rows.all()):
             return self
         columns = (getattr(self, name) for name in self.__slots__)
@@ -64,14 +64,14 @@ def _columns(table: pa.Table, pair: Ints, key: Ints) -> Columns:
     invoke_ns = _ints(table, "invoke_ns") if "invoke_ns" in names else empty()
     complete_ns = _ints(table, "complete_ns") if "complete_ns" in names else empty()
     offset, op, process = (_ints(table, name) for name in ("offset", "op", "process"))
-    mop = table.column("mop").to_numpy().astype(np.int32)  # a place in an op
+    mop = table.column("mop").to_numpy().astype(np.int32)  # position in an op
     kind = table.column("type").to_numpy().astype(np.int8, copy=False)
     return Columns(pair, key, offset, op, mop, process, kind, invoke_ns, complete_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class Small:
-    """The tables that are not spread over buckets, as Arrow, and what ingestion counted."""
+    """The tables that are not split into buckets, as Arrow tables, and what ingestion counted."""
 
     assigns: pa.Table
     rebalances: pa.Table
@@ -87,8 +87,13 @@ class Small:
 class Data:
     """The rows of one bucket.
 
-    keys, pair_key, pair_value   code of each key rank; key rank and value code of each pair
-    sends, polls    rows in the order of the history; polls that held nothing for a key are in `nothing`
+    keys        key code of each key rank
+    pair_key    key rank of each pair
+    pair_value  value code of each pair
+    sends       sends in history order
+    polls       polled records in history order
+    nothing     polls that returned no record of a key
+    send_txn    for each row of `sends`: whether the f of its op is txn
     """
 
     keys: Ints
@@ -101,7 +106,7 @@ class Data:
 
     @classmethod
     def of(cls, sends: pa.Table, polls: pa.Table) -> Data:
-        """From a bucket's tables."""
+        """Returns the rows, given a bucket's tables."""
         sends, polls = _ascending(sends), _ascending(polls)
         keys, key = ranks(np.concatenate([_ints(sends, "key"), _ints(polls, "key")]))
         send_key, poll_key = key[: sends.num_rows], key[sends.num_rows :]
@@ -126,36 +131,36 @@ class Data:
 
     @cached_property
     def polled_ok(self) -> Bools:
-        """Per pair: an `ok` op polled it."""
+        """For each pair: whether an `ok` op polled it."""
         seen = np.zeros(len(self.pair_key), np.bool_)
         seen[self.polls.pair[self.polls.type == OK]] = True
         return seen
 
     @cached_property
     def writer_row(self) -> Ints:
-        """Per pair: row of its (last) send, -1 for none."""
+        """For each pair: the row of its (last) send, -1 for none."""
         row = np.full(len(self.pair_key), -1, np.int64)
         row[self.sends.pair] = np.arange(len(self.sends))
         return row
 
     @cached_property
     def writer(self) -> Ints:
-        """Per pair: op that (last) sent it, -1 for none."""
+        """For each pair: the op that (last) sent it, -1 for none."""
         return self._of_writer(self.sends.op)
 
     @cached_property
     def writer_type(self) -> AnyInts:
-        """Per pair: type of that op, -1 for none."""
+        """For each pair: the type of the op that (last) sent it, -1 for none."""
         return self._of_writer(self.sends.type)
 
     @cached_property
     def writer_offset(self) -> AnyInts:
-        """Per pair: where that op was told that it stands, -1 for nowhere."""
+        """For each pair: the offset acknowledged to the op that (last) sent it, -1 for none."""
         return self._of_writer(self.sends.offset)
 
     @cached_property
     def writer_txn(self) -> Bools:
-        """Per pair: that op's f is txn."""
+        """For each pair: whether the f of the op that (last) sent it is txn."""
         result: Bools = self._of_writer(self.send_txn) > 0
         return result
 
@@ -165,13 +170,17 @@ class Data:
         return np.where(self.writer_row < 0, -1, column[np.maximum(self.writer_row, 0)])
 
     def visible_info(self) -> Ints:
-        """Pre-pass: ids of the `info` ops a write of which an `ok` op polled in this bucket; ascending."""
+        """Returns the ascending ids of `info` ops with a write that an `ok` op polled in this bucket."""
         rows = (self.sends.type == INFO) & self.polled_ok[self.sends.pair]
         return np.unique(self.sends.op[rows])
 
 
 def visible_info(infos: pa.Table, polls: pa.Table) -> Ints:
-    """As `Data.visible_info`, from op, key, value of `info` sends and key, value of what `ok` ops polled."""
+    """Returns the same as `Data.visible_info`, from fewer columns.
+
+    infos  op, key and value of `info` sends
+    polls  key and value of the records that `ok` ops polled
+    """
     sent_key, sent_value, op = (_ints(infos, name) for name in ("key", "value", "op"))
     key, value = _ints(polls, "key"), _ints(polls, "value")
     rows = np.flatnonzero(member(value, np.unique(sent_value)))
@@ -180,7 +189,7 @@ def visible_info(infos: pa.Table, polls: pa.Table) -> Ints:
 
 
 def _ascending(table: pa.Table) -> pa.Table:
-    """Rows by op: invocations without completion come late in the files and have an early index."""
+    """Returns the rows sorted by op: invocations without completion are last in the files, but have low indices."""
     op = _ints(table, "op")
     if len(op) and bool((op[1:] < op[:-1]).any()):
         return table.take(pa.array(np.argsort(op, kind="stable")))

@@ -1,11 +1,11 @@
-"""Tables of a run's log from several segments at once, and from single segments while the run goes on.
+"""Makes the tables of a run's log from several segments in parallel, and from single segments during the run.
 
-The tables are those that `make_tables.make` makes in one process, row for row; where a segment cannot be used by itself
-(see checker.tables.segment_tables), `make_tables.make` does it all, and says what is wrong. `roll` converts a segment
-that a run has finished. Keys and values that are not plain integers have the codes of one dictionary: pieces that gave
-other codes are converted once more, with the whole of it.
+The tables are row for row those that `make_tables.make` makes in one process. If a segment cannot be converted
+independently (see checker.tables.segment_tables), `make_tables.make` converts the whole log and reports the cause.
+`roll` converts a segment that a run has finished. All pieces must use the same dictionary for keys and values that
+are not plain integers: a piece whose codes differ is converted again, with the complete dictionary.
 
-    python -m checker.tables.join_segments SEGMENT TABLES      roll one segment, in a process of its own
+    python -m checker.tables.join_segments SEGMENT TABLES      convert one segment, in a separate process
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ PIECE_BYTES: Final = 200 << 20
 ROLL_BUCKETS: Final = 32
 
 
-# --- while a run goes on --------------------------------------------------------------------------------
+# --- during a run ---------------------------------------------------------------------------------------
 
 
 def roll(segment: Path, tables: Path) -> None:
-    """Convert a segment that a run has finished, after those before it. Raises BadHistory, Missing.
+    """Converts a segment that a run has finished, if all earlier segments have been converted.
 
-    Does nothing where those have not been converted: the check makes what is missing.
+    Otherwise does nothing; the check converts what is missing. Raises BadHistory, Missing.
     """
     rolled = _rolled(sources(segment.parent.parent), tables, by_size)
     number = int(segment.stem)
@@ -62,7 +62,10 @@ def _state_after(rolled: Sequence[Mapping[str, Any]]) -> State:
 
 
 def by_size(files: Sequence[Path], identities: Sequence[Sequence[Any]]) -> bool:
-    """Whether segments are those of a record, at a glance: what is joined in the end is compared by content."""
+    """Returns whether segments are those of a record, by name and size only.
+
+    When the pieces are finally joined, their content is compared.
+    """
     return [[file.name, file.stat().st_size] for file in files] == [[name, size] for name, size, _ in identities]
 
 
@@ -71,7 +74,10 @@ def _rolled(
     tables: Path,
     same: Callable[[Sequence[Path], Sequence[Sequence[Any]]], bool] = make_tables.same_content,
 ) -> list[dict[str, Any]]:
-    """Records of the first segments, as far as their parts of the tables are whole, and the segments the `same`."""
+    """Returns the records of the first segments that are converted completely.
+
+    The first one that is incomplete, or not the `same` segment any more, ends the list.
+    """
     found: list[dict[str, Any]] = []
     for file in files:
         with suppress(OSError, orjson.JSONDecodeError, TypeError, ValueError, KeyError, AttributeError):
@@ -95,7 +101,7 @@ def make(
     progress: Callable[[str], None],
     spark: Any = None,
 ) -> dict[str, Any]:
-    """As `make_tables.make`, from segments in parallel and from what was converted while the run went on."""
+    """Does the same as `make_tables.make`, with segments in parallel and with those converted during the run."""
     files = sources(path)
     logs = len(files) > 1 and all(file.suffix == ".jsonl" for file in files)
     rolled = _rolled(files[:-1], folder) if logs and buckets in (None, ROLL_BUCKETS) else []
@@ -108,7 +114,7 @@ def make(
 
 
 def _groups(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
-    """Neighbouring segments of about PIECE_BYTES together."""
+    """Yields groups of neighbouring segments, each about PIECE_BYTES in size."""
     group: list[str] = []
     size = 0
     for file in files:
@@ -122,7 +128,7 @@ def _groups(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
 
 
 def _pieces(files: Sequence[Path], rolled: Sequence[dict[str, Any]], spark: Any) -> list[Piece] | None:
-    """What is left to convert, each with the state before it; None where that cannot be told."""
+    """Returns the pieces still to convert, each with the state before it; None if that cannot be determined."""
     groups = [*_groups(files[len(rolled) :])]
     changes = spread(spark, scan, groups[:-1])
     state = _state_after(rolled) if rolled else State()
@@ -144,7 +150,10 @@ def in_pieces(
     progress: Callable[[str], None],
     spark: Any,
 ) -> dict[str, Any] | None:
-    """As `make_tables.make`; None where the segments cannot be used one by one. Raises BadHistory, Missing."""
+    """Does the same as `make_tables.make`; returns None if the segments cannot be converted independently.
+
+    Raises BadHistory, Missing.
+    """
     count = ROLL_BUCKETS if rolled else buckets or make_tables.buckets_for([*files])
     with make_tables.writing(folder):
         _clear(folder, rolled)
@@ -153,7 +162,7 @@ def in_pieces(
         return None
     progress(f"tables: {len(files)} segments of the log in {len(pieces)} pieces")
     records = [*rolled, *spread(spark, partial(convert, folder=folder, buckets=count), pieces)]
-    if any("index" in record["doubts"] for record in records):  # what is missing may matter to later pieces
+    if any("index" in record["doubts"] for record in records):  # later pieces may depend on what is missing
         return None
     texts = [*dict.fromkeys(text for record in records for text in record["texts"])]
     if any(record["texts"] != texts[: len(record["texts"])] for record in records[: len(rolled)]):
@@ -171,22 +180,22 @@ def in_pieces(
 
 
 def _clear(folder: Path, rolled: Sequence[Mapping[str, Any]]) -> None:
-    """Leave of a folder only what was converted while the run went on."""
+    """Removes everything from a folder except the tables of segments converted during the run."""
     if not rolled:
         make_tables.clear(folder)
         return
     (folder / make_tables.META).unlink(missing_ok=True)
-    kept = {folder / name for record in rolled for name in record["files"]}
+    rolled_files = {folder / name for record in rolled for name in record["files"]}
     names = {Path(record["sources"][0][0]).stem for record in rolled}
     for file in folder.rglob("*.parquet"):
-        if file not in kept and file.parent.name not in names:
+        if file not in rolled_files and file.parent.name not in names:
             file.unlink()
 
 
 def _join(
     folder: Path, files: Sequence[Path], buckets: int, records: Sequence[Mapping[str, Any]], texts: list[str]
 ) -> dict[str, Any]:
-    """The small tables and what ingestion counts, over all pieces."""
+    """Writes the small tables and the counts of ingestion, over all pieces."""
     writer = make_tables.Writer(folder, buckets)
     for record in records:
         own = folder / FOLDER / Path(record["sources"][0][0]).stem
@@ -229,7 +238,7 @@ def _last(values: Iterable[str | None]) -> str | None:
 
 
 def main() -> None:
-    """Roll one segment. What cannot be converted now is left to the check, which says what is wrong."""
+    """Converts one segment. On an error, the check converts it later and reports the cause."""
     segment, tables = sys.argv[1:]
     with suppress(HarnessError):
         roll(Path(segment), Path(tables))

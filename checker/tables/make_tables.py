@@ -1,17 +1,16 @@
-"""Histories -> tables: from write-ahead segments or Jepsen EDN to Parquet, spread over buckets by key.
+"""Converts a history to tables: from write-ahead log segments or Jepsen EDN to Parquet, split into buckets by key.
 
-`make` streams: at most CHUNK_ROWS ops and records are held, then a part is written to each bucket. `collect`
-keeps everything in memory, for small histories and tests. `ready` says whether the tables of a folder are
-those of its history as it is now. The tables are described in checker.tables.schema; meta.json stands in
-`tables/_schema.json`:
+`make` streams: it holds at most CHUNK_ROWS ops and records, then writes a part to each bucket. `collect` keeps
+everything in memory, for small histories and tests. `ready` returns whether the tables of a folder match its history.
+checker.tables.schema describes the tables; the metadata is in `tables/_schema.json`:
 
     schema, sources [[name, bytes, CRC-32]], buckets, lines, ops, counts {f: {type: n}}, last_ok_op, last_ok_ns,
     max_ns, final_processes {process: type of its last final op}, truncated (a sentence or null), run,
-    doubts (what it should not have, each a sentence),
-    missing ([index before the first lines that are missing, index after the last], or null),
+    doubts (defects of the history that still allow a verdict, one sentence each),
+    missing ([index before the first gap of missing lines, index after the last gap], or null),
     files {name: bytes} (of the tables themselves)
 
-Tables are derived: where they are missing, damaged or half written, they are made again from the history.
+Tables are derived data: if they are missing, damaged or incomplete, they are made again from the history.
 """
 
 from __future__ import annotations
@@ -65,36 +64,38 @@ META_FIELDS: Final = frozenset(
 
 
 class DamagedTables(BadHistory):
-    """Tables that cannot be read, or are not those that were written."""
+    """The tables cannot be read, or have changed since they were written."""
 
 
 @contextmanager
 def reading(folder: Path) -> Iterator[None]:
-    """Raises DamagedTables for what goes wrong while tables are read."""
+    """Turns errors while reading tables into DamagedTables."""
     try:
         yield
     except (OSError, pa.ArrowException, ValueError, KeyError) as error:
         text = "".join(letter if letter.isprintable() else " " for letter in str(error))[:200].strip()
-        raise DamagedTables(f"{folder}: the tables are damaged ({text}); remove the folder and check again") from None
+        raise DamagedTables(
+            f"{folder}: the tables are damaged ({text}); remove this folder and run the check again"
+        ) from None
 
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Raises Missing when the disk does not take what is written below a folder."""
+    """Turns errors while writing below a folder into Missing, for example when the disk is full."""
     try:
         yield
     except BrokenPipeError:
-        raise  # nobody reads the progress any more
+        raise  # the reader of the progress output has gone
     except OSError as error:
         raise Missing(
-            f"{folder}: cannot be written ({error.strerror or error}); make room or allow it, or copy the "
-            "run folder to where it can be"
+            f"{folder}: cannot be written ({error.strerror or error}); free disk space, fix the permissions, or copy "
+            "the run folder elsewhere"
         ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """A whole history in memory: one bucket."""
+    """A whole history in memory, as one bucket."""
 
     ops: pa.Table
     sends: pa.Table
@@ -124,15 +125,15 @@ def _meta(builder: Builder, notes: Notes, identities: list[list[Any]], buckets: 
 
 
 def collect(path: Path) -> Tables:
-    """A small history, in memory. Raises BadHistory."""
+    """Returns the tables of a small history, in memory. Raises BadHistory."""
     notes = Notes()
     return _in_memory(read(path, notes), notes)
 
 
 def of_ops(ops: Iterable[Op], part: bool = False) -> Tables:
-    """Ops in index order that are already in memory. Raises BadHistory.
+    """Returns the tables of ops that are already in memory, in index order. Raises BadHistory.
 
-    part  they were chosen from a history, so those in between are not missing
+    part  the ops were selected from a history, so gaps between their indices do not mean missing ops
     """
     lines = (Line(op_json.to_data(op), number, "ops") for number, op in enumerate(ops, 1))
     return _in_memory(lines, Notes(part=part))
@@ -150,27 +151,27 @@ def _in_memory(lines: Iterable[Line], notes: Notes) -> Tables:
 
 
 def small_of(tables: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> Small:
-    """The part that kernels need."""
+    """Returns the small tables that kernels need."""
     return Small(**{name: tables[name] for name in schema.BESIDE}, meta=meta)
 
 
 def buckets_for(files: list[Path]) -> int:
-    """How many buckets a history of this size is spread over; one task does it all for small ones."""
+    """Returns the number of buckets for a history of this size; 1 for small ones, which a single task handles."""
     return buckets_of(size_of(files))
 
 
 def size_of(files: Iterable[Path]) -> int:
-    """How many bytes of text there are, about."""
+    """Returns the approximate size of the text in bytes."""
     return sum(file.stat().st_size * (8 if file.suffix == ".gz" else 1) for file in files)
 
 
 def buckets_of(size: int) -> int:
-    """How many buckets a log of so many bytes is spread over."""
+    """Returns the number of buckets for a log of this size."""
     return int(min(MAX_BUCKETS, max(1, -(-size // BUCKET_BYTES))))
 
 
 class Writer:
-    """Writes parts of tables below a folder. prefix: of the parts' names, which sort as their ops do."""
+    """Writes parts of tables below a folder. `prefix`: starts the names of the parts, which sort like their ops."""
 
     def __init__(self, folder: Path, buckets: int, prefix: str = "") -> None:
         self.folder, self.buckets, self.prefix, self.part = folder, buckets, prefix, 0
@@ -203,7 +204,7 @@ class Writer:
         return [spread.slice(low, high - low) for low, high in pairwise(cuts)]
 
     def small_tables(self) -> dict[str, pa.Table]:
-        """What was given of the tables that are not spread over buckets."""
+        """Returns the rows written so far of the tables that are not split into buckets."""
         return {kind: pa.concat_tables([form.empty_table(), *self.small[kind]]) for kind, form in schema.SMALL.items()}
 
     def finish(self, meta: Mapping[str, Any], texts: list[str]) -> None:
@@ -211,7 +212,7 @@ class Writer:
             self._write(table, f"{kind}.parquet")
         (self.folder / DICTIONARY).write_bytes(orjson.dumps(texts))
         self._note(DICTIONARY)
-        # Last: its presence says that all is there.
+        # Written last: its presence means that the tables are complete.
         (self.folder / META).write_bytes(orjson.dumps({**meta, "files": self.files}))
 
     def _write(self, table: pa.Table, name: str, **options: Any) -> None:
@@ -225,7 +226,7 @@ class Writer:
 def make(
     path: Path, folder: Path, buckets: int | None = None, progress: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any]:
-    """Make the tables of a history below `folder`, replacing what is there. Raises BadHistory, Missing."""
+    """Makes the tables of a history in `folder`, replacing its content. Raises BadHistory, Missing."""
     files = sources(path)
     count = buckets or buckets_for(files)
     with writing(folder):
@@ -234,7 +235,7 @@ def make(
 
 
 def clear(folder: Path) -> None:
-    """An empty folder in the place of whatever is there."""
+    """Replaces whatever is at `folder` by an empty folder."""
     if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder)
     else:
@@ -244,7 +245,9 @@ def clear(folder: Path) -> None:
 
 def _make(path: Path, folder: Path, files: list[Path], count: int, progress: Callable[[str], None]) -> dict[str, Any]:
     writer, notes, builder = Writer(folder, count), Notes(), Builder(Coder())
-    identities = [identity(file) for file in files]  # before it is read: what changes meanwhile is read again
+    identities = [
+        identity(file) for file in files
+    ]  # before reading: a history that changes meanwhile no longer matches
     with rarely_collecting():
         for line in Counted(progress, "tables: ")(read(path, notes)):
             builder.add(line)
@@ -258,7 +261,10 @@ def _make(path: Path, folder: Path, files: list[Path], count: int, progress: Cal
 
 
 def read_meta(folder: Path) -> dict[str, Any] | None:
-    """What ingestion counted; None when there are no whole tables. Raises BadHistory for a newer schema."""
+    """Returns the metadata of the tables; None if there are no complete tables.
+
+    Raises BadHistory for a newer schema.
+    """
     file = folder / META
     if not file.is_file():
         return None
@@ -270,14 +276,14 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
         return None
     if meta["schema"] > schema.SCHEMA:
         raise BadHistory(
-            f"{file}: tables of schema {meta['schema']}, this version reads up to {schema.SCHEMA}; upgrade, "
-            f"or remove {folder}, which the next check makes again"
+            f"{file}: the tables have schema {meta['schema']}, but this version reads up to {schema.SCHEMA}; upgrade, "
+            f"or remove {folder}, and the next check makes it again"
         )
     return meta if meta.keys() >= META_FIELDS and _complete(folder, meta["files"]) else None
 
 
 def _complete(folder: Path, files: Any) -> bool:
-    """Whether each file of the tables is there, of the size that it was written with."""
+    """Returns whether each file of the tables exists with the size that it was written with."""
     try:
         return all((folder / name).stat().st_size == size for name, size in files.items())
     except (OSError, AttributeError, TypeError):
@@ -285,7 +291,7 @@ def _complete(folder: Path, files: Any) -> bool:
 
 
 def ready(path: Path, folder: Path, buckets: int | None = None) -> dict[str, Any] | None:
-    """The meta of tables that were made from this very history; None when they must be made."""
+    """Returns the metadata of tables that were made from exactly this history; None if they must be made."""
     meta = read_meta(folder)
     if meta is None or meta["schema"] != schema.SCHEMA or (buckets and meta["buckets"] != buckets):
         return None
@@ -293,7 +299,7 @@ def ready(path: Path, folder: Path, buckets: int | None = None) -> dict[str, Any
 
 
 def same_content(files: Sequence[Path], identities: Any) -> bool:
-    """Whether files are those, by name, size and CRC-32, that `identities` lists. Raises BadHistory."""
+    """Returns whether the files have the names, sizes and CRC-32s in `identities`. Raises BadHistory."""
     try:
         sizes = [[file.name, file.stat().st_size] for file in files]
         if sizes != [[name, size] for name, size, _ in identities]:

@@ -1,8 +1,8 @@
-"""Sorting and grouping of integer columns by packing them into one int64.
+"""Sorts and groups integer columns by packing them into a single int64.
 
-`np.sort` of packed int64s uses vector instructions and is more than ten times faster than `np.lexsort` of
-the same columns, so every kernel orders its rows through `order`. Where the ranges of the columns are too
-wide to fit 63 bits together, the answer is the same and only slower.
+`np.sort` of packed int64s uses vector instructions and is more than ten times faster than `np.lexsort` of the same
+columns, so every kernel orders its rows with `order`. Columns whose ranges do not fit 63 bits together give the same
+result, only more slowly.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _TABLE_SLACK = 1 << 20
 
 
 def empty() -> Ints:
-    """No integers."""
+    """Returns an empty array of integers."""
     return np.empty(0, np.int64)
 
 
 def _span(column: AnyInts) -> tuple[int, int]:
-    """(smallest, number of bits that the offsets from it need) of a column that is not empty."""
+    """Returns (smallest value, bits needed for the difference to it) of a non-empty column."""
     low, high = int(column.min()), int(column.max())
     return low, (high - low).bit_length()
 
 
 def pack(*columns: AnyInts) -> Ints | None:
-    """One int64 per row that orders as the columns do, first column first; None if they do not fit."""
+    """Returns one int64 per row that sorts like the columns, the first column first; None if they do not fit."""
     return _pack(columns, [_span(column) for column in columns])
 
 
@@ -50,7 +50,7 @@ def _pack(columns: tuple[AnyInts, ...], spans: list[tuple[int, int]]) -> Ints | 
 
 
 def order(*columns: AnyInts) -> Ints:
-    """The stable permutation that sorts the rows by the columns, first column first."""
+    """Returns the stable permutation that sorts the rows by the columns, the first column first."""
     rows = len(columns[0])
     if rows == 0:
         return empty()
@@ -64,7 +64,7 @@ def order(*columns: AnyInts) -> Ints:
 
 
 def ranks(column: AnyInts) -> tuple[Ints, Ints]:
-    """(sorted distinct values, rank of each row's value among them)."""
+    """Returns (sorted distinct values, rank of each row's value among them)."""
     if len(column) == 0:
         return empty(), empty()
     low, bits = _span(column)
@@ -80,7 +80,7 @@ def ranks(column: AnyInts) -> tuple[Ints, Ints]:
 
 
 def begins(*sorted_columns: AnyInts) -> Bools:
-    """True at each row that begins a new group of equal rows."""
+    """Returns, for sorted columns, whether each row starts a new group of equal rows."""
     rows = len(sorted_columns[0])
     new = np.ones(rows, np.bool_)
     if rows:
@@ -91,7 +91,7 @@ def begins(*sorted_columns: AnyInts) -> Bools:
 
 
 def member(values: Ints, ascending: Ints) -> Bools:
-    """Whether each value stands in the ascending list."""
+    """Returns whether each value occurs in the ascending list."""
     if len(ascending) == 0:
         return np.zeros(len(values), np.bool_)
     place = np.searchsorted(ascending, values)
@@ -101,7 +101,7 @@ def member(values: Ints, ascending: Ints) -> Bools:
 
 
 def expand(first: Ints, lengths: Ints) -> Ints:
-    """first[0], first[0]+1, ... (lengths[0] of them), then the same for each further row."""
+    """Returns first[0], first[0]+1, ... (lengths[0] values), then the same for every further row."""
     total = int(lengths.sum())
     if total == 0:
         return empty()
@@ -112,9 +112,9 @@ def expand(first: Ints, lengths: Ints) -> Ints:
 
 
 def joint_ranks(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
-    """Dense ids for the pairs of two column pairs.
+    """Returns dense ids for the pairs of two pairs of columns.
 
-    (first column of each id, second column of each id, ids of the left rows, ids of the right rows); ids
+    The result is (first column of each id, second column of each id, ids of the left rows, ids of the right rows). Ids
     ascend with the pair.
     """
     first = np.concatenate([left[0], right[0]])
@@ -122,7 +122,7 @@ def joint_ranks(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints
     if len(first) == 0:
         return empty(), empty(), empty(), empty()
     packed = pack(first, second)
-    if packed is None:  # the second column holds codes far apart: rank it first
+    if packed is None:  # the codes in the second column are far apart: rank it first
         distinct, rank = ranks(second)
         _, first_rank = ranks(first)
         _, ids = ranks(first_rank * len(distinct) + rank)
@@ -137,5 +137,5 @@ def joint_ranks(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints
 
 
 def tails(heads: Ints, rows: int) -> Ints:
-    """One past the last row of each group, from the groups' first rows."""
+    """Returns one past the last row of each group, given the groups' first rows."""
     return np.append(heads[1:], rows) if len(heads) else empty()

@@ -1,10 +1,9 @@
-"""Tables in a folder of their own, as a history: the Parquet folder that `harness export` makes.
+"""Reads and writes a history as a folder of tables, as `harness export` makes it.
 
     <the tables that checker.tables.schema describes>  _checksums.json  plan.yaml  events/
 
-_checksums.json holds the CRC-32 of every file of the tables. Parquet's own checksums cover pages and not the
-footer, and these files may have come a long way. The `tables/` of a run are such a folder too, without
-checksums.
+_checksums.json has the CRC-32 of every file of the tables. Parquet's own checksums cover pages but not the footer,
+and these files may have been copied over networks. The `tables/` of a run are such a folder too, without checksums.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ from checker.tables.read_history import checksum
 from harness.model.errors_and_exit_codes import BadHistory
 
 CHECKSUMS: Final = "_checksums.json"
-SHOWN: Final = 120  # of a name, in a message
-# What a verdict takes from a run besides its history.
+SHOWN: Final = 120  # characters of a name in a message
+# What a verdict needs of a run besides its history.
 BESIDE: Final = ("plan.yaml", "events")
 AGAIN: Final = "export it again: harness export RUN --format parquet"
 
 
 def is_tables(path: Path) -> bool:
-    """Whether a folder is, or was to become, tables without a run around them."""
+    """Returns whether a folder has complete or incomplete tables outside of a run folder."""
     if not path.is_dir() or (path / "history").is_dir():
         return False
     return (path / make_tables.META).exists() or (path / "ops").is_dir() or any(path.glob("*.parquet"))
 
 
 def source(folder: Path, spark: Any = None) -> Source:
-    """The tables as a history. Raises BadHistory that says which file is not as it was written."""
+    """Returns the tables as a history. Raises BadHistory, which names a file that is missing or has changed."""
     if not (folder / make_tables.META).is_file():
         raise BadHistory(
-            f"{folder}: no {make_tables.META}, which is written last: the tables are half written, or are others "
-            f"than this checker's; {AGAIN}"
+            f"{folder}: no {make_tables.META}, which is written last: the tables are incomplete, or were not made by "
+            f"this checker; {AGAIN}"
         )
     _verify(folder)
     meta = make_tables.read_meta(folder)
@@ -53,25 +52,25 @@ def source(folder: Path, spark: Any = None) -> Source:
 
 
 def _wrong(folder: Path) -> str:
-    """What is wrong with a description that `read_meta` does not take."""
+    """Returns what is wrong with metadata that `read_meta` rejects."""
     try:
         meta = orjson.loads((folder / make_tables.META).read_bytes())
         for name, size in meta["files"].items():
             if not (folder / name).is_file():
                 return f"{name[:SHOWN]!r} is missing"
             if (folder / name).stat().st_size != size:
-                return f"{name[:SHOWN]!r} is not of the size that it was written with"
+                return f"{name[:SHOWN]!r} has changed in size since it was written"
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
-    return "not the description of this checker's tables"
+    return "not the metadata of this checker's tables"
 
 
 def _sound(folder: Path, meta: Mapping[str, Any]) -> None:
-    """Raises BadHistory where the description holds what none can hold."""
-    whole = ("lines", "ops", "last_ok_op", "last_ok_ns", "max_ns", "buckets")
+    """Raises BadHistory for impossible metadata."""
+    integers = ("lines", "ops", "last_ok_op", "last_ok_ns", "max_ns", "buckets")
     texts = (str, type(None))
     sound = (
-        all(type(meta[name]) is int for name in whole)
+        all(type(meta[name]) is int for name in integers)
         and 1 <= meta["buckets"] <= 1 << 16
         and isinstance(meta["counts"], dict)
         and all(
@@ -91,7 +90,7 @@ def _sound(folder: Path, meta: Mapping[str, Any]) -> None:
 
 
 def _verify(folder: Path) -> None:
-    """Raises BadHistory for a file that is not as it was when the folder was made; not without checksums."""
+    """Raises BadHistory for a file that has changed since the folder was made. Skipped without checksums."""
     listed = folder / CHECKSUMS
     if not listed.is_file():
         return
@@ -106,11 +105,11 @@ def _verify(folder: Path) -> None:
         except (OSError, ValueError):
             raise BadHistory(f"{folder}: {name[:SHOWN]!r} is missing; {AGAIN}") from None
         if found != crc:
-            raise BadHistory(f"{folder / name[:SHOWN]}: not as it was written; {AGAIN}")
+            raise BadHistory(f"{folder / name[:SHOWN]}: changed since it was written; {AGAIN}")
 
 
 def write(path: Path, folder: Path, progress: Callable[[str], None] = lambda text: None) -> int:
-    """Make such a folder of a history; the number of its lines. Raises BadHistory, Missing."""
+    """Exports a history to such a folder. Returns its number of lines. Raises BadHistory, Missing."""
     meta = make_tables.make(path, folder, None, progress)
     with make_tables.writing(folder):
         if path.is_dir():

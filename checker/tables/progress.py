@@ -1,4 +1,4 @@
-"""Progress of what reads a history line by line."""
+"""Reports the progress of reading a history line by line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Progress = Callable[[str], None]
 
 
 class Counted:
-    """Counts lines, and from the third second on says how many, every two seconds."""
+    """Counts lines and, if it takes longer than two seconds, reports the count every two seconds."""
 
     def __init__(self, progress: Progress, what: str = "") -> None:
         self._progress, self._what, self.lines = progress, what, 0
         self._began = self._reported = time.monotonic()
 
     def __call__(self, lines: Iterator[Line]) -> Iterator[Line]:
-        """The same lines."""
+        """Yields the same lines."""
         for line in lines:
             yield line
             self.lines += 1

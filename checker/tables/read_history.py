@@ -1,8 +1,8 @@
-"""Reading histories: files -> raw ops as plain mappings, with the place of each for messages.
+"""Reads history files: yields raw ops as plain mappings, each with its file and line for messages.
 
-Takes write-ahead segments (`*.jsonl`, see harness.model.op_json) and Jepsen's EDN (`*.edn`), plain or gzipped.
-A torn last line is expected of a killed writer: it is left out, and the reader says so. Anything else that is
-not a line of the format raises BadHistory, naming file and line.
+Accepts write-ahead log segments (`*.jsonl`, see harness.model.op_json) and Jepsen's EDN (`*.edn`), plain or gzipped. A
+writer that is killed leaves a torn last line: it is skipped and noted. Any other invalid line raises BadHistory with
+file and line.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from harness.model.edn import fast_path, ops, reader
 from harness.model.errors_and_exit_codes import BadHistory
 
 MAX_LINE: Final = 256 << 20
-MAX_BLANK_LINES: Final = 1_000_000  # of one file; logs have none
-MAX_RATIO: Final = 100  # of what gzip unpacks to; that of logs is below 30
+MAX_BLANK_LINES: Final = 1_000_000  # per file; logs have none
+MAX_RATIO: Final = 100  # maximum compression ratio of gzip; that of logs is below 30
 UNPACKED_FREELY: Final = 64 << 20
 CHECKSUM_BLOCK: Final = 1 << 18
 BLOCK: Final = 128 << 10
@@ -34,9 +34,12 @@ COLLECT_EVERY: Final = 50_000
 
 @dataclass(slots=True)
 class Notes:
-    """What reading found that a verdict must mention; and whether EDN ops are tagged as Jepsen's records.
+    """What reading found that the verdict must mention, and properties of the file.
 
-    part  `harness shrink` chose the ops of a whole history: it vouches for what the rest does not show
+    truncated  where the history was cut off, as a sentence
+    run        name of the run, from the header
+    record     whether EDN ops are tagged as Jepsen's records
+    part       whether `harness shrink` selected the ops from a complete history, so gaps are no defect
     """
 
     truncated: str | None = None
@@ -46,7 +49,7 @@ class Notes:
 
 
 class Line(NamedTuple):
-    """One raw op: a mapping with the fields of codec, and where it stands."""
+    """One raw op: a mapping with the fields of op_json, and its position."""
 
     data: Mapping[str, Any]
     number: int
@@ -59,7 +62,7 @@ class Line(NamedTuple):
 
 @contextmanager
 def rarely_collecting() -> Iterator[None]:
-    """Fewer runs of the garbage collector, which finds nothing in lines: a tenth of the time of reading."""
+    """Makes the garbage collector run less often. It finds nothing in lines, but takes a tenth of the reading time."""
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], COLLECT_EVERY), *before[1:])
     try:
@@ -69,11 +72,11 @@ def rarely_collecting() -> Iterator[None]:
 
 
 def sources(path: Path) -> list[Path]:
-    """The files of a history, in order: a run folder's segments, or the one file. Raises BadHistory."""
+    """Returns the files of a history in order: a run folder's segments, or a single file. Raises BadHistory."""
     if path.is_dir():
         folder = path / "history"
         if not folder.is_dir():
-            raise BadHistory(f"{path}: no history/*.jsonl in it; give a run folder or a history file")
+            raise BadHistory(f"{path}: it has no history/*.jsonl; give a run folder or a history file")
         return _segments(folder)
     if not path.exists():
         raise BadHistory(f"{path}: no such file or folder; give a run folder or a history file")
@@ -82,28 +85,28 @@ def sources(path: Path) -> list[Path]:
 
 
 def _regular(file: Path) -> None:
-    """Raises BadHistory for what cannot be read from its beginning to its end: a FIFO, a socket, a device."""
+    """Raises BadHistory for a FIFO, socket or device, which cannot be read from beginning to end."""
     if not file.is_file():
         raise BadHistory(f"{file}: not a regular file; a history is read from regular files only")
 
 
 def _segments(folder: Path) -> list[Path]:
-    """The segments of a run, of which none may be missing. Raises BadHistory."""
+    """Returns the segments of a run. Raises BadHistory if one is missing."""
     found = sorted(folder.glob("*.jsonl"))
     if not found:
-        raise BadHistory(f"{folder}: no segment (*.jsonl) in it: nothing was recorded, so nothing is judged")
+        raise BadHistory(f"{folder}: it has no segment (*.jsonl): nothing was recorded, so there is nothing to check")
     for number, file in enumerate(found):
         _regular(file)
         if file.stem.isdecimal() and int(file.stem) != number:
             raise BadHistory(
-                f"{folder}: the segment {number:05d}.jsonl is missing before {file.name}; put it back, or "
-                "judge the segments that there are one by one"
+                f"{folder}: the segment {number:05d}.jsonl is missing before {file.name}; restore it, or "
+                "check the existing segments one by one"
             )
     return found
 
 
 def checksum(file: Path) -> tuple[int, int]:
-    """(size in bytes, CRC-32) of a file's content: a changed digit changes it. Raises OSError."""
+    """Returns (size in bytes, CRC-32) of a file's content. Raises OSError."""
     if not file.is_file() and file.exists():
         raise OSError(EINVAL, "not a regular file")
     size, crc, block = 0, 0, memoryview(bytearray(CHECKSUM_BLOCK))
@@ -115,7 +118,7 @@ def checksum(file: Path) -> tuple[int, int]:
 
 
 def identity(file: Path) -> list[Any]:
-    """[name, size, CRC-32] of a file of a history, by which tables know it again. Raises BadHistory."""
+    """Returns [name, size, CRC-32] of a history file, by which tables recognize it. Raises BadHistory."""
     try:
         return [file.name, *checksum(file)]
     except OSError as error:
@@ -123,17 +126,23 @@ def identity(file: Path) -> list[Any]:
 
 
 def is_edn(path: Path) -> bool:
-    """By its name."""
+    """Returns whether the file is EDN, by its name."""
     return ".edn" in path.suffixes[-2:]
 
 
 def read(path: Path, notes: Notes, exact: bool = False) -> Iterator[Line]:
-    """The raw ops of a history, file by file. exact: EDN with all that gives its forms back (`edn.ops`)."""
+    """Yields the raw ops of a history, file by file.
+
+    exact  whether EDN keeps everything needed to write the same forms again (`edn.ops`)
+    """
     yield from read_files(sources(path), True, notes, exact)
 
 
 def read_files(files: Sequence[Path], last: bool, notes: Notes, exact: bool = False) -> Iterator[Line]:
-    """The raw ops of some files; last: the last of them is the last of its history, and may be torn."""
+    """Yields the raw ops of some files.
+
+    last  whether the last of them is the last of its history, whose last line may be torn
+    """
     for file in files:
         yield from _file(file, last and file == files[-1], notes, exact)
 
@@ -149,11 +158,11 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, bool]]:
-    """(number of its first line, whole lines, whether they end in a newline), in order.
+    """Yields (number of the first line, complete lines, whether they end in a newline), in order.
 
-    A gzip stream cut short ends quietly in the last file, as a torn line does.
+    A truncated gzip stream in the last file is treated like a torn line.
     """
-    number, ready, rest, size = 1, list[bytes](), list[bytes](), 0  # size: of both
+    number, ready, rest, size = 1, list[bytes](), list[bytes](), 0  # size: of `ready` and `rest` together
     unpacked = 0
     try:
         most = max(UNPACKED_FREELY, MAX_RATIO * path.stat().st_size)
@@ -162,8 +171,8 @@ def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, 
             unpacked += len(piece)
             if unpacked > most:
                 raise BadHistory(
-                    f"{path}, after line {number}: unpacks to more than {MAX_RATIO} times its size, which no "
-                    "history does; if it is one, unpack it and give the plain file"
+                    f"{path}, after line {number}: unpacks to more than {MAX_RATIO} times its size, unlike any "
+                    "history; if it is one, decompress it and give the plain file"
                 )
             if cut := piece.rfind(b"\n") + 1:
                 ready += [*rest, piece[:cut]]
@@ -175,7 +184,7 @@ def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, 
                 yield number, block, True
                 number += block.count(b"\n")
                 ready, size = [], size - len(block)
-            if size > MAX_LINE and not ready:  # all of it one line, that has not ended
+            if size > MAX_LINE and not ready:  # a single line that has not ended
                 raise BadHistory(f"{path}, line {number}: longer than {MAX_LINE >> 20} MiB")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         done = number + sum(part.count(b"\n") for part in ready) - 1
@@ -206,16 +215,16 @@ def _file(file: Path, last: bool, notes: Notes, exact: bool) -> Iterator[Line]:
                     blank += 1
                     if blank > MAX_BLANK_LINES:
                         raise BadHistory(
-                            f"{name}, line {at}: more than {MAX_BLANK_LINES:,} lines of the file are blank; "
-                            "remove them, or give the file that was meant"
+                            f"{name}, line {at}: more than {MAX_BLANK_LINES:,} blank lines in the file; "
+                            "remove them, or give another file"
                         )
                     continue
                 try:
                     data = decode.slow(line, f"{name}, line {at}")
                 except BadHistory:
                     if whole or at < number + len(lines) - 1 or not last:
-                        raise  # a writer that is killed leaves a line without its end; this one has it
-                    notes.truncated = f"{file.name}: cut off in its last line, which is left out"
+                        raise  # a killed writer leaves a torn last line, and this is not one
+                    notes.truncated = f"{file.name}: cut off in its last line, which is skipped"
                     break
             if "index" not in data:
                 if _header(data, f"{name}, line {at}", notes):
@@ -231,7 +240,7 @@ def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
         return False
     if not isinstance(data["schema"], int) or data["schema"] > op_json.SCHEMA:
         raise BadHistory(
-            f"{where}: log schema {data['schema']}, but this version reads up to {op_json.SCHEMA}; upgrade"
+            f"{where}: the log has schema {data['schema']}, but this version reads up to {op_json.SCHEMA}; upgrade"
         )
     notes.run = str(data.get("run", "")) or notes.run
     notes.part = notes.part or "shrunk_from" in data
@@ -240,14 +249,14 @@ def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
 
 
 class _Json:
-    """Lines of our own log."""
+    """Decodes lines of the harness's own log."""
 
     def quick(self, block: bytes, lines: list[bytes]) -> Iterator[dict[str, Any] | None]:
-        """Each line's data; None where there is something to say."""
+        """Yields each line's data; None for a line that needs `slow`."""
         return map(_object, lines)
 
     def slow(self, line: bytes, where: str) -> Mapping[str, Any]:
-        """The data of a line, or what is wrong with it."""
+        """Returns the data of a line. Raises BadHistory with what is wrong."""
         try:
             data = orjson.loads(line)
         except orjson.JSONDecodeError as error:
@@ -270,7 +279,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _deep(data: Any) -> bool:
-    """Whether data is nested deeper than EDN may be; breadth first, so that depth costs no stack."""
+    """Returns whether data is nested deeper than EDN allows. Breadth first, so depth uses no stack."""
     level = [data]
     for _ in range(reader.MAX_DEPTH + 1):
         level = [
@@ -285,13 +294,13 @@ def _deep(data: Any) -> bool:
 
 
 class _Edn:
-    """Lines of Jepsen's histories."""
+    """Decodes lines of Jepsen's histories."""
 
     def __init__(self, notes: Notes, exact: bool) -> None:
         self._notes, self._exact, self._begun = notes, exact, False
 
     def quick(self, block: bytes, lines: list[bytes]) -> Iterator[dict[str, Any] | None]:
-        """The data of lines of the usual shape."""
+        """Yields the data of lines of the usual form; None for others."""
         if not self._begun:
             self._begun, self._notes.record = True, block.startswith(fast_path.PREFIX)
         found = fast_path.quick(block)
@@ -301,7 +310,7 @@ class _Edn:
         return found
 
     def slow(self, line: bytes, where: str) -> Mapping[str, Any]:
-        """The data of any line, or what is wrong with it."""
+        """Returns the data of any line. Raises BadHistory with what is wrong."""
         try:
             return ops.data_of(fast_path.loads(line.decode(), where), self._exact, self._notes.record)
         except UnicodeDecodeError as error:

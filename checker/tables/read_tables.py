@@ -1,4 +1,4 @@
-"""Reading the tables of a folder where a task runs: whole buckets, or some columns of them."""
+"""Reads the tables of a folder where a task runs: whole buckets, or some of their columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _table(file: Path) -> pa.Table:
 
 
 def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Small]:
-    """One bucket's rows and the small tables. Raises DamagedTables."""
+    """Returns one bucket's rows and the small tables. Raises DamagedTables."""
     with reading(folder):
         sends, polls = (bucket_columns(folder, name, bucket, *schema.KERNEL[name]) for name in schema.BUCKETED)
         small = {name: load_small(folder, name) for name in schema.SMALL}
@@ -29,7 +29,7 @@ def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Smal
 
 
 def bucket_columns(folder: Path, kind: str, bucket: int, *names: str) -> pa.Table:
-    """Some columns of one bucket's sends or polls. Raises DamagedTables."""
+    """Returns some columns of one bucket's sends, polls or commits. Raises DamagedTables."""
     form = pa.schema([schema.SPREAD[kind].field(name) for name in names])
     with reading(folder):
         found = [
@@ -40,22 +40,22 @@ def bucket_columns(folder: Path, kind: str, bucket: int, *names: str) -> pa.Tabl
 
 
 def stamp(folder: Path) -> tuple[str, int, int]:
-    """What changes when the tables below `folder` are made again. Raises DamagedTables."""
+    """Returns a value that changes when the tables in `folder` are made again. Raises DamagedTables."""
     with reading(folder):
         state = (folder / META).stat()
     return str(folder), state.st_mtime_ns, state.st_size
 
 
 def load_small(folder: Path, name: str) -> pa.Table:
-    """One of the tables that are not spread over buckets. Raises DamagedTables."""
+    """Returns one of the tables that are not split into buckets. Raises DamagedTables."""
     with reading(folder):
         return _table(folder / f"{name}.parquet").cast(schema.SMALL[name])
 
 
 def ops_between(folder: Path, low: int, high: int, *names: str) -> Iterator[pa.Table]:
-    """Some columns, `index` among them, of the ops with ids from low to high, both included, file by file.
+    """Yields some columns, including `index`, of the ops with ids from low to high inclusive, file by file.
 
-    Texts as dictionaries. Raises DamagedTables.
+    Texts are dictionary-encoded. Raises DamagedTables.
     """
     with reading(folder):
         for file in _files(folder / "ops"):
@@ -70,7 +70,7 @@ def ops_between(folder: Path, low: int, high: int, *names: str) -> Iterator[pa.T
 
 
 def ops_columns(folder: Path, *names: str) -> Iterator[pa.Table]:
-    """Some columns of the table of ops, file by file; texts as dictionaries. Raises DamagedTables."""
+    """Yields some columns of the table of ops, file by file; texts are dictionary-encoded. Raises DamagedTables."""
     with reading(folder):
         for file in _files(folder / "ops"):
             opened = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=["type", "f"])
@@ -82,14 +82,14 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _overlaps(file: pq.ParquetFile, group: int, low: int, high: int) -> bool:
-    """Whether a row group may hold ids from low to high."""
+    """Returns whether a row group may contain ids from low to high."""
     column = file.metadata.row_group(group).column(file.schema_arrow.get_field_index("index"))
     statistics = column.statistics
     return statistics is None or not statistics.has_min_max or (statistics.min <= high and statistics.max >= low)
 
 
 def texts(folder: Path) -> list[str]:
-    """The dictionary of keys and values that are not plain integers. Raises DamagedTables."""
+    """Returns the dictionary of keys and values that are not plain integers. Raises DamagedTables."""
     with reading(folder):
         found: list[str] = orjson.loads((folder / DICTIONARY).read_bytes())
     return found

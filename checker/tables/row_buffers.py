@@ -1,6 +1,6 @@
-"""The rows of a history while they are collected, as lists, and how they become tables.
+"""Collects the rows of a history in flat lists, and turns them into tables.
 
-Extending a flat list is the cheapest that Python offers per row; op-level columns are repeated by numpy when
+Extending a flat list is the cheapest way in Python to add a row. Columns of the op level are repeated by numpy when
 the tables are made.
 """
 
@@ -21,19 +21,20 @@ _POLLS: Final = ("row", "mop", "key", "count")
 
 
 def _columns(cells: list[Any], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Cells, row after row, as columns."""
+    """Splits cells, stored row after row, into columns."""
     return {name: cells[place :: len(names)] for place, name in enumerate(names)}
 
 
 class RowBuffers:
-    """Growing rows; where their cells stand one after another, so many make a row.
+    """Growing rows, stored as flat lists of cells.
 
-    ops        9 cells: those of OPS; type_codes beside them
-    sends      5 cells per send: row of its op in `ops`, micro-op, key, value, offset
-    polls      4 cells per poll and key: row of its op, micro-op, key, number of its records, which stand in
-               poll_offset and poll_value
-    empties    3 cells per poll and key that held nothing: row of its op, micro-op, key
-    small      rows of the tables that are not spread over buckets
+    ops         9 cells per op: those of OPS
+    type_codes  the type of each op, as a code
+    sends       5 cells per send: row of its op in `ops`, micro-op, key, value, offset
+    polls       4 cells per poll and key: row of its op, micro-op, key, number of records, which are in
+                poll_offset and poll_value
+    empties     3 cells per poll and key without records: row of its op, micro-op, key
+    small       rows of the tables that are not split into buckets
     """
 
     __slots__ = ("empties", "ops", "poll_offset", "poll_value", "polls", "sends", "small", "type_codes")
@@ -49,7 +50,7 @@ class RowBuffers:
         self.small: dict[str, list[tuple[Any, ...]]] = {name: [] for name in schema.BESIDE}
 
     def tables(self, coder: Coder) -> dict[str, pa.Table]:
-        """ops, sends, polls and the small tables. Raises BadHistory for offsets that are not integers."""
+        """Returns ops, sends, polls and the small tables. Raises BadHistory for an offset that is not an integer."""
         ops = _columns(self.ops, schema.OPS.names)
         level = {name: ints(ops[name]) for name in ("index", "process", "invoke_ns", "complete_ns")}
         level["op"] = level.pop("index")
@@ -91,7 +92,7 @@ class RowBuffers:
         raise BadHistory(self._bad_offset())
 
     def _bad_offset(self) -> str:
-        """What to say of polled offsets that do not fit: the first, and the op that polled it."""
+        """Returns the message about the first polled offset that is not a 64-bit integer, and its op."""
         bad = next(
             place
             for place, offset in enumerate(self.poll_offset)
@@ -102,7 +103,7 @@ class RowBuffers:
         op = _columns(self.ops, schema.OPS.names)["index"][row]
         return (
             f"op {op}: a polled offset is not an integer ({str(self.poll_offset[bad])[:80]}); "
-            "mend the history, or the client that wrote it"
+            "fix the history, or the client that wrote it"
         )
 
     def _polls_table(self, coder: Coder, level: Mapping[str, Any]) -> pa.Table:
@@ -113,11 +114,11 @@ class RowBuffers:
             np.concatenate([np.repeat(ints(polls[name]), counts), ints(empties[name])]) for name in ("row", "mop")
         )
         key = np.concatenate([np.repeat(coder.codes(polls["key"]), counts), coder.codes(empties["key"])])
-        hollow = len(empties["row"])
-        value = np.concatenate([coder.codes(self.poll_value), np.full(hollow, EMPTY, np.int64)])
-        offset = np.concatenate([self._offsets(), np.full(hollow, -1, np.int64)])
+        empty_count = len(empties["row"])
+        value = np.concatenate([coder.codes(self.poll_value), np.full(empty_count, EMPTY, np.int64)])
+        offset = np.concatenate([self._offsets(), np.full(empty_count, -1, np.int64)])
         own = {"key": key, "value": value, "offset": offset, "mop": mop}
-        if hollow:
+        if empty_count:
             by = np.argsort(row, kind="stable")
             row, own = row[by], {name: column[by] for name, column in own.items()}
         columns = {**{name: column[row] for name, column in level.items()}, **own}

@@ -1,16 +1,16 @@
-"""The tables that a history becomes, and their schema version.
+"""The schemas of a history's tables, and their version.
 
-    tables/meta.json                 schema version, source files, counts, notes: see `ingest`
-    tables/dictionary.json           texts of the keys and values that are not plain integers
+    tables/_schema.json              schema version, source files, counts, notes: see checker.tables.make_tables
+    tables/_dictionary.json          texts of the keys and values that are not plain integers
     tables/ops/*.parquet             one row per op: OPS
     tables/sends/<bucket>/*.parquet  one row per send: SENDS, ops ascending
-    tables/polls/<bucket>/*.parquet  one row per polled record, in the order it was seen: POLLS
+    tables/polls/<bucket>/*.parquet  one row per polled record, in the order polled: POLLS
     tables/commits/<bucket>/*.parquet  consumer offsets: COMMITS
-    tables/<small>.parquet           ASSIGNS, REBALANCES, ENDS, DELETIONS, CLEANED, NEMESIS: not spread over buckets
+    tables/<small>.parquet           ASSIGNS, REBALANCES, ENDS, DELETIONS, CLEANED, NEMESIS: not split into buckets
 
-A key is in bucket `key mod n`. An op's id is the index of its completion, or of its invocation when it never
-completed (it then counts as `info`). Times are nanoseconds since the run began; -1 stands for none in the
-kernels' tables, null in OPS.
+A key is in bucket `key mod n`. An op's id is the index of its completion, or of its invocation if it never completed
+(it then counts as `info`). Times are nanoseconds since the run began. A missing time is -1 in the kernels' tables and
+null in OPS.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ import pyarrow.compute as pc
 
 SCHEMA: Final = 3
 
-# Types of completions as small integers.
+# Completion types as small integers.
 OK: Final = 0
 INFO: Final = 1
 FAIL: Final = 2
 TYPE_CODES: Final = {"ok": OK, "info": INFO, "fail": FAIL}
 
-# How a doubt about a history's times is worded: beside it, what they say of the order of ops proves nothing.
+# Starts the doubt about a history whose times decrease: its times then prove nothing about the order of ops.
 TIME_GOES_BACK: Final = "time goes back"
 
-# The fs whose value is a list of micro-ops.
+# Ops (by f) whose value is a list of micro-ops.
 MICRO: Final = frozenset({"send", "poll", "txn"})
-# The fs that replace what a consumer reads.
+# Codes of the ops that replace a consumer's partitions.
 ASSIGN: Final = 0
 SUBSCRIBE: Final = 1
 
@@ -59,7 +59,7 @@ SENDS: Final = pa.schema(
     [
         ("key", _I64),
         ("value", _I64),
-        ("offset", _I64),  # -1: not known
+        ("offset", _I64),  # -1: unknown
         ("op", _I64),
         ("mop", _I64),
         ("process", _I64),
@@ -73,7 +73,7 @@ SENDS: Final = pa.schema(
 POLLS: Final = pa.schema(
     [
         ("key", _I64),
-        ("value", _I64),  # EMPTY: the poll named the key and held no record of it
+        ("value", _I64),  # EMPTY: the poll listed the key without records
         ("offset", _I64),
         ("op", _I64),
         ("mop", _I64),
@@ -85,7 +85,7 @@ POLLS: Final = pa.schema(
 )
 
 ASSIGNS: Final = pa.schema(
-    [  # one row per key listed; a row with key EMPTY for an op that lists none
+    [  # one row per listed key; one row with key EMPTY for an op that lists none
         ("op", _I64),
         ("process", _I64),
         ("type", pa.int8()),
@@ -98,7 +98,7 @@ ASSIGNS: Final = pa.schema(
 REBALANCES: Final = pa.schema([("op", _I64), ("process", _I64), ("event", pa.string()), ("key", _I64)])
 
 ENDS: Final = pa.schema(
-    [  # what an ok final poll said of each assigned key; position and end -1 from debug-topic-partitions
+    [  # for each assigned key of an ok final poll; position is -1 from debug-topic-partitions
         ("op", _I64),
         ("process", _I64),
         ("final", pa.bool_()),
@@ -112,7 +112,7 @@ ENDS: Final = pa.schema(
 )
 
 COMMITS: Final = pa.schema(
-    [  # consumer offsets that an op committed to the group, or that were fetched as it was assigned keys
+    [  # consumer offsets that an op committed, or that were fetched when keys were assigned
         ("op", _I64),
         ("invoke_index", _I64),
         ("process", _I64),
@@ -120,7 +120,7 @@ COMMITS: Final = pa.schema(
         ("txn", pa.bool_()),  # the op's f is txn
         ("fetched", pa.bool_()),
         ("key", _I64),
-        ("offset", _I64),  # the next one to read; -1: fetched, and there was none
+        ("offset", _I64),  # the next offset to read; -1: fetched, but none was committed
     ]
 )
 
@@ -128,7 +128,7 @@ DELETIONS: Final = pa.schema(
     [("op", _I64), ("type", pa.int8()), ("key", _I64), ("before", _I64), ("complete_ns", _I64)]
 )
 
-# How far the log cleaner had gone (exclusive), as cleaner-offset-checkpoint said when it was looked at.
+# How far the log cleaner had cleaned (exclusive), by cleaner-offset-checkpoint at the time of reading.
 CLEANED: Final = pa.schema([("op", _I64), ("key", _I64), ("before", _I64)])
 
 NEMESIS: Final = pa.schema(
@@ -152,7 +152,7 @@ SMALL: Final = {
     "nemesis": NEMESIS,
 }
 BUCKETED: Final = {"sends": SENDS, "polls": POLLS}
-# All that is spread over buckets; what ops say beside their records is collected together.
+# SPREAD: all tables that are split into buckets. BESIDE: the tables of what ops have besides records.
 SPREAD: Final = {**BUCKETED, "commits": COMMITS}
 BESIDE: Final = {**SMALL, "commits": COMMITS}
 # The columns that kernels read.
@@ -163,7 +163,7 @@ KERNEL: Final = {
 
 
 def is_one(table: pa.Table, name: str, texts: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    """Per row: whether a column of texts, plain or as a dictionary, holds one of these."""
+    """Returns, for each row, whether a column of texts, plain or dictionary-encoded, equals one of `texts`."""
     result = np.zeros(table.num_rows, np.bool_)
     begin = 0
     for chunk in table.column(name).chunks:

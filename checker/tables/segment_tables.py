@@ -1,9 +1,9 @@
-"""A piece of a run's log: some neighbouring segments, turned into their part of the tables by themselves.
+"""Converts a piece of a run's log, some neighbouring segments, to its part of the tables.
 
-That can be done once it is known which invocations were open when the piece began. Only those cross from one
-segment to the next, with the last index and time, so a quick look over the beginnings of lines (`scan`) finds
-them for all segments at once. `convert` leaves the rows in the tables' folder, and the rest in
-`.segments/<first segment>/`: small tables and record.json. checker.tables.join_segments joins pieces.
+A piece can be converted independently once the invocations still open at its beginning are known. Only these, the last
+index and the last time carry over from one segment to the next, and a quick scan of the beginnings of lines (`scan`)
+finds them for all segments at once. `convert` writes the rows to the tables' folder, and the rest to
+`.segments/<first segment>/`: the small tables and record.json. checker.tables.join_segments joins the pieces.
 """
 
 from __future__ import annotations
@@ -32,14 +32,19 @@ _START: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a piece must know of what came before: lines of invocations without completion, index, time."""
+    """The state of the log before a piece.
+
+    open        process -> the line of its invocation without completion
+    last_index  the last index
+    last_ns     the last time
+    """
 
     open: Mapping[str, str] = field(default_factory=dict)
     last_index: int = -1
     last_ns: int = -LIMIT
 
     def then(self, later: State) -> State:
-        """After a piece that changed what `later` says: a process without an open line has none."""
+        """Returns the state after a piece with the changes `later`, where an empty line means no open invocation."""
         still_open = {process: line for process, line in {**self.open, **later.open}.items() if line}
         return State(still_open, later.last_index, later.last_ns)
 
@@ -59,7 +64,7 @@ class Piece:
 
 
 def scan(files: Sequence[str]) -> State | None:
-    """What some whole segments change; None where lines are not as the harness writes them."""
+    """Returns how some complete segments change the state; None if a line is not in the harness's own format."""
     changed: dict[str, str] = {}
     index, time_ns = -1, -LIMIT
     for file in files:
@@ -83,7 +88,7 @@ def scan(files: Sequence[str]) -> State | None:
 
 
 def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
-    """Write a piece's part of the tables below `folder`; its record. Raises BadHistory, Missing."""
+    """Writes a piece's part of the tables to `folder`. Returns its record. Raises BadHistory, Missing."""
     own = folder / FOLDER / piece.name
     with make_tables.writing(folder), rarely_collecting():
         own.mkdir(parents=True, exist_ok=True)
@@ -120,7 +125,7 @@ def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
 
 
 def _builder(piece: Piece) -> Builder:
-    """As it stands when the piece begins."""
+    """Returns a builder in the state at the beginning of the piece."""
     builder = Builder(Coder(piece.texts))
     builder.last_index, builder.last_ns = piece.before.last_index, piece.before.last_ns
     for line in piece.before.open.values():

@@ -1,8 +1,8 @@
-"""Raw ops -> columns: joins invocations with completions and takes micro-ops apart.
+"""Converts raw ops to rows: joins invocations with their completions and splits micro-ops.
 
-Rows of one op stand together, ops in the order of their completion; lists are extended record batch by record
-batch, and op-level columns are repeated by numpy at the end, so the cost per polled record is small.
-Raises BadHistory, naming the place, for what cannot be an op.
+The rows of an op are adjacent, and ops are in the order of completion. Lists are extended one record batch at a time,
+and columns of the op level are repeated by numpy at the end, so the cost per polled record is small.
+Raises BadHistory, with the place, for anything that is not a valid op.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from harness.model.edn import ops
 from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
 
-LIMIT = 1 << 62  # beyond it, indices, times and offsets are damage
+LIMIT = 1 << 62  # indices, times and offsets beyond it are treated as damage
 SHORT = 80
-NO_TIME = -1  # of an op whose history holds no times
-OF_CLIENTS = MICRO | {"assign", "subscribe", "debug-topic-partitions"}  # fs that no nemesis has
+NO_TIME = -1  # the time of an op in a history without times
+OF_CLIENTS = MICRO | {"assign", "subscribe", "debug-topic-partitions"}  # ops (by f) that only clients have
 
 
 def _short(value: Any) -> str:
-    """What is wrong, for a message."""
+    """Returns a value shortened for a message."""
     text = repr(value)
     return text if len(text) <= SHORT else f"{text[: SHORT - 3]}..."
 
 
 class _Broken(Exception):
-    """A value that is not of the form of its op; the text says what is wrong."""
+    """A value that does not have the form required for its op; the text says what is wrong."""
 
 
 def _whole(value: Any) -> bool:
@@ -50,32 +50,32 @@ def _int(value: Any) -> int:
 
 
 def _listed(fields: Mapping[str, Any], name: str) -> list[Any]:
-    """A field that is a list, or is not there."""
+    """Returns a field that must be a list, or [] if it is absent."""
     found = fields.get(name)
     if found is None:
         return []
     if not isinstance(found, list):
-        raise _Broken(f"`{name}` is a list, not {_short(found)}")
+        raise _Broken(f"`{name}` must be a list, not {_short(found)}")
     return found
 
 
 def _rebalances(extra: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The events of an op's rebalance log."""
+    """Returns the events of an op's rebalance log."""
     log = _listed(extra, "rebalance_log") or _listed(extra, "rebalance-log")
     for event in log:
         if not isinstance(event, dict):
-            raise _Broken(f"`rebalance_log` is a list of events, and {_short(event)} is none")
+            raise _Broken(f"`rebalance_log` must be a list of events, but has {_short(event)}")
     return log
 
 
 def _error_text(error: Any) -> str:
-    """What is not a plain text of an error, as one."""
+    """Returns an error that is not plain text as text."""
     shown = ops.shown(error)
     return shown.removeprefix(":") if isinstance(shown, str) else text_of(error)
 
 
 class Builder:
-    """Takes lines in order; `finish` closes what is still open. `tables` gives and empties what there is."""
+    """Takes lines in order. `finish` closes the open invocations; `tables` returns the rows so far and clears them."""
 
     def __init__(self, coder: Coder) -> None:
         self.coder = coder
@@ -86,19 +86,19 @@ class Builder:
         self.lines, self.last_index, self.last_ns, self.max_ns = 0, -1, -LIMIT, 0
         self.retired: dict[int, int] = {}
         self.doubts: dict[str, str] = {}
-        self.missing: tuple[int, int] | None = None  # present: the line before the first gap, and after the last
-        self.gap_ns = 0  # no line that is missing is older
+        self.missing: tuple[int, int] | None = None  # the indices before the first gap and after the last one
+        self.gap_ns = 0  # no missing line is earlier than this
         self.buffers = RowBuffers()
 
     @property
     def rows(self) -> int:
-        """A measure of what is held: ops and records."""
+        """A measure of the memory in use: the number of ops and records."""
         return len(self.buffers.type_codes) + len(self.buffers.poll_value)
 
     # --- lines ----------------------------------------------------------------------------------------
 
     def add(self, line: Line) -> None:
-        """Take one raw op."""
+        """Takes one raw op."""
         data = line[0]
         try:
             index, time_ns, process = data["index"], data["time_ns"], data["process"]
@@ -106,11 +106,9 @@ class Builder:
         except KeyError as error:
             raise BadHistory(f"{line.where}: not an op (no field {error})") from None
         if type(index) is not int or not self.last_index < index < LIMIT:
-            raise BadHistory(
-                f"{line.where}: index {_short(index)} after {self.last_index}; indices ascend, one for an op"
-            )
+            raise BadHistory(f"{line.where}: index {_short(index)} after {self.last_index}; indices must increase")
         if kind not in TYPES:
-            raise BadHistory(f"{line.where}: unknown op type {_short(kind)}; one of {', '.join(TYPES)}")
+            raise BadHistory(f"{line.where}: unknown op type {_short(kind)}; must be one of {', '.join(TYPES)}")
         if type(time_ns) is not int or not -LIMIT < time_ns < LIMIT or not isinstance(f, str):
             raise BadHistory(f"{line.where}: not an op (time {_short(time_ns)}, f {_short(f)})")
         if index != self.last_index + 1:
@@ -130,8 +128,8 @@ class Builder:
         if process == NEMESIS:
             if f in OF_CLIENTS:
                 raise BadHistory(
-                    f"{line.where}: {_short(f)} of the process {NEMESIS!r}; a client's process is a number, or has "
-                    "another name"
+                    f"{line.where}: the process {NEMESIS!r} has an op {_short(f)}, which only clients have; give the "
+                    "client's process a number or another name"
                 )
             self._nemesis(index, time_ns, f, value, extra)
             return
@@ -152,7 +150,7 @@ class Builder:
                 self._never_completed(process)
                 began = None
             if began is None:
-                since, since_ns = self._unasked(process, data["process"], kind, time_ns)
+                since, since_ns = self._lost_invocation(process, data["process"], kind, time_ns)
                 self._op(index, since, process, kind, f, since_ns, time_ns, data.get("error"), extra, value)
             elif began[2] != f:
                 who = _short(data["process"])
@@ -163,28 +161,31 @@ class Builder:
             raise BadHistory(f"{line.where}: {error}") from None
 
     def _doubt(self, kind: str, text: str) -> None:
-        """Keep the first place of each kind of what a history should not have, and can be judged with."""
+        """Records the first occurrence of a kind of defect that still allows a verdict."""
         self.doubts.setdefault(kind, text)
 
     def _missing_since(self, op: int) -> bool:
-        """Whether lines are missing behind the line of an op."""
+        """Returns whether lines are missing after the line of an op."""
         return self.missing is not None and self.missing[1] > op
 
-    def _unasked(self, code: int, process: Any, kind: str, time_ns: int) -> tuple[int, int]:
-        """When a completion was invoked whose invocation is not there: (index, time), at the earliest.
+    def _lost_invocation(self, code: int, process: Any, kind: str, time_ns: int) -> tuple[int, int]:
+        """Returns (index, time) of the earliest possible invocation of a completion without one.
 
-        What is no client says things of its own accord; otherwise the line must be among those that are missing.
+        A process that is not a client may report on its own initiative. For a client, the invocation must be in a gap
+        of missing lines; otherwise raises _Broken.
         """
         if kind == "info" and type(process) is not int:
             return -1, time_ns
         if self.missing is not None and self._missing_since(self.retired.get(code, -1)):
             return self.missing[0] + 1, min(self.gap_ns, time_ns)
         if code in self.retired:
-            raise _Broken(f"process {_short(process)} completes again: its op {self.retired[code]}, info, retired it")
-        raise _Broken(f"process {_short(process)} completes as {kind} what it never invoked")
+            raise _Broken(
+                f"process {_short(process)} completes an op, but its op {self.retired[code]} was info, which retired it"
+            )
+        raise _Broken(f"process {_short(process)} completes an op as {kind} without an invocation")
 
     def reopen(self, data: Mapping[str, Any]) -> None:
-        """Take an invocation that an earlier part of the log holds, and that is still open."""
+        """Takes an invocation from an earlier part of the log that is still open."""
         process = data["process"]
         if process.__class__ is not int or not -BASE < process < BASE:
             process = self.coder.code(process)
@@ -192,7 +193,7 @@ class Builder:
         self.open[process] = (data["index"], data["time_ns"], data["f"], data.get("value"), extra)
 
     def finish(self) -> None:
-        """Every invocation that is still open counts as `info`."""
+        """Completes every invocation that is still open as `info`."""
         for process, (index, *_) in sorted(self.open.items(), key=lambda item: item[1][0]):
             try:
                 self._never_completed(process)
@@ -200,7 +201,7 @@ class Builder:
                 raise BadHistory(f"op {index}: {error}") from None
 
     def _never_completed(self, process: Any) -> None:
-        """Take the open op of a process as `info`: what came of it is not known."""
+        """Completes the open op of a process as `info`: its outcome is unknown."""
         index, time_ns, f, value, extra = self.open.pop(process)
         self._op(index, index, process, "info", f, time_ns, -1, None, extra, value)
 
@@ -251,7 +252,7 @@ class Builder:
         if value is None:
             return
         if not isinstance(value, list):
-            raise _Broken(f"the value of a send, poll or txn is a list of micro-ops, not {text_of(value)[:80]}")
+            raise _Broken(f"the value of a send, poll or txn must be a list of micro-ops, not {text_of(value)[:80]}")
         sends = self.buffers.sends
         for number, mop in enumerate(value):
             try:
@@ -285,7 +286,7 @@ class Builder:
     def _assign(self, op: int, process: int, code: int, how: int, extra: Mapping[str, Any], value: Any) -> None:
         seek = bool(extra.get("seek_to_beginning", False))
         if not isinstance(value, list):
-            raise _Broken("the value of an assign or subscribe is a list of keys")
+            raise _Broken("the value of an assign or subscribe must be a list of keys")
         keys = [self.coder.code(key) for key in value] or [EMPTY]
         self.buffers.small["assigns"].extend((op, process, code, how, seek, key) for key in keys)
 
@@ -305,7 +306,7 @@ class Builder:
         try:
             rows = [(op, code, self.coder.code(key), _int(before), complete_ns) for key, before in value or ()]
         except (TypeError, ValueError):
-            raise _Broken("the value of delete-records is a list of [key, offset]") from None
+            raise _Broken("the value of delete-records must be a list of [key, offset]") from None
         self.buffers.small["deletions"].extend(rows)
 
     def _extras(
@@ -335,10 +336,10 @@ class Builder:
                     (op, process, final, code, positions.get(code, -1), start, end, *times) for code, start, end in ends
                 )
             except (TypeError, ValueError):
-                raise _Broken("`positions` is a list of [key, offset], `ends` of [key, start, end]") from None
+                raise _Broken("`positions` must be a list of [key, offset], and `ends` of [key, start, end]") from None
 
     def _commits(self, cells: tuple[Any, ...], extra: Mapping[str, Any]) -> None:
-        """Consumer offsets: those that the op committed, and those that an assignment began with."""
+        """Adds the consumer offsets that the op committed, and those fetched at an assignment."""
         found = [(False, _listed(extra, "committed"))]
         found += [(True, _listed(event, "committed")) for event in _rebalances(extra)]
         try:
@@ -348,7 +349,7 @@ class Builder:
                 for key, offset in rows
             )
         except (TypeError, ValueError):
-            raise _Broken("`committed` is a list of [key, offset]") from None
+            raise _Broken("`committed` must be a list of [key, offset]") from None
 
     def _nemesis(self, index: int, time_ns: int, f: str, value: Any, extra: Mapping[str, Any]) -> None:
         cells = (text_of(value), *(str(extra.get(name, "") or "") for name in ("fault", "span", "phase")))
@@ -356,14 +357,14 @@ class Builder:
         if not isinstance(value, dict):
             return
         if extra.get("fault") and isinstance(value.get("deleted"), list):
-            with suppress(_Broken):  # of another form, it excuses nothing
+            with suppress(_Broken):  # a value of another form excuses no loss
                 self._deletion(index, OK, value["deleted"], time_ns)
         if (extra.get("fault") or f == "heal") and isinstance(value.get("cleaned"), list):
-            with suppress(TypeError, ValueError):  # of another form, nothing is known
+            with suppress(TypeError, ValueError):  # a value of another form is ignored
                 rows = [(index, self.coder.code(key), _int(before)) for key, before in value["cleaned"]]
                 self.buffers.small["cleaned"].extend(rows)
 
     def tables(self) -> dict[str, pa.Table]:
-        """ops, sends, polls and the small tables of what was taken since the last call."""
+        """Returns ops, sends, polls and the small tables of the lines since the last call."""
         buffers, self.buffers = self.buffers, RowBuffers()
         return buffers.tables(self.coder)

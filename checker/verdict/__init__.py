@@ -1,1 +1,1 @@
-"""From anomalies to a verdict."""
+"""Results: reasons for `unknown`, files in the run folder, and Jepsen's format."""

@@ -1,10 +1,10 @@
-"""A result in the shape of Jepsen's answers, as tests/histories/jepsen/expected.jsonl.gz has them.
+"""Converts a result to the format of Jepsen's results, as in tests/histories/jepsen/expected.jsonl.gz.
 
     {"valid": false, "error_types": [...], "bad_error_types": [...],
      "errors": {"G1a": {"count": 1, "errs": [{"key": 5, "value": 4, "writer": {"op": 153}, ...}]},
                 "unseen": {"time": 10502970, "unseen": {"2": 2}, "messages": {"2": [2, 3]}}}}
 
-A whole op is {"op": its id}. Types are sorted by name.
+An op that Jepsen prints in full is {"op": its id} here. Types are sorted by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _step(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def witness(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A witness with its ops in Jepsen's shape; of a cycle, what Jepsen says of one."""
+    """Returns a witness in Jepsen's format. A cycle keeps only the fields that Jepsen reports."""
     shaped: dict[str, Any] = {}
     for name, field in found.items():
         if "cycle" in found and name not in _OF_CYCLE:
@@ -52,7 +52,7 @@ def _errors(found: AnomalyFound) -> Any:
 
 
 def answer(result: Result) -> dict[str, Any]:
-    """The four fields. Natively `errs` holds the worst few; under Jepsen's rules it is complete."""
+    """Returns the four fields. `errs` is complete under Jepsen's rules, and has only the worst witnesses otherwise."""
     by_name = sorted(result.anomalies, key=lambda found: found.name)
     return {
         "valid": AS_JSON[result.valid],

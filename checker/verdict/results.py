@@ -1,10 +1,10 @@
-"""What a check leaves in a run folder: complete witnesses and series, as Parquet below results/.
+"""The Parquet files that a check writes below results/ in a run folder: all witnesses, and time series.
 
-    results/witnesses/<anomaly>.parquet   one row per witness: bucket, op (the first it names), witness (JSON)
+    results/witnesses/<anomaly>.parquet   one row per witness: op (the first one in it), witness (JSON)
     results/unseen.parquet                time_ns, key, unseen
     results/realtime_lag.parquet          time_ns, process, key, lag_ns
 
-Tasks write parts below results/.parts; `finish` joins them, one file per anomaly, without holding them all.
+Tasks write parts below results/.parts. `finish` joins them into one file per anomaly, one part in memory at a time.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FORM: Final = pa.schema([("op", pa.int64()), ("witness", pa.string())])
 
 
 def texts_of(part: Part) -> list[str]:
-    """The dictionary, as a task sees it."""
+    """Returns the dictionary of keys and values that are not integers, from memory or from the tables folder."""
     return list(part.tables.texts) if part.tables is not None else read_tables.texts(Path(part.folder))
 
 
 def clear(run: Path) -> None:
-    """Remove the witnesses of an earlier check."""
+    """Removes the witnesses of an earlier check."""
     for folder in (run / "results" / "witnesses", run / "results" / ".parts"):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -45,7 +45,7 @@ def _first_op(witness: Mapping[str, Any]) -> int | None:
 
 
 def write_part(run: Path, name: str, bucket: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """All witnesses of one anomaly in one bucket."""
+    """Writes all witnesses of one anomaly in one bucket."""
     folder = run / "results" / ".parts" / name
     texts = [orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS).decode() for row in rows]
     table = pa.table(
@@ -57,7 +57,7 @@ def write_part(run: Path, name: str, bucket: int, rows: Sequence[Mapping[str, An
 
 
 def finish(run: Path) -> None:
-    """Join the parts of each anomaly into its file."""
+    """Joins the parts of each anomaly into one file."""
     parts = run / "results" / ".parts"
     target = run / "results" / "witnesses"
     with make_tables.writing(target):
@@ -70,7 +70,7 @@ def finish(run: Path) -> None:
 
 
 def _named(table: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """The column `key` as text of the original."""
+    """Returns the table with key codes replaced by the original keys as text."""
     place = table.schema.get_field_index("key")
     texts = [str(original.get(key, key)) for key in table.column("key").to_pylist()]
     return table.set_column(place, "key", pa.array(texts, pa.string()))
@@ -90,7 +90,7 @@ def series(
     lag: Sequence[pa.Table | None],
     original: Mapping[int, Any],
 ) -> dict[str, Any]:
-    """Join the buckets' series, write them to the run folder, and say what the worst lag was."""
+    """Joins the series of all buckets, writes them to the run folder if there is one, and returns the worst lag."""
     lags = pa.concat_tables([table for table in lag if table is not None])
     worst_lag = _worst_lag(lags)
     if worst_lag is not None:

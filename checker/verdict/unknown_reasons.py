@@ -1,9 +1,9 @@
-"""The native verdict: why it is withheld.
+"""Decides under the native rules why a verdict is `unknown`.
 
-Most of the native rules are in the kernels (tail loss, legal deletion, rebalances) and the catalogue of
-anomalies (which count under the isolation level in force). Here is what remains: the reasons for `unknown`.
-Where a history or its run cannot show that all is well, the verdict does not say so. Source:
-jepsen.tests.kafka, whose verdict it widens.
+A history is `valid` only if it and its run are complete enough to show that nothing is wrong. Otherwise each reason
+here makes the verdict `unknown`. The other native rules are in the kernels (tail loss, legal deletion, rebalances)
+and in the catalogue of anomalies (which anomalies count at the isolation level in use). Source: jepsen.tests.kafka,
+whose verdict these rules extend.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from checker.kernels.log_starts_and_ends import not_caught_up
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.values_as_text import many
 
-# An f that never succeeded says nothing when it is one of these.
+# The fs that may fail throughout a run without making its verdict unknown.
 MAY_ALWAYS_FAIL: Final = frozenset({"crash", "debug-topic-partitions"})
 EVENTS: Final = "events/harness.jsonl"
 TROUBLE: Final = frozenset({"trouble", "interrupted"})
-# The event that a run writes once every client's final polls have reached the end of its logs.
+# The event that a run writes once the final polls of every client have reached the end of its logs.
 FINAL_POLLS_COMPLETE: Final = ("phase", "final polls complete")
 
 
 def faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[str]:
-    """Those of the expected faults of which no start says that it took effect."""
+    """Returns the expected faults that never took effect, according to the history."""
     took: set[str] = set()
     for fault, value in zip(nemesis.column("fault").to_pylist(), nemesis.column("value").to_pylist(), strict=True):
         data = orjson.loads(value)
@@ -40,15 +40,15 @@ def faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[st
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """What a run noted in events/harness.jsonl: its events, and the numbers of the lines that are none."""
+class RunEvents:
+    """The content of a run's events/harness.jsonl: its events, and the numbers of the lines that are not events."""
 
     events: tuple[Mapping[str, Any], ...]
     damaged: tuple[int, ...]
 
 
-def noted(run: Path) -> Noted | None:
-    """The lines of events/harness.jsonl; None when a run folder has no such file, or it cannot be read."""
+def run_events(run: Path) -> RunEvents | None:
+    """Reads events/harness.jsonl of a run folder. Returns None if it does not exist or cannot be read."""
     file = run / EVENTS
     try:
         lines = file.read_bytes().split(b"\n") if file.is_file() else None
@@ -66,34 +66,38 @@ def noted(run: Path) -> Noted | None:
             found.append(event)
         elif line and number < len(lines):  # the last line of a killed writer may be torn
             damaged.append(number)
-    return Noted(tuple(found), tuple(damaged))
+    return RunEvents(tuple(found), tuple(damaged))
 
 
-def unfinished(run: Path, options: CheckOptions) -> list[str]:
-    """Why the final polls do not count though all that is recorded of them may look well.
+def unfinished_final_polls(run: Path, options: CheckOptions) -> list[str]:
+    """Returns why the final polls may be incomplete although all recorded ones succeeded.
 
-    A client whose last final op never completed is not among those that must have caught up, and its slot may
-    never have got another: only the run knows whether each slot was done.
+    A client whose last final poll never completed is not among the clients that must have caught up, and it may not
+    have been replaced. The history does not show this; the run's events do.
     """
     if not options.require_final_polls:
         return []
-    found = noted(run)
-    if found is None:
-        return [f"the run's {EVENTS} is missing, so whether its final polls finished is not known; put it back"]
-    if any((event["event"], event.get("detail")) == FINAL_POLLS_COMPLETE for event in found.events):
+    events = run_events(run)
+    if events is None:
+        return [
+            f"the run's {EVENTS} is missing or unreadable, so it is unknown whether the final polls finished; restore "
+            "the file"
+        ]
+    if any((event["event"], event.get("detail")) == FINAL_POLLS_COMPLETE for event in events.events):
         return []
     return ["the final polls did not finish"]
 
 
 def perhaps_lost(count: int, settings: Settings) -> list[str]:
-    """That `count` more records are lost if the settings that are not known are such that they had to exist."""
+    """Returns the reason if it depends on unknown settings whether `count` more records had to exist and are lost."""
     if not count:
         return []
     names = (("transactions", settings.txn), ("isolation.level", settings.isolation_level))
     which = " and ".join(name for name, value in names if value is None)
+    are = "is" if count == 1 else "are"
     return [
-        f"{many(count, 'record')} of operations whose outcome is not known {_were(count)} missing in what was read to "
-        f"the end, and whether this is a loss depends on settings that are not known: {which}"
+        f"{many(count, 'record')} of indeterminate operations {are} missing from logs that were read to the end; "
+        f"whether this is a loss depends on settings that are not known: {which}"
     ]
 
 
@@ -102,9 +106,8 @@ def _were(count: int) -> str:
 
 
 def trouble(run: Path) -> list[str]:
-    """What the harness itself noted in events/harness.jsonl as trouble or interruption, and lines that it cannot
-    have noted."""
-    events = noted(run)
+    """Returns the trouble and interruptions recorded in the run's events/harness.jsonl, and its damaged lines."""
+    events = run_events(run)
     if events is None:
         return []
     found: list[str] = []
@@ -116,16 +119,17 @@ def trouble(run: Path) -> list[str]:
             if text:
                 found[-1] += f": {text}"
     if events.damaged:
-        more = f" (and {len(events.damaged) - 1} more lines)" if len(events.damaged) > 1 else ""
-        found.append(f"{EVENTS}, line {events.damaged[0]}: not an event{more}; put back the file as the run wrote it")
+        others = len(events.damaged) - 1
+        more = f" (and {many(others, 'more line')})" if others else ""
+        found.append(f"{EVENTS}, line {events.damaged[0]}: not an event{more}; restore the file that the run wrote")
     return list(dict.fromkeys(found))
 
 
-def cut_off(meta: Mapping[str, Any]) -> list[str]:
-    """That the history breaks off in its last line."""
+def truncated_history(meta: Mapping[str, Any]) -> list[str]:
+    """Returns the reason if the history is truncated in its last line."""
     if meta.get("truncated") is None:
         return []
-    return [f"{meta['truncated']}: what is absent from the rest proves nothing; judge the whole history"]
+    return [f"{meta['truncated']}, so records missing from the rest prove nothing; check the complete history"]
 
 
 def reasons(
@@ -136,18 +140,21 @@ def reasons(
     ends: pa.Table,
     options: CheckOptions,
 ) -> list[str]:
-    """Why the history cannot be called valid, each a sentence. `unseen`: values never polled that should exist."""
+    """Returns why the verdict cannot be `valid`, one sentence each.
+
+    `unseen` is the number of values that should exist and were never polled.
+    """
     if meta["ops"] == 0:
-        return ["the history holds no operations"]
-    found = cut_off(meta)
+        return ["the history contains no operations"]
+    found = truncated_history(meta)
     if not any(f in meta["counts"] for f in ("send", "poll", "txn")):
-        found.append("the history holds no send, poll or txn")
+        found.append("the history contains no send, poll or txn")
     elif statistics["acknowledged"] == 0:
         found.append("nothing was acknowledged, so nothing could be lost")
     for f, kinds in sorted(meta["counts"].items()):
         if not kinds.get("ok") and f not in MAY_ALWAYS_FAIL:
             tried = sum(kinds.values())
-            found.append(f"no {f} ever succeeded ({tried} tried)")
+            found.append(f"no {f} ever succeeded ({many(tried, 'attempt')})")
     for fault in faults_without_effect(nemesis, options.expected_faults):
         found.append(f"the fault {fault} never took effect")
     if options.require_final_polls:
@@ -156,7 +163,7 @@ def reasons(
             found.append(behind)
         elif statistics["keys_not_read_to_end"]:
             left = statistics["keys_not_read_to_end"]
-            found.append(f"{many(left, 'log')} with records that should be there {_were(left)} not read to the end")
+            found.append(f"{many(left, 'log')} that should contain records {_were(left)} not read to the end")
     if unseen and statistics["keys_not_read_to_end"]:
         which = f"{many(unseen, 'record')} that should be in the log {_were(unseen)} never read"
         found.append(f"{which}, and not every log was read to its end")

@@ -35,7 +35,7 @@ from harness.run.worker_pool import AdminLink
 from harness.sim.log_model.action_types import Action
 from harness.sim.log_model.actions_as_text import program
 from harness.sim.log_model.records import LogSettings
-from workloads.log_model.against_brokers import Beside
+from workloads.log_model.against_brokers import BrokerSession
 from workloads.log_model.against_brokers import run as run_beside
 from workloads.log_model.draw_actions import Topic
 from workloads.log_model.draw_broker_actions import BROKERS, KINDS, MOCK, TIERED_KINDS, Target, parse_weights, topics
@@ -112,7 +112,7 @@ class Recorder:
         value = {"took_effect": False} if op.process == NEMESIS else op.value
         self.write(op.with_(type=INFO, value=value, error=error, extra=extra))
 
-    def end(self, op: Op, beside: Beside, effect: dict[str, Any]) -> None:
+    def end(self, op: Op, beside: BrokerSession, effect: dict[str, Any]) -> None:
         """Its completion: what came of it, positions being numbers."""
         if op.process == NEMESIS:
             self.write(op.with_(value=effect, extra={**op.extra, "phase": "complete"}))
@@ -147,7 +147,7 @@ class Search:
         for action in topic.actions:
             if ended() or len(self.found) >= DIVERGENCES_MAX:
                 return
-            if beside.leaves_out(action):
+            if beside.skips(action):
                 self.left_out += 1
                 continue
             op = recorder.begin(action)
@@ -164,9 +164,9 @@ class Search:
                 passed_over, done = frozenset(self.found), []
                 beside = self._beside(topic.settings, passed_over)
 
-    def _beside(self, settings: LogSettings, passed_over: frozenset[str]) -> Beside:
+    def _beside(self, settings: LogSettings, passed_over: frozenset[str]) -> BrokerSession:
         brokers = self._brokers.open(settings)
-        return Beside(settings, brokers, self._target, passed_over)
+        return BrokerSession(settings, brokers, self._target, passed_over)
 
     def _again(
         self, settings: LogSettings, actions: Sequence[Action], passed_over: frozenset[str]

@@ -1,1 +1,1 @@
-"""Steps of recovery scenarios, and what servers log of a recovery."""
+"""The steps of recovery scenarios, and what servers log during recovery."""

@@ -1,7 +1,7 @@
-"""What a server's log says of the recovery of its logs. Pure: lines in, figures out. Kafka 3.9 to 4.3.
+"""Parses what a server's log says about log recovery at startup. Pure; for Kafka 3.9 to 4.3.
 
-The lines are those of LogManager and LogLoader; each is a sentence that has not changed since KAFKA-615 but
-for its numbers. Lines of other topics than the run's count in `others` only.
+The lines are those of LogManager and LogLoader. Except for their numbers, they have not changed since KAFKA-615.
+Lines about topics that are not the run's only count in `others`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _UNCLEAN: Final = re.compile(r"Recovering (\d+) logs from (\S+) since no clean s
 _SEGMENT: Final = re.compile(r"Recovering unflushed segment (\d+)\. \d\S* recovered for (\S+?)\.(?: |$)")
 _LOADED: Final = re.compile(r"Completed load of .*[(/]dir=\S*/([^/,]+),.* in (\d+)ms \(")
 _ALL: Final = re.compile(r"Loaded (\d+) logs in (\d+)ms")
-# What may be said of damage, by the names that expectations use.
-SAYINGS: Final = {
+# Messages about damage, by the names that a scenario's expectations use.
+DAMAGE_MESSAGES: Final = {
     "corrupt": "Corruption found in segment",
     "truncated-invalid": "invalid bytes at the end of segment",
     "invalid-messages": "Found invalid messages in log segment",
@@ -35,16 +35,22 @@ SAYINGS: Final = {
     "no-metadata": "Shutdown broker because the metadata log dir",
     "no-features": "No FeatureLevelRecord for metadata.version was found",
     "no-room": "No space left on device",
-    # No room for a page of a mapped file, as the indexes are.
+    # No space left for a page of a memory-mapped file, such as an index.
     "no-page": "a fault occurred in a recent unsafe memory access operation",
 }
 
 
 def read(lines: Iterable[str], prefix: str) -> dict[str, Any]:
-    """{"clean", "unclean": logs in folders with, without the mark of a clean shutdown,
-    "segments": {partition: [base offset of each recovered segment]}, "others": recovered segments of others,
-    "load_ms": {partition: ms}, "all_ms": of all logs, "said": {name of SAYINGS: first lines},
-    "started": whether the server says that it has started}. `prefix`: of the run's topics."""
+    """Returns what the lines say about recovery. `prefix` begins the names of the run's topics.
+
+    clean, unclean  number of logs in folders with, and without, the marker of a clean shutdown
+    segments        partition -> base offsets of its recovered segments
+    others          number of recovered segments of other topics
+    load_ms         partition -> time to load its log
+    all_ms          time to load all logs
+    said            name in DAMAGE_MESSAGES -> the first lines with that message
+    started         whether the server logged that it has started
+    """
     findings: dict[str, Any] = {
         "clean": 0,
         "unclean": 0,
@@ -73,7 +79,7 @@ def read(lines: Iterable[str], prefix: str) -> dict[str, Any]:
             findings["unclean"] += int(match[1])
         elif STARTED in line:
             findings["started"] = True
-        for name, text in SAYINGS.items():
+        for name, text in DAMAGE_MESSAGES.items():
             if text in line and len(findings["said"].setdefault(name, [])) < MESSAGES_MAX:
                 findings["said"][name].append(line[:LINE_MAX])
     return findings

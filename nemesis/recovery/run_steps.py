@@ -1,17 +1,17 @@
-"""The steps of a recovery scenario: what is done to which server, one op after another, and what came of it.
+"""Executes the steps of a recovery scenario, one nemesis op each, and records their outcome.
 
-A step is an op of the nemesis, emitted by the workload, whose value says what to do:
+The workload emits the ops. The value of each says what to do:
 
     do      stop, kill, start, start-kill, damage, power-off, fill, free, cut-off, join, elect, settle,
             append, again (an idempotent producer's appends: harness.clients.log_model.send_old_sequences)
     who     a role: leader, follower, other, two (leader and follower), followers, all
-    kind    damage: what (harness.cluster.local.file_damage); start-kill: a regular expression, searched in the server's
-            log: at the first line with it the server is killed
-    ...     whatever else is there is expectation, for the check (checker.checks.recovery), and passed on
+    kind    damage: the kind of damage (harness.cluster.local.file_damage); start-kill: a regular expression; the
+            server is killed at the first line of its log that matches
+    ...     all other fields are expectations for the check (checker.checks.recovery) and are passed on
 
-Roles are given out at the first step, as they then are for the first partition of the run's first topic, and
-kept: "leader" is the server that led in the beginning, whatever it does now. The completed value holds
-`nodes`, `took_effect`, and for a start what `nemesis.recovery.start_server` has seen.
+Roles are assigned at the first step, by the first partition of the run's first topic, and then stay fixed:
+"leader" is the server that led at the beginning, even if another one leads now. The completed value has `nodes`,
+`took_effect` and, for a start, the observations of `nemesis.recovery.start_server`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ SETTLE_S: Final = 30.0
 ASK_S: Final = 60.0
 
 
-def roles(known: Facts, prefix: str) -> dict[str, list[str]]:
-    """Who is who: see the module. Raises ClusterTrouble where the first partition has no leader."""
-    leader = known.leaders.get((f"{prefix}0", 0))
+def roles(cluster_facts: Facts, prefix: str) -> dict[str, list[str]]:
+    """Returns role -> nodes. See the module's docstring.
+
+    Raises ClusterTrouble when the first partition has no leader.
+    """
+    leader = cluster_facts.leaders.get((f"{prefix}0", 0))
     if leader is None:
-        raise ClusterTrouble(f"the partition {prefix}0-0 has no leader: the steps of a scenario go by its roles")
-    others = [node for node in known.nodes if node != leader]
+        raise ClusterTrouble(f"the partition {prefix}0-0 has no leader, and the scenario's roles depend on it")
+    others = [node for node in cluster_facts.nodes if node != leader]
     return {
         "leader": [leader],
         "follower": others[:1],
@@ -53,7 +56,7 @@ def roles(known: Facts, prefix: str) -> dict[str, list[str]]:
 
 
 class Steps:
-    """Carries out the ops `step`. Satisfies Nemesis."""
+    """Executes the ops `step`. Satisfies Nemesis."""
 
     def __init__(self) -> None:
         self.fs = frozenset({STEP})
@@ -83,28 +86,28 @@ class Steps:
             self._roles = roles(facts(env), env.roles.topic_prefix())
         nodes = self._roles.get(str(value.get("who", "all")), [])
         if not nodes:
-            done = hit([], False, why=f"nobody is {value.get('who')}: the cluster has too few nodes")
+            done = hit([], False, why=f"no node has the role {value.get('who')}: the cluster has too few nodes")
         else:
             done = self._verbs[value["do"]](env, nodes, value)
         return op.with_(value={**value, **done})
 
     def teardown(self, env: Env) -> None:
-        """Room on every disk, every link whole; servers that are down are started by the run's healing."""
+        """Frees the disks and reconnects the network. The run's healing starts servers that are down."""
         if self._full:
             self._free(env, self._full, {})
         if self._cut:
             self._join(env, [], {})
 
     def _fill(self, env: Env, nodes: Sequence[str], value: Value) -> Done:
-        """With `ends`, wait until the servers have found out, and ended."""
+        """Fills the disks. With `ends` in the value, waits until the servers fail and exit."""
         cluster = env.cluster
         assert isinstance(cluster, Disks) and isinstance(cluster, Processes)
         self._full = list(nodes)
         filled = dict(cluster.fill(nodes))
         ended: list[str] = []
         if value.get("ends"):
-            gone = wait_for(lambda: not any(cluster.running(node) for node in nodes), SETTLE_S)
-            ended = list(nodes) if gone else []
+            all_exited = wait_for(lambda: not any(cluster.running(node) for node in nodes), SETTLE_S)
+            ended = list(nodes) if all_exited else []
         effect = any(filled.values()) and (bool(ended) or not value.get("ends"))
         return hit(nodes, effect, filled_bytes=filled, ended=ended)
 
@@ -115,7 +118,7 @@ class Steps:
         return hit(nodes, True)
 
     def _cut_off(self, env: Env, nodes: Sequence[str], value: Value) -> Done:
-        """The other brokers and these do not hear each other; clients hear all."""
+        """Cuts these brokers off from the other brokers, both directions. Clients still reach all of them."""
         cluster = env.cluster
         assert isinstance(cluster, Network)
         rest = [node for node in cluster.nodes if node not in nodes]
@@ -135,7 +138,7 @@ class Steps:
 
 
 def stop(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """SIGTERM, one after another."""
+    """Sends SIGTERM to the servers, one after another."""
     assert isinstance(env.cluster, Processes)
     for node in nodes:
         env.cluster.stop(node)
@@ -143,7 +146,7 @@ def stop(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def kill(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """All in as short a time as can be: paused first, so that none acts on another's end."""
+    """Kills the servers at almost the same time. They are paused first, so that none reacts to another's end."""
     assert isinstance(env.cluster, Processes)
     for node in nodes:
         env.cluster.pause(node)
@@ -159,7 +162,7 @@ def _down(env: Env, nodes: Sequence[str]) -> Done:
 
 
 def damage(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Of servers that are down."""
+    """Damages files of servers that are down."""
     assert isinstance(env.cluster, Files)
     kind, prefix = str(value["kind"]), env.roles.topic_prefix()
     done = {node: dict(env.cluster.damage(node, kind, prefix, env.draw.below(1 << 32))) for node in nodes}
@@ -167,14 +170,17 @@ def damage(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def power_off(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """In one moment."""
+    """Cuts the power of all these servers at once."""
     assert isinstance(env.cluster, Disks)
     lost = dict(env.cluster.power_off(nodes))
     return {**_down(env, nodes), "lost_bytes": lost}
 
 
 def elect(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Have the first of `nodes` lead all of the run's partitions: it becomes preferred, and is elected."""
+    """Makes the first of `nodes` lead all of the run's partitions.
+
+    It becomes the preferred leader by a reassignment, and is then elected.
+    """
     node = nodes[0]
     ids = {name: number for number, name in enumerate(env.cluster.nodes, start=1)}
     order = [ids[node], *(number for name, number in ids.items() if name != node)]
@@ -183,19 +189,19 @@ def elect(env: Env, nodes: Sequence[str], value: Value) -> Done:
         return [list(at) for at, leads in env.roles.leaders().items() if leads != node]
 
     def elected() -> bool:
-        left = others()
-        if left:
-            admin(env, "elect", partitions=left)
-        return not left
+        not_yet = others()
+        if not_yet:
+            admin(env, "elect", partitions=not_yet)
+        return not not_yet
 
-    left = others()
-    if left:
-        admin(env, "reassign", replicas=[[*at, order] for at in left])
+    to_move = others()
+    if to_move:
+        admin(env, "reassign", replicas=[[*at, order] for at in to_move])
     return hit([node], bool(wait_for(elected, SETTLE_S)))
 
 
 def settle(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Wait until every segment but the last is on disk, and the checkpoint on disk says so."""
+    """Waits until the checkpoint on disk says that every segment but the active one is flushed."""
     seen: dict[str, Any] = {}
 
     def settled() -> bool:
@@ -207,7 +213,7 @@ def settle(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def append(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """An idempotent producer appends to the run's last topic, made ahead, which no client writes to."""
+    """An idempotent producer appends to the run's last topic, which exists for this purpose: no client writes to it."""
     assert env.admin is not None
     prefix = env.roles.topic_prefix()
     last = max(int(topic.removeprefix(prefix)) for topic, _ in env.roles.leaders())
@@ -216,13 +222,13 @@ def append(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def again(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """The same producer sends its last batch again, and one that leaves a gap."""
+    """The same producer resends its last batch, and sends a batch with a gap in its sequence numbers."""
     assert env.admin is not None
     return hit(nodes, True, sequences=env.admin("sequences_again", ASK_S))
 
 
 class Never:
-    """No rhythm: the ops come from the workload. Satisfies Rounds."""
+    """A rhythm without rounds, because the workload emits the ops. Satisfies Rounds."""
 
     start: Final = fault_op(STEP, NAME, "all", "")
     stop: Final = None
@@ -232,7 +238,7 @@ class Never:
 
 
 def fault(disks: bool = False, network: bool = False) -> Fault:
-    """The steps as a fault. What a scenario needs beyond processes and files is said."""
+    """Returns the steps as a fault. `disks` and `network`: the scenario also needs these capabilities."""
     needs: tuple[type, ...] = (Processes, Files, LogFolders, ServerLogs)
     needs += (Disks,) if disks else ()
     needs += (Network,) if network else ()

@@ -1,4 +1,4 @@
-"""Starting servers, and what they make of their logs: on disk before and after, and in their own words."""
+"""Starts servers and observes the recovery of their logs: the files before and after, and the log lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nemesis.recovery.log_lines import STARTED, read
 from nemesis.shared.effects import hit, wait_healthy
 
 START_S: Final = 80.0
-WHOLE_S: Final = 100.0  # for starting and for health together: an op of the nemesis is given up at 120 s
+WHOLE_S: Final = 100.0  # for start and health together: a nemesis op times out after 120 s
 POLL_S: Final = 0.02
 LOG_BYTES_MAX: Final = 64 << 20
 LINE_BYTES_MAX: Final = 4096
@@ -23,7 +23,7 @@ Done = dict[str, Any]
 
 
 class Log:
-    """What a server's log gains from now on."""
+    """The lines that a server's log gains from now on."""
 
     def __init__(self, logs: ServerLogs, node: str) -> None:
         self._logs, self._node = logs, node
@@ -31,7 +31,7 @@ class Log:
         self._rest, self._read = b"", 0
 
     def fresh(self) -> Iterator[str]:
-        """Whole lines that have come since the last call; none beyond LOG_BYTES_MAX."""
+        """Yields the complete lines since the last call; nothing more after LOG_BYTES_MAX in total."""
         while self._read < LOG_BYTES_MAX:
             chunk, self._at = self._logs.read_log(self._node, self._at)
             if not chunk:
@@ -44,15 +44,15 @@ class Log:
 
 
 def look(env: Env, node: str) -> Done:
-    """What is on a node's disk of the run's logs."""
+    """Returns what a node's disk has of the run's logs."""
     assert isinstance(env.cluster, LogFolders)
     return dict(env.cluster.log_folders(node, env.roles.topic_prefix()))
 
 
 def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Start what is down; wait until each says that it has started, or ends, and then for health.
+    """Starts the servers that are down, waits until each logs that it has started or exits, then waits for health.
 
-    Not for health where the value says `unwell`: then it is not to be had.
+    Skips the wait for health if the value has `unwell`: the scenario expects an unhealthy cluster.
     """
     cluster = env.cluster
     assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
@@ -68,11 +68,11 @@ def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
         for node in down:
             if node in took or node in ended:
                 continue
-            gone = not cluster.running(node)  # asked first: its last words may come meanwhile
+            exited = not cluster.running(node)  # checked before reading: its last lines may arrive in between
             lines[node] += logs[node].fresh()
             if any(STARTED in line for line in lines[node]):
                 took[node] = round(time.monotonic() - began, 3)
-            elif gone:
+            elif exited:
                 ended.append(node)
         time.sleep(POLL_S)
     whole = all(cluster.running(node) for node in cluster.nodes) and not value.get("unwell")
@@ -92,7 +92,7 @@ def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def start_kill(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Start a server, and kill it at the first line that the regular expression `kind` is found in."""
+    """Starts a server and kills it at the first log line that matches the regular expression `kind`."""
     cluster, node = env.cluster, nodes[0]
     assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
     wanted = re.compile(str(value["kind"]))

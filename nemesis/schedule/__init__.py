@@ -1,1 +1,1 @@
-"""When faults start and stop."""
+"""Schedules: when faults start and stop, by the clock or by a trigger."""

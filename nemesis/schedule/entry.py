@@ -1,6 +1,6 @@
-"""A schedule as data: which fault, when, for how long, how often. Pure.
+"""The entries of a fault schedule: which fault, when, for how long, how often. Pure data.
 
-Times are seconds since the load began. An entry goes by the clock (`at`, `every`) or by a trigger (`when`).
+Times are seconds since the load began. An entry is started by the clock (`at`, `every`) or by a trigger (`when`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ WINDOWS_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What a fault waits for.
+    """The event that a fault waits for.
 
-    kind     one of the four above
+    kind     one of the four constants above
     pattern  LOG: a regular expression, searched in each new line of the servers' logs
-    node     LOG: of this node only; empty for any
-    open_s   TXN_OPEN: a transaction has been open for this long
+    node     LOG: only this node's log; empty for any node
+    open_s   TXN_OPEN: how long a transaction must have been open
     """
 
     kind: str
@@ -41,14 +41,14 @@ class Entry:
     """One line of a schedule.
 
     fault     canonical name
-    at_s      the first round; with a trigger: not before
-    every_s   from one round to the next; None: one round
-    jitter_s  each round begins up to this much later
-    for_s     how long it is on, from when it is asked for; None: to the end of the load, or over at once
-    until_s   no round begins at or after this
-    times     at most so many rounds; None: no bound
-    when      a trigger, for which each round waits
-    rest_s    after a round, the trigger is not heeded for this long
+    at_s      start of the first round; with a trigger: the trigger is ignored before
+    every_s   from the start of one round to the next; None: one round
+    jitter_s  each round starts up to this much later
+    for_s     how long a round lasts from its invocation; None: to the end of the load, or a fault without a stop op
+    until_s   no round starts at or after this time
+    times     maximum number of rounds; None: no limit
+    when      the trigger that starts each round
+    rest_s    how long the trigger is ignored after a round
     """
 
     fault: str
@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with an entry, and with which of its keys."""
+    """What is wrong with an entry, and in which of its keys."""
 
     entry: int
     key: str
@@ -72,7 +72,7 @@ class Problem:
 
 
 def windows(entry: Entry, limit_s: float) -> Iterator[tuple[float, float]]:
-    """(earliest start, latest end) of each round that the clock alone decides, before `limit_s`."""
+    """Yields (earliest start, latest end) of each round that the clock starts before `limit_s`."""
     n, at_s = 0, entry.at_s
     stop_s = limit_s if entry.until_s is None else min(limit_s, entry.until_s)
     while at_s < stop_s and (entry.times is None or n < entry.times):
@@ -83,7 +83,7 @@ def windows(entry: Entry, limit_s: float) -> Iterator[tuple[float, float]]:
 
 
 def problems(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: float) -> list[Problem]:
-    """Times that cannot be. `limit_s`: seconds of load."""
+    """Returns the problems with the times of the entries. `limit_s`: seconds of load."""
     found = [problem for n, entry in enumerate(entries) for problem in _alone(n, entry, faults, limit_s)]
     return found or _together(entries, faults, limit_s)
 
@@ -92,24 +92,27 @@ def _alone(n: int, entry: Entry, faults: Mapping[str, Fault], limit_s: float) ->
     lasts = faults[entry.fault].rounds.stop is not None
     again = entry.every_s is not None or (entry.when is not None and entry.times != 1)
     if entry.at_s >= limit_s:
-        yield Problem(n, "at", f"{entry.at_s:g} s is not within the load, which ends at {limit_s:g} s")
+        yield Problem(n, "at", f"{entry.at_s:g} s is not before the end of the load, at {limit_s:g} s")
     if entry.until_s is not None and entry.until_s <= entry.at_s:
-        yield Problem(n, "until", f"{entry.until_s:g} s is not after its first round, at {entry.at_s:g} s")
+        yield Problem(n, "until", f"{entry.until_s:g} s is not after the first round, at {entry.at_s:g} s")
     if not lasts and entry.for_s is not None:
-        yield Problem(n, "for", f"{entry.fault} is over at once: leave `for` out")
+        yield Problem(n, "for", f"{entry.fault} has no duration: remove `for`")
     if lasts and again and entry.for_s is None:
-        yield Problem(n, "fault", f"{entry.fault} comes more than once: say how long it is on (`for`)")
+        yield Problem(n, "fault", f"{entry.fault} is repeated: set how long each round lasts (`for`)")
     on_s = (entry.for_s or 0.0) + entry.jitter_s
     if entry.every_s is not None and entry.every_s < on_s:
         yield Problem(
             n,
             "every",
-            f"{entry.every_s:g} s: it would begin again before it has ended, after {on_s:g} s (`for` and `jitter`)",
+            f"{entry.every_s:g} s: it would start again before it ends, after {on_s:g} s (`for` + `jitter`)",
         )
 
 
 def _together(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: float) -> list[Problem]:
-    """Entries of one fault whose rounds overlap. Those that wait for triggers give way as they come."""
+    """Returns the entries of one fault whose rounds overlap.
+
+    Entries with a trigger are not checked: their rounds wait until the fault is off.
+    """
     found = []
     for n, entry in enumerate(entries):
         if entry.when is not None or faults[entry.fault].rounds.stop is None:
@@ -119,13 +122,13 @@ def _together(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: fl
             if other.fault == entry.fault and other.when is None:
                 clash = _clash(entry, other, limit_s)
                 if clash is not None:
-                    text = f"{entry.fault} is on already at {clash:g} s, by entry {earlier + 1}"
+                    text = f"{entry.fault} is already on at {clash:g} s, because of entry {earlier + 1}"
                     found.append(Problem(n, "fault", text))
     return found
 
 
 def _clash(entry_a: Entry, entry_b: Entry, limit_s: float) -> float | None:
-    """When both are on, if ever."""
+    """Returns the first time at which both are on, or None."""
     rows = [
         (*window, number)
         for number, entry in enumerate((entry_a, entry_b))

@@ -1,10 +1,11 @@
-"""One entry of a schedule as a generator: by the clock, or when its trigger fires. Pure.
+"""The generator of one schedule entry: starts its fault by the clock, or when its trigger fires. Pure.
 
-Triggers that only the outside can see come as notices: events of index -1, which nobody records. A start that
-a trigger caused says so in its value, as `trigger`. Open transactions are seen in the events of the clients.
+Triggers that only an outside observer can see arrive as notices: events of index -1, which are not recorded. Open
+transactions are seen in the events of the clients. The value of a start that a trigger caused has the reason as
+`trigger`.
 
-A round begins only when the same fault is off: one that is late for that waits, and what it
-missed is skipped.
+A round starts only while its fault is off. A round that is due while the fault is on waits, and the rounds missed
+meanwhile are skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Answer = tuple[Op | Pending, Generator] | None
 
 
 def notice(trigger: Trigger, text: str) -> Op:
-    """The event that tells generators that a trigger has fired, and what was seen."""
+    """Returns the event that informs generators that a trigger fired, and of what was seen."""
     return Op(-1, -1, NEMESIS, INFO, NOTICE, {"trigger": trigger, "text": text})
 
 
@@ -36,13 +37,13 @@ def _ns(seconds: float) -> int:
 class Rhythm:
     """The rounds of an entry, the `number`-th of its schedule.
 
-    begun     rounds that have begun
-    beat      which multiple of `every_s` comes next
-    since_ns  since when it is on; None while off
-    taken     another entry has the same fault on
-    rested_ns from when on the trigger is heeded
-    fired     what fired the trigger; empty while nothing has
-    open      (process, since) of each open transaction, the oldest first; only for TXN_OPEN
+    begun      number of rounds started
+    beat       which multiple of `every_s` comes next
+    since_ns   when the current round started; None while the fault is off
+    taken      whether another entry has the same fault on
+    rested_ns  the time before which the trigger is ignored
+    fired      what fired the trigger; empty if it has not fired
+    open       (process, start time) of each open transaction, the oldest first; only for TXN_OPEN
     """
 
     entry: Entry
@@ -75,15 +76,15 @@ class Rhythm:
     def _on(self, ctx: Context, since_ns: int) -> Answer:
         stop, for_s = self.fault.rounds.stop, self.entry.for_s
         if stop is None or for_s is None:
-            return PENDING, self  # the end of the load ends it
+            return PENDING, self  # undone by the healing at the end of the load
         if ctx.time_ns < since_ns + _ns(for_s) or self.fault.name in ctx.busy_faults:
             return PENDING, self
         rested = ctx.time_ns + _ns(self.entry.rest_s)
-        # Other faults may be on: the end of the load is the time to wait for health.
+        # No wait for health: other faults may be on. The healing at the end of the load waits.
         return patient(stop, healthy_s=0.0), replace(self, since_ns=None, rested_ns=rested)
 
     def _due(self, ctx: Context) -> int:
-        """When the next round begins, after those that were missed by a whole period."""
+        """Returns when the next round starts; rounds missed by a whole period are skipped."""
         return self._at(ctx, self._next_beat(ctx))
 
     def _next_beat(self, ctx: Context) -> int:
@@ -136,9 +137,9 @@ class Rhythm:
         return self
 
     def _noticed(self, ctx: Context, event: Op) -> Generator:
-        heard = event.value["trigger"] == self.entry.when and not self.fired
+        matches = event.value["trigger"] == self.entry.when and not self.fired
         off = self.since_ns is None and not self.taken
-        if heard and off and ctx.time_ns >= max(_ns(self.entry.at_s), self.rested_ns):
+        if matches and off and ctx.time_ns >= max(_ns(self.entry.at_s), self.rested_ns):
             return replace(self, fired=str(event.value["text"]))
         return self
 

@@ -1,10 +1,9 @@
-"""When a fault starts and stops, as a generator of nemesis ops: the plain rhythm of `--nemesis`.
+"""The default rhythm of faults (`--nemesis`): generators that start and stop them at regular intervals.
 
     first_s ... start ... hold_s ... stop ... rest_s ... start ...
 
-The holding and resting times count from the completion of the op before, and a start completes when its
-effect has been seen, so a fault is always on for `hold_s` after it took effect. For rhythms of one's own see
-`rounds`.
+Hold and rest times count from the completion of the previous op. A start completes once its effect has been
+observed, so a fault stays on for `hold_s` after it took effect. For schedules, see `rounds`.
 """
 
 from __future__ import annotations
@@ -20,20 +19,24 @@ from harness.model.op import INFO, NEMESIS, Op
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """first_s: before the first fault; interval_s: between faults, half of it on, half of it off."""
+    """The times of the default rhythm.
+
+    first_s     before the first fault
+    interval_s  one period of a fault: half of it on, half of it off
+    """
 
     first_s: float = 5.0
     interval_s: float = 10.0
 
 
 def fault_op(f: str, fault: str, target: str, span: str) -> Op:
-    """A nemesis op: the verb, and in `extra` the fault's name and whether it starts or stops a span."""
+    """Returns a nemesis op. `extra` has the fault's name and whether the op starts or stops it (`span`)."""
     return Op(-1, -1, NEMESIS, INFO, f, {"target": target}, None, {"fault": fault, "span": span})
 
 
 @dataclass(frozen=True, slots=True)
 class StartStop:
-    """Start, hold, stop, rest; the first start after `first_s`. Satisfies Rounds."""
+    """Start, hold, stop, rest; the first start is after `first_s`. Satisfies Rounds."""
 
     start: Op
     stop: Op
@@ -47,7 +50,7 @@ class StartStop:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A fault without a span (a crash): every `interval_s`. Satisfies Rounds."""
+    """The rhythm of a fault without a stop op: one op every `interval_s`. Satisfies Rounds."""
 
     start: Op
     timing: Timing
@@ -59,34 +62,37 @@ class Repeated:
 
 
 def start_stop(start: Op, stop: Op, timing: Timing) -> Rounds:
-    """The rhythm of a fault that is on for a while."""
+    """Returns the rhythm of a fault with a start and a stop."""
     return StartStop(start, stop, timing)
 
 
 def repeated(once: Op, timing: Timing) -> Rounds:
-    """The rhythm of a fault that is over at once."""
+    """Returns the rhythm of a fault without a stop."""
     return Repeated(once, timing)
 
 
 def in_turns(faults: Sequence[Fault]) -> Generator:
-    """Round after round for ever; several take turns."""
+    """Returns the generator that repeats the rounds of the faults forever; several faults take turns."""
     rounds = [fault.rounds for fault in faults]
     names = frozenset(fault.name for fault in faults)
     return ForNemesis(Repeat(lambda n: rounds[n % len(rounds)](n)), names)
 
 
 def finally_(stop: Op) -> Generator:
-    """Heal, whatever state the fault is in; the wait for a healthy cluster comes after all of them."""
+    """Returns the generator of a fault's healing op, which works in any state of the fault.
+
+    It does not wait for a healthy cluster: that wait comes after all faults have been healed.
+    """
     return ForNemesis(Once(patient(stop, healthy_s=0.0)))
 
 
 def patient(op: Op, **at_most_s: float) -> Op:
-    """An op that waits no longer than this for its effect (`effect_s`), or for health (`healthy_s`)."""
+    """Returns the op with a limit on its wait for the effect (`effect_s`) or for a healthy cluster (`healthy_s`)."""
     return op.with_(extra={**op.extra, **at_most_s})
 
 
 def patience(env: Env, op: Op) -> Env:
-    """The environment with the patience that an op asks for."""
+    """Returns the environment with the limits on waiting that the op sets."""
     return replace(
         env,
         effect_s=float(op.extra.get("effect_s", env.effect_s)),

@@ -1,4 +1,4 @@
-"""Watching a cluster for what faults wait for: lines of server logs, changes of leaders, rolled segments."""
+"""Watches a cluster for the triggers of a schedule: log lines, leader changes and rolled segments."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ POLL_S: Final = 0.1
 LEADERS_S: Final = 0.3
 LINE_MAX: Final = 2000
 TEXT_MAX: Final = 300
-# Kafka's LocalLog and UnifiedLog, 2.4 to 4.3.
+# Logged by Kafka's LocalLog and UnifiedLog, 2.4 to 4.3.
 ROLLED: Final = "Rolled new log segment"
 
-Tell = Callable[[Op], None]
+Emit = Callable[[Op], None]
 
 
 def refuse_unsupported(schedule: Sequence[Entry], cluster: Cluster, why: str) -> None:
-    """Raises BadInput for a trigger that needs what the cluster cannot do; `why` says what it is."""
+    """Raises BadInput if a trigger needs a capability that the cluster lacks.
+
+    why  says what the cluster is; ends the sentence "... needs X, which ..."
+    """
     for entry in schedule:
         if entry.when and entry.when.kind in (LOG, SEGMENT_ROLL) and not offers(cluster, ServerLogs):
             raise BadInput(
-                f"the schedule: {entry.fault} waits for {entry.when.kind}: that needs ServerLogs, which {why}"
+                f"the schedule: {entry.fault} has the trigger {entry.when.kind}, which needs ServerLogs, which {why}"
             )
 
 
 class LogWatch:
-    """New lines of the servers' logs. `prefix`: what the names of the run's topics begin with."""
+    """The new lines of the servers' logs. `prefix` begins the names of the run's topics."""
 
     def __init__(self, logs: ServerLogs, nodes: Sequence[str], prefix: str) -> None:
         self._logs, self._nodes, self._prefix = logs, nodes, prefix
@@ -43,7 +46,7 @@ class LogWatch:
         self._rest: dict[str, bytes] = dict.fromkeys(nodes, b"")
 
     def look(self, wanted: Mapping[Trigger, re.Pattern[str]]) -> list[tuple[Trigger, str]]:
-        """The first new line for each trigger that it fires."""
+        """Returns, for each trigger that the new lines fire, the trigger and the first such line."""
         found: dict[Trigger, str] = {}
         for node in self._nodes:
             for line in self._fresh(node):
@@ -53,7 +56,7 @@ class LogWatch:
         return list(found.items())
 
     def patterns(self, triggers: Sequence[Trigger]) -> dict[Trigger, re.Pattern[str]]:
-        """What is looked for, of those triggers that are about logs."""
+        """Returns the regular expression of each trigger that is about logs."""
         rolled = re.compile(f"partition={re.escape(self._prefix)}.*{ROLLED}")
         return {
             trigger: re.compile(trigger.pattern) if trigger.kind == LOG else rolled
@@ -62,7 +65,7 @@ class LogWatch:
         }
 
     def _fresh(self, node: str) -> list[str]:
-        """Whole lines that the log has gained; none of what was there before the first look."""
+        """Returns the complete lines since the last call; the first call starts at the end of the log."""
         chunk, self._at[node] = self._logs.read_log(node, self._at[node])
         *whole, rest = (self._rest[node] + chunk).split(b"\n")
         self._rest[node] = rest[-LINE_MAX:]
@@ -70,36 +73,36 @@ class LogWatch:
 
 
 class LeaderWatch:
-    """Partitions that have another leader than before; a time without one does not count by itself."""
+    """Detects partitions whose leader changed. Losing the leader alone is no change."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
-        self._known: dict[tuple[str, int], str] = {}
+        self._last_leaders: dict[tuple[str, int], str] = {}
 
     def look(self) -> str:
-        """What changed, in words; empty for nothing."""
+        """Returns a description of what changed; empty for nothing."""
         now = {at: node for at, node in self._roles.leaders().items() if node is not None}
-        moved = [at for at, node in sorted(now.items()) if self._known.get(at, node) != node]
+        moved = [at for at, node in sorted(now.items()) if self._last_leaders.get(at, node) != node]
         text = ""
         if moved:
             first = moved[0]
-            more = f", and of {len(moved) - 1} more" if len(moved) > 1 else ""
-            text = f"the leader of {first[0]}-{first[1]} changed from {self._known[first]} to {now[first]}{more}"
-        self._known.update(now)
+            more = f", and {len(moved) - 1} more" if len(moved) > 1 else ""
+            text = f"the leader of {first[0]}-{first[1]} changed from {self._last_leaders[first]} to {now[first]}{more}"
+        self._last_leaders.update(now)
         return text
 
 
 class Watch:
-    """A thread that looks, and tells of what it sees as notices, between `start` and `stop`.
+    """A thread that watches for triggers and emits a notice for each, between `start` and `stop`.
 
-    What cannot be asked just now is asked again. What is seen again and again is told at most once a
-    look; the schedule decides what it heeds.
+    A failed query is repeated. A trigger that keeps firing is emitted at most once per look; the schedule decides which
+    notices count.
     """
 
-    def __init__(self, schedule: Sequence[Entry], cluster: Cluster, roles: Roles, tell: Tell) -> None:
+    def __init__(self, schedule: Sequence[Entry], cluster: Cluster, roles: Roles, emit: Emit) -> None:
         triggers = dict.fromkeys(entry.when for entry in schedule if entry.when is not None)
         self._triggers = [trigger for trigger in triggers if trigger.kind != TXN_OPEN]
-        self._cluster, self._roles, self._tell = cluster, roles, tell
+        self._cluster, self._roles, self._emit = cluster, roles, emit
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="triggers", daemon=True)
 
@@ -108,7 +111,7 @@ class Watch:
             self._thread.start()
 
     def stop(self) -> None:
-        """Safe to repeat, and without a start."""
+        """Safe to repeat, and to call without `start`."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(5.0)
@@ -124,11 +127,11 @@ class Watch:
             try:
                 if logs is not None and patterns:
                     for trigger, text in logs.look(patterns):
-                        self._tell(notice(trigger, text))
+                        self._emit(notice(trigger, text))
                 if changed and time.monotonic() - last_query_s >= LEADERS_S:
                     last_query_s = time.monotonic()
                     text = leaders.look()
                     for trigger in changed if text else ():
-                        self._tell(notice(trigger, text))
+                        self._emit(notice(trigger, text))
             except (HarnessError, OSError):
                 continue

@@ -1,6 +1,6 @@
-"""Which fault comes next, as far as the clock decides it: for a person who watches.
+"""Predicts which fault starts next, for the progress display.
 
-What is told of the plain rhythm follows `timing`: its times run from the end of the op before.
+For faults in the default rhythm the prediction follows `timing`: their times count from the end of the previous op.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.model.op import Op
 from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry
 from nemesis.schedule.timing import Timing
 
-WAITED: Final = {
+TRIGGER_NAMES: Final = {
     LOG: "a line in the log",
     LEADER_CHANGE: "a change of leaders",
     SEGMENT_ROLL: "a new segment",
@@ -25,7 +25,11 @@ WAITED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """at_s: when at the earliest, in seconds of the run; `when`: what it waits for besides, or empty."""
+    """A fault that starts next.
+
+    at_s  earliest start, in seconds of the run
+    when  the trigger that it also waits for; empty for none
+    """
 
     fault: str
     at_s: float
@@ -34,7 +38,7 @@ class Coming:
 
 @dataclass(slots=True)
 class Turns:
-    """Faults that take turns. `due_s`: when the next one begins; None while one is on."""
+    """Faults that take turns. `due_s`: when the next one starts; None while one is on."""
 
     faults: Sequence[Fault]
     timing: Timing
@@ -45,8 +49,8 @@ class Turns:
         self.due_s = self.timing.first_s
 
     def see(self, op: Op, fault: str) -> None:
-        """Move on with an op of one of them."""
-        if all(known.name != fault for known in self.faults):
+        """Updates the state with an op of one of these faults."""
+        if all(member.name != fault for member in self.faults):
             return
         self.due_s = None
         if op.extra.get("phase") == "complete" and op.extra.get("span") != "start":
@@ -56,7 +60,7 @@ class Turns:
             self.due_s = op.time_ns / 1e9 + rest_s
 
     def coming(self) -> Coming | None:
-        due_s = self.due_s  # another thread may change it meanwhile
+        due_s = self.due_s  # another thread may change it in between
         return None if due_s is None else Coming(self._next().name, due_s)
 
     def _next(self) -> Fault:
@@ -65,10 +69,10 @@ class Turns:
 
 @dataclass(slots=True)
 class Ahead:
-    """The faults of a run.
+    """The upcoming faults of a run.
 
-    groups    those of each rotation of the plain rhythm
-    schedule  those that have a rhythm of their own
+    groups    the rotations of the default rhythm
+    schedule  the entries of the schedule
     limit_s   seconds of load
     """
 
@@ -82,23 +86,23 @@ class Ahead:
         self.turns = tuple(Turns(group, self.timing) for group in self.groups)
 
     def see(self, op: Op) -> None:
-        """Move on with an op of the nemesis."""
+        """Updates the state with a nemesis op."""
         fault = str(op.extra.get("fault") or "")
         for turns in self.turns:
             turns.see(op, fault)
 
     def coming(self, now_s: float) -> list[Coming]:
-        """What begins before the load ends, the soonest first; last is what waits for something to happen."""
+        """Returns the faults that start before the load ends, the soonest first; those that wait for a trigger last."""
         candidates = [next_fault for turns in self.turns if (next_fault := turns.coming()) is not None]
         candidates += [next_fault for entry in self.schedule if (next_fault := _of_entry(entry, now_s)) is not None]
-        left = [next_fault for next_fault in candidates if now_s < self.limit_s and next_fault.at_s < self.limit_s]
-        return sorted(left, key=lambda next_fault: (bool(next_fault.when), next_fault.at_s))
+        in_time = [coming for coming in candidates if now_s < self.limit_s and coming.at_s < self.limit_s]
+        return sorted(in_time, key=lambda coming: (bool(coming.when), coming.at_s))
 
 
 def _of_entry(entry: Entry, now_s: float) -> Coming | None:
-    """Its next round; of those that a trigger starts nobody knows how many there were."""
+    """Returns the next round of an entry. How many rounds a trigger has started is not tracked."""
     if entry.when is not None:
-        return Coming(entry.fault, entry.at_s, WAITED[entry.when.kind])
+        return Coming(entry.fault, entry.at_s, TRIGGER_NAMES[entry.when.kind])
     every_s = entry.every_s
     n = max(0, math.ceil((now_s - entry.at_s) / every_s)) if every_s else 0
     at_s = entry.at_s + n * (every_s or 0.0)

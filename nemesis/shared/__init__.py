@@ -1,1 +1,1 @@
-"""What verbs share."""
+"""What several fault verbs share."""

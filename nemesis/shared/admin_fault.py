@@ -1,4 +1,4 @@
-"""Faults that are requests to the brokers: done once, or changed and changed back."""
+"""Faults that consist of admin requests to the brokers: one-off requests, and changes that are undone later."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from nemesis.targets import NODE_TARGETS, Facts
 
 WITHIN_S: Final = 15.0
 
-Kept = list[Any]
-Change = Callable[[Env, Kept], dict[str, Any]]
+UndoSteps = list[Any]
+Change = Callable[[Env, UndoSteps], dict[str, Any]]
 Undo = Callable[[Env, Any], Mapping[str, Any] | None]
 Look = Callable[[Env], Mapping[str, Any]]
 
 
 def admin(env: Env, name: str, **arguments: Any) -> Any:
-    """The value of an administrator's request. Raises ClusterTrouble."""
+    """Sends an admin request and returns its value. Raises ClusterTrouble."""
     assert env.admin is not None
     return env.admin(name, WITHIN_S, **arguments)
 
 
 def aimed(env: Env, target: str) -> tuple[Facts, list[str]]:
-    """What is known now, and the running nodes that a target means."""
+    """Returns the current facts about the cluster, and the running nodes that the target selects."""
     before = facts(env, target)
     choose = NODE_TARGETS.get(target)
     names = choose(before, env.draw) if choose else [target]
@@ -33,7 +33,7 @@ def aimed(env: Env, target: str) -> tuple[Facts, list[str]]:
 
 
 class Requested:
-    """One request, or a few, that leave nothing to mend. `act` gives the value of the op."""
+    """A fault that sends requests and has nothing to undo. `act` returns the value of the op."""
 
     def __init__(self, f: str, act: Callable[[Env], dict[str, Any]]) -> None:
         self.fs = frozenset({f})
@@ -43,45 +43,48 @@ class Requested:
         return op.with_(value=self._act(env))
 
     def teardown(self, env: Env) -> None:
-        """Nothing to mend."""
+        """There is nothing to undo."""
 
 
 class Changed:
-    """`begin` changes something, `end` changes it back and, with `whole`, waits for a healthy cluster.
+    """A fault whose op `begin` changes something and whose op `end` undoes it.
 
-    `change` gives the value of the op and puts into the list, before each of its steps, what `undo` needs to
-    take that step back; `undo` gets these one by one, the last first, and what it gives is in the value of
-    the end. What could not be undone is tried again by the next healing. Once the cluster is healthy again at
-    the end of the run, `look` says what had come of the change.
+    change        makes the change and returns the value of the op. Before each step it appends to the list it is
+                  given whatever `undo` needs to undo that step.
+    undo          is called with these entries one by one, the last first; the fields it returns go into the value of
+                  `end`. An entry whose undo fails stays, and the next healing tries it again.
+    await_health  whether `end` waits for a healthy cluster
+    look          is called once the cluster is healthy again at the end of the run; returns fields that describe
+                  the lasting outcome of the change
     """
 
     def __init__(
-        self, begin: str, end: str, change: Change, undo: Undo, whole: bool = True, look: Look | None = None
+        self, begin: str, end: str, change: Change, undo: Undo, await_health: bool = True, look: Look | None = None
     ) -> None:
         self.fs = frozenset({begin, end})
-        self._begin, self._change, self._undo, self._whole, self._look = begin, change, undo, whole, look
-        self._kept: Kept = []
+        self._begin, self._change, self._undo, self._await_health, self._look = begin, change, undo, await_health, look
+        self._undo_steps: UndoSteps = []
         self._changed = False
 
     def invoke(self, env: Env, op: Op) -> Op:
         if op.f == self._begin:
             self._changed = True
-            return op.with_(value=self._change(env, self._kept))
-        if not self._kept:
+            return op.with_(value=self._change(env, self._undo_steps))
+        if not self._undo_steps:
             return op.with_(value={"nodes": []})
         undone = self._back(env)
-        still = wait_healthy(env) if self._whole else ""
+        still = wait_healthy(env) if self._await_health else ""
         return op.with_(value={"nodes": [], **undone, **({"unhealthy": still} if still else {})})
 
     def _back(self, env: Env) -> dict[str, Any]:
         undone: dict[str, Any] = {}
-        while self._kept:
-            undone |= self._undo(env, self._kept[-1]) or {}
-            self._kept.pop()
+        while self._undo_steps:
+            undone |= self._undo(env, self._undo_steps[-1]) or {}
+            self._undo_steps.pop()
         return undone
 
     def healed(self, env: Env) -> Mapping[str, Any]:
-        """For the value of the wait for a healthy cluster."""
+        """Returns the fields that `look` adds to the value of the wait for a healthy cluster."""
         return self._look(env) if self._look is not None and self._changed else {}
 
     def teardown(self, env: Env) -> None:

@@ -1,6 +1,7 @@
-"""The two shapes that verbs share: something is done to nodes, or to clients, and undone later.
+"""The two common shapes of a fault: one that breaks nodes and mends them later, and one that signals clients.
 
-A verb gives functions that break and mend; aiming, remembering what was hit, and seeing the effect are here.
+A verb supplies the functions that break and mend. This module chooses the targets, remembers which were hit, and
+observes the effect.
 """
 
 from __future__ import annotations
@@ -31,17 +32,18 @@ Effect = Callable[[Env, Facts, Sequence[str]], dict[str, Any]]
 
 
 def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-    """No evidence beside the leaders."""
+    """Returns no evidence besides the moved leaders."""
     return {}
 
 
 def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Effect of taking nodes away: their partitions have new leaders, or none where nobody else may lead.
+    """Returns the effect of taking nodes away: whether their partitions got new leaders or have none.
 
-    Of nodes that led none, the act. Of all nodes too: nobody is left to lead, or to be asked. Of servers that
-    are no brokers: another server controls the cluster.
+    If the nodes led no partition, or if all nodes were hit (nobody can become leader or answer a query), the act
+    itself counts as the effect. For servers that are not brokers, the effect is that another server becomes the
+    controller.
     """
-    if any(name in before.beside for name in nodes):
+    if any(name in before.non_brokers for name in nodes):
         return moved_controller(env, nodes)
     if set(nodes) >= set(before.nodes):
         return hit(nodes, True)
@@ -53,21 +55,22 @@ def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, An
 
 
 def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """None that leaders would show: what breaks says itself whether it took effect."""
+    """Returns no effect: leaders would not show it, so the function that breaks reports `took_effect` itself."""
     return hit(nodes, False)
 
 
 def moved_controller(env: Env, names: Sequence[str]) -> dict[str, Any]:
-    """Effect of taking away servers of the metadata: none of them controls the cluster, and another does."""
+    """Returns the effect of taking controller servers away: whether another server became the controller."""
     others = wait_for(lambda: [name for name in env.roles.holders("controller") if name not in names], effect_s(env))
     return hit(names, bool(others), **({"controller": others[0]} if others else {}))
 
 
 class BrokenNodes:
-    """`begin` breaks the target's nodes (or clients), `end` mends them and waits for a healthy cluster.
+    """A fault whose op `begin` breaks the target's nodes (or clients) and whose op `end` mends them.
 
-    `effect` waits for the effect and gives the value of the op, to which `break_` may add. Where evidence is
-    given, that of all nodes at once says at the end whether it took effect.
+    `end` then waits for a healthy cluster. `effect` waits for the effect and returns the value of `begin`, to which
+    `break_` may add fields. `evidence` is collected at the end; when every node was hit, it decides whether the fault
+    took effect.
     """
 
     def __init__(
@@ -84,8 +87,8 @@ class BrokenNodes:
         self._target, self._begin = target, begin
         self._break, self._mend, self._evidence, self._effect = break_, mend, evidence, effect
         self._broken: list[str] = []
-        self._acts: list[tuple[Env, list[str]]] = []  # what `break_` was called with
-        self._lock = threading.Lock()  # `again` comes from another fault's thread
+        self._acts: list[tuple[Env, list[str]]] = []  # the arguments of each call of `break_`
+        self._lock = threading.Lock()  # another fault's thread calls `again`
 
     def invoke(self, env: Env, op: Op) -> Op:
         return op.with_(value=self._start(env) if op.f == self._begin else self._stop(env))
@@ -94,9 +97,9 @@ class BrokenNodes:
         before = facts(env, self._target)
         choose = {**NODE_TARGETS, **CLIENT_TARGETS}.get(self._target)
         aimed = choose(before, env.draw) if choose else [self._target]
-        names = [name for name in aimed if name in (*before.nodes, *before.beside, *before.clients)]
+        names = [name for name in aimed if name in (*before.nodes, *before.non_brokers, *before.clients)]
         if not names:
-            return hit([], False, why=f"nothing to hit: no {self._target} just now")
+            return hit([], False, why=f"nothing to hit: there is no {self._target} at the moment")
         with self._lock:
             self._broken += [name for name in names if name not in self._broken]
             self._acts.append((replace(env, draw=copy(env.draw), effect_s=0.0), names))
@@ -110,12 +113,12 @@ class BrokenNodes:
         seen = self._seen(env, nodes)
         with self._lock:
             self._mend(env, nodes)
-            self._forget()  # only now: what could not be mended is tried again by the next healing
+            self._forget()  # only now: if mending fails, the next healing tries again
         still = wait_healthy(env)
         return {"nodes": nodes, **seen, **({"unhealthy": still} if still else {})}
 
     def again(self) -> None:
-        """Break the same again, if it is still on: another fault's mending has mended this one too."""
+        """Breaks the same nodes again if the fault is still on, because mending another fault mended it too."""
         with self._lock:
             for env, names in self._acts:
                 self._break(replace(env, draw=copy(env.draw)), names)
@@ -124,11 +127,11 @@ class BrokenNodes:
         self._broken, self._acts = [], []
 
     def _seen(self, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-        """The evidence; failing to get it must not keep anything from being mended."""
+        """Returns the evidence. An error while collecting it must not prevent mending."""
         try:
             seen = dict(self._evidence(env, nodes))
         except (HarnessError, OSError) as error:
-            return {"evidence": f"not known: {error}"}
+            return {"evidence": f"could not be collected: {error}"}
         if self._evidence is not nothing_more and set(nodes) >= set(env.cluster.nodes):
             seen["took_effect"] = any(bool(evidence) for evidence in seen.values())
         return seen
@@ -140,7 +143,7 @@ class BrokenNodes:
 
 
 class BrokenClients:
-    """`begin` signals the target's worker processes, `end` (if there is one) signals them again."""
+    """A fault whose op `begin` signals the target's worker processes; `end`, if given, signals them again."""
 
     def __init__(self, target: str, begin: str, number: int, end: str = "", end_number: int = 0) -> None:
         self.fs = frozenset({begin, end} - {""})

@@ -1,7 +1,8 @@
-"""How far the log cleaner has gone, as the brokers' checkpoints say.
+"""Reads from the brokers' checkpoint files how far the log cleaner has cleaned each partition.
 
-cleaner-offset-checkpoint: a version, a count, and a line `topic partition offset` each: what is below that
-offset was cleaned. Replicas are cleaned each by itself, and any of them may lead, so the highest counts.
+cleaner-offset-checkpoint holds a version, a count, and one line `topic partition offset` per partition: the log
+below that offset has been cleaned. Each replica is cleaned independently and any of them may become leader, so the
+highest offset counts.
 Source: Kafka documentation, Design, 4.8 Log Compaction; Kafka's LogCleanerManager.
 """
 
@@ -19,7 +20,7 @@ FILE: Final = "cleaner-offset-checkpoint"
 
 
 def offsets(text: str) -> dict[At, int]:
-    """(topic, partition) -> offset, of the lines of one or several checkpoints."""
+    """Parses the text of one or more checkpoint files. Returns (topic, partition) -> highest offset."""
     found: dict[At, int] = {}
     for line in text.splitlines():
         parts = line.split()
@@ -30,7 +31,7 @@ def offsets(text: str) -> dict[At, int]:
 
 
 def _of_node(env: Env, node: str) -> dict[At, int] | None:
-    """Of one node; None where that cannot be read."""
+    """Returns the offsets of one node; None where its checkpoint cannot be read."""
     if not offers(env.cluster, Checkpoints):
         return None
     try:
@@ -40,9 +41,9 @@ def _of_node(env: Env, node: str) -> dict[At, int] | None:
 
 
 def cleaned(env: Env, in_sync: bool = False) -> list[list[int]]:
-    """[key, offset] of every key of which each replica's node could be read; 0 where nothing was cleaned.
+    """Returns [key, offset] for every key whose replicas' checkpoints could all be read; 0 where nothing was cleaned.
 
-    in_sync  only of keys whose replicas are all in sync: those of a broker that is cut off go on as they were told
+    in_sync  only keys whose replicas are all in sync: a broker that is cut off keeps cleaning by its old settings
     """
     try:
         return _by_key(env, in_sync)
@@ -56,14 +57,14 @@ def _by_key(env: Env, in_sync: bool) -> list[list[int]]:
     by_node = {node: _of_node(env, node) for node in {node for nodes in replicas.values() for node in nodes}}
     found = []
     for key, topic, number in admin(env, "places"):
-        known = [by_node[node] for node in replicas.get((topic, number), ())]
-        whole = [each for each in known if each is not None]
-        if whole and len(whole) == len(known):
-            found.append([key, max(each.get((topic, number), 0) for each in whole)])
+        checkpoints = [by_node[node] for node in replicas.get((topic, number), ())]
+        readable = [each for each in checkpoints if each is not None]
+        if readable and len(readable) == len(checkpoints):
+            found.append([key, max(each.get((topic, number), 0) for each in readable)])
     return sorted(found)
 
 
 def further(before: list[list[int]], after: list[list[int]]) -> list[list[int]]:
-    """The keys of both looks, each with the higher offset."""
+    """Returns the keys that are in both readings, each with the higher offset."""
     later = {row[0]: row[1] for row in after}
     return [[key, max(offset, later[key])] for key, offset in before if key in later]

@@ -1,4 +1,4 @@
-"""What the verbs share: facts about the cluster now, and waiting for an effect with a deadline."""
+"""Helpers of the verbs: the current facts about the cluster, and bounded waits for an effect."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ T = TypeVar("T")
 
 
 def facts(env: Env, target: str = "") -> Facts:
-    """Ask the cluster who leads what, and what a target needs. Raises ClusterTrouble when nobody answers."""
+    """Queries the cluster for partition leaders and, if the target is a role, for the nodes that have it.
+
+    Raises ClusterTrouble when no broker answers.
+    """
     cluster = env.cluster
     running = [name for name in servers(cluster) if not offers(cluster, Processes) or cluster.running(name)]
     nodes = tuple(name for name in running if name in cluster.nodes)
-    beside = tuple(name for name in running if name not in cluster.nodes)
+    non_brokers = tuple(name for name in running if name not in cluster.nodes)
     role = env.roles.holders(target) if target in ROLES else ()
-    return Facts(nodes, env.roles.leaders(), env.workers.names(), tuple(role), beside, env.sends)
+    return Facts(nodes, env.roles.leaders(), env.workers.names(), tuple(role), non_brokers, env.sends)
 
 
 def wait_for(ask: Callable[[], T | None], timeout_s: float) -> T | None:
-    """What `ask` answers first that is not None or empty; None when the time is up.
+    """Calls `ask` until it returns a truthy value, and returns that; returns None after `timeout_s`.
 
-    A question that the cluster cannot answer just now is asked again.
+    A ClusterTrouble counts as no answer yet, and `ask` is called again.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -48,12 +51,12 @@ def wait_for(ask: Callable[[], T | None], timeout_s: float) -> T | None:
 
 
 def effect_s(env: Env) -> float:
-    """How long an effect may take to show."""
+    """Returns how long to wait for an effect to show."""
     return min(EFFECT_TIMEOUT_S, env.effect_s)
 
 
 def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[str, str]:
-    """New leaders of every partition that the lost nodes led, or those that moved in time."""
+    """Waits until every partition that the lost nodes led has a new leader. Returns those that moved in time."""
     led = sum(1 for node in before.leaders.values() if node in lost)
     if not led:
         return {}
@@ -68,7 +71,7 @@ def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[st
 
 
 def leaderless(env: Env, before: Facts, lost: Sequence[str]) -> int:
-    """How many partitions that the lost nodes led have no leader now."""
+    """Returns how many partitions that the lost nodes led have no leader now."""
     try:
         now = env.roles.leaders()
     except ClusterTrouble:
@@ -77,17 +80,17 @@ def leaderless(env: Env, before: Facts, lost: Sequence[str]) -> int:
 
 
 def health_s(env: Env) -> float:
-    """How long to wait for a healthy cluster, at most."""
+    """Returns how long to wait for a healthy cluster, at most."""
     return min(HEALTHY_TIMEOUT_S, env.healthy_s, max(0.0, env.until_s - time.monotonic()))
 
 
 def stop_s(env: Env) -> float:
-    """How long a server may take to end in order, at most."""
+    """Returns how long a clean shutdown of a server may take, at most."""
     return min(STOP_S, max(env.until_s - time.monotonic(), STOP_LEAST_S))
 
 
 def stopped(env: Env, node: str) -> bool:
-    """End a server in order; killed, and False, when it does not in time, as init systems do."""
+    """Stops a server cleanly. Kills it after a timeout, as init systems do, and then returns False."""
     assert isinstance(env.cluster, Processes)
     try:
         env.cluster.stop(node, stop_s(env))
@@ -98,13 +101,13 @@ def stopped(env: Env, node: str) -> bool:
 
 
 def wait_healthy(env: Env) -> str:
-    """Empty when every node is registered and every replica in sync; otherwise what is still wrong.
+    """Waits until every node is registered and every replica is in sync. Returns "", or what is still wrong.
 
-    Empty too where nobody has the time to ask: other faults may be on.
+    Returns "" without a query when the env leaves no time for it (`healthy_s` 0): other faults may be on.
     """
     if env.healthy_s <= 0:
         return ""
-    last = ["nobody answered"]
+    last = ["no broker answered"]
 
     def healthy() -> bool:
         last[0] = env.roles.unhealthy()
@@ -114,12 +117,13 @@ def wait_healthy(env: Env) -> str:
 
 
 def heal(env: Env) -> tuple[str, list[str]]:
-    """After every fault's own healing: what is still wrong, empty for nothing, and the nodes started for it.
+    """Starts servers that are down and waits for a healthy cluster, after every fault has been undone.
 
-    A server may have ended on its own, or late: of a signal that it could not take while it slept.
+    Returns what is still wrong ("" for nothing) and the nodes that it started. A server may have exited by itself, or
+    late: a signal sent while it was paused takes effect when it resumes.
     """
     started: list[str] = []
-    last = ["nobody answered"]
+    last = ["no broker answered"]
     startable = env.cluster if offers(env.cluster, Processes) else None
     names = servers(env.cluster) if startable else ()
 
@@ -135,5 +139,5 @@ def heal(env: Env) -> tuple[str, list[str]]:
 
 
 def hit(nodes: Sequence[str], took_effect: bool, **more: Any) -> dict[str, Any]:
-    """The value of a completed nemesis op: what was hit, whether it took effect, and how that was seen."""
+    """Returns the value of a completed nemesis op: the nodes hit, whether the fault took effect, and the evidence."""
     return {"nodes": list(nodes), "took_effect": took_effect, **more}

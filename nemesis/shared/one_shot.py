@@ -1,4 +1,4 @@
-"""Faults without a span: one act on nodes, done when the op completes."""
+"""Faults without a stop op: one action on nodes, finished when its op completes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from nemesis.targets import NODE_TARGETS, Facts
 
 
 def _nothing(env: Env, nodes: Sequence[str]) -> None:
-    """Nothing to mend."""
+    """There is nothing to mend."""
 
 
 class OnNodes:
-    """Aims at the target's nodes, and does `act`, whose answer is the value of the op.
+    """A fault that runs `act` on the target's nodes; the return value of `act` is the value of the op.
 
-    `mend` brings back what an act that failed half way has left, at the end of the run.
+    At the end of the run, `mend` repairs what an `act` that failed half-way left broken.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class OnNodes:
         before = facts(env, self._target)
         choose = NODE_TARGETS.get(self._target)
         aimed = choose(before, env.draw) if choose else [self._target]
-        nodes = [node for node in aimed if node in (*before.nodes, *before.beside)]
+        nodes = [node for node in aimed if node in (*before.nodes, *before.non_brokers)]
         if not nodes:
-            return op.with_(value=hit([], False, why=f"nothing to hit: no {self._target} just now"))
+            return op.with_(value=hit([], False, why=f"nothing to hit: there is no {self._target} at the moment"))
         self._nodes = nodes
         return op.with_(value=self._act(env, before, nodes))
 

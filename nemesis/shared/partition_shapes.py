@@ -1,71 +1,77 @@
-"""Who does not hear whom: the shapes of network partitions, as packet filters at the receiving end. Pure."""
+"""The shapes of network partitions: which host drops packets from which others. Pure.
+
+Packet filters act at the receiving host. Each shape takes the servers, the servers (or clients) hit, and a third
+list of hosts, and returns the filters.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-# (receiver, senders that it does not hear)
+# (receiver, senders whose packets it drops)
 Cuts: TypeAlias = list[tuple[str, list[str]]]
 
 
 def _between(left: Sequence[str], right: Sequence[str]) -> Cuts:
-    """Neither side hears the other."""
+    """Cuts both directions between two sides."""
     cuts = [(at, [node for node in right if node != at]) for at in left]
     cuts += [(at, [node for node in left if node != at]) for at in right if at not in left]
     return [(at, silent) for at, silent in cuts if silent]
 
 
 def isolate(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Those hit and every other server, each other too; clients still reach them."""
+    """Cuts the hit servers off from all other servers and from each other. Clients still reach them."""
     cuts = [(at, [node for node in nodes if node != at and (at in hit or node in hit)]) for at in nodes]
     return [(at, silent) for at, silent in cuts if silent]
 
 
 def isolate_in(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Those hit hear no other server; the others hear them."""
+    """The hit servers receive nothing from other servers; the others receive from them."""
     return [(at, [node for node in nodes if node != at]) for at in hit]
 
 
 def isolate_out(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """No other server hears those hit; they hear the others."""
+    """No other server receives anything from the hit servers; they receive from the others."""
     return [(at, silent) for at in nodes if (silent := [node for node in hit if node != at])]
 
 
 def split(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Those hit on one side, the other servers on the other; within a side all is well."""
+    """Puts the hit servers on one side and the others on the other; each side is connected within itself."""
     return _between(list(hit), [node for node in nodes if node not in hit])
 
 
 def ring(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Every server hears a majority, and no two the same one (Jepsen's majorities ring)."""
+    """Every server receives from a majority, and no two from the same one (Jepsen's majorities ring)."""
     size = len(nodes) // 2 + 1
     cuts = []
     for first in range(len(nodes)):
-        heard = [nodes[(first + step) % len(nodes)] for step in range(size)]
-        cuts.append((heard[size // 2], [node for node in nodes if node not in heard]))
+        senders = [nodes[(first + step) % len(nodes)] for step in range(size)]
+        cuts.append((senders[size // 2], [node for node in nodes if node not in senders]))
     return [(at, silent) for at, silent in cuts if silent]
 
 
 def from_clients(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Those hit and every client; the servers hear each other."""
+    """Cuts the hit servers off from every client. The servers stay connected to each other."""
     return _between(list(hit), list(clients))
 
 
 def from_controller(nodes: Sequence[str], hit: Sequence[str], controllers: Sequence[str]) -> Cuts:
-    """Those hit and the server that leads the controllers; the others hear both. Where that is the one that
-    is hit, another server and it."""
+    """Cuts the hit servers off from the active controller. The other servers stay connected to both.
+
+    If the only server hit is the active controller itself, another server is cut off from it.
+    """
     far = [node for node in hit if node not in controllers]
     return _between(far or [node for node in nodes if node not in controllers][:1], list(controllers))
 
 
 def to_clients(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """No client hears those hit; they hear the clients."""
+    """No client receives anything from the hit servers; they receive from the clients."""
     return [(client, list(hit)) for client in clients]
 
 
 def from_servers(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """The client processes hit and every server."""
+    """Cuts the hit client processes off from every server."""
     return _between(list(hit), list(nodes))
 
 

@@ -1,4 +1,4 @@
-"""Where partitions are, and moving them: what the faults of elections and reassignments share."""
+"""Where partitions have their replicas, and how to move them; shared by the election and reassignment faults."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ALL: Final = "all"
 
 At: TypeAlias = tuple[str, int]
 Lists: TypeAlias = Mapping[At, Sequence[int]]
-"""Broker ids of partitions, the preferred leader first."""
+"""(topic, partition) -> broker ids of its replicas, the preferred leader first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A partition as the brokers' metadata has it; brokers are ids."""
+    """A partition as the brokers' metadata describes it. Brokers are ids."""
 
     topic: str
     number: int
@@ -39,7 +39,7 @@ class Placed:
 
 
 def placed(env: Env, everything: bool = False) -> list[Placed]:
-    """Every partition of the run, or of all topics. Raises ClusterTrouble."""
+    """Returns every partition of the run, or with `everything` of all topics. Raises ClusterTrouble."""
     rows: list[dict[str, Any]] = admin(env, "partitions", everything=everything)
     return [
         Placed(row["topic"], row["partition"], row["leader"], tuple(row["replicas"]), frozenset(row["isr"]))
@@ -48,14 +48,14 @@ def placed(env: Env, everything: bool = False) -> list[Placed]:
 
 
 def chosen(rows: Sequence[Placed], target: str, draw: Draw) -> list[Placed]:
-    """All, or any half, rounded up."""
+    """Returns all partitions or, for the target `some`, a random half, rounded up."""
     if target == SOME:
         rows = draw.shuffled(rows)[: -(-len(rows) // 2)]
     return sorted(rows, key=lambda row: row.at)
 
 
 def node_of(env: Env, broker: int) -> str:
-    """Broker id n is the n-th node."""
+    """Returns the name of a node: broker id n is the n-th node."""
     return env.cluster.nodes[broker - 1]
 
 
@@ -64,16 +64,16 @@ def broker_of(env: Env, node: str) -> int:
 
 
 def move(env: Env, lists: Lists) -> None:
-    """Ask for these replicas; the brokers are at it when this returns. Raises ClusterTrouble."""
+    """Requests a reassignment to these replicas; it is under way when this returns. Raises ClusterTrouble."""
     if lists:
         admin(env, "reassign", replicas=[[*at, list(ids)] for at, ids in sorted(lists.items())])
 
 
 def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> int:
-    """How many partitions have exactly these replicas, in this order: all, or those that were in time.
+    """Waits until the partitions have exactly these replicas, in this order. Returns how many have them in time.
 
-    While replicas are added and removed, the brokers name both kinds. Asked twice: any broker answers, and
-    one may be the first to know.
+    During a reassignment, the metadata lists both the replicas being added and those being removed. Two equal answers
+    in a row are needed: any broker may answer, and one may learn of the change before the others.
     """
     moved = -1
 
@@ -89,7 +89,7 @@ def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> i
 
 
 def moves(env: Env, before: Sequence[Placed], lists: Lists) -> dict[str, list[list[str]]]:
-    """For the history: partition -> [nodes before, nodes asked for]."""
+    """Returns the moves for the history: partition -> [nodes before, nodes requested]."""
     return {
         row.name: [[node_of(env, broker) for broker in ids] for ids in (row.replicas, lists[row.at])]
         for row in before

@@ -1,1 +1,1 @@
-"""One module per fault verb."""
+"""The fault verbs, one module each or one per family."""

@@ -1,8 +1,7 @@
-"""add-partitions: topics grow by a partition each, while clients use them.
+"""add-partitions: each chosen topic gets one more partition while clients use it. This is never undone.
 
-Keys belong to partitions, so only writers of a pipeline send to a new one; those who subscribe are given it,
-with a rebalance.
-Topics do not shrink again. Source: KIP-195.
+A topic's partition count can only grow. The run's keys are bound to partitions, so only writers of a pipeline send
+to the new partition; subscribed consumers are assigned it in a rebalance. Source: KIP-195.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.shared.placement import ALL, SOME, placed
 from nemesis.verb import Verb
 
-MOST: Final = 64  # partitions that a topic has before it grows for the last time
+MOST: Final = 64  # topics with more partitions than this do not grow
 
 
 def _add(target: str, env: Env) -> dict[str, Any]:
@@ -49,9 +48,9 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "add a partition to topics (CreatePartitions)",
+    "add one partition to topics (CreatePartitions); not undone",
     _fault,
     nodes=False,
-    named={SOME: "Any half of the run's topics", ALL: "Every topic of the run"},
+    named={SOME: "A random half of the run's topics", ALL: "Every topic of the run"},
     short={"add-partitions": "some"},
 )

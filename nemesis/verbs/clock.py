@@ -1,7 +1,8 @@
-"""Clocks: the wall clock of a server jumps, or goes back and forth; clocks that measure spans go on.
+"""clock-bump and clock-strobe: a server's wall clock jumps, or alternates between two times; undone by resetting it.
 
-How far is drawn for each round and server, as often back as ahead, and small steps as often as large ones, as
-Jepsen's clock nemesis does. Evidence: what the server itself takes the time to be.
+Monotonic clocks are not affected. The size of the jump is drawn for each round and server as a power of 2, forward
+or back, so that small jumps are as likely as large ones; Jepsen's clock nemesis does the same. Evidence: the time
+that the server itself reports.
 """
 
 from __future__ import annotations
@@ -19,21 +20,22 @@ from nemesis.shared.break_and_mend import Act, BrokenNodes, unseen
 from nemesis.verb import Verb
 
 RESET: Final = "clock-reset"
-# 0.25 s to 32 s: timers that a server set while it was ahead run out that much later, and healing waits 40 s.
+# 0.25 s to 32 s. After a reset, timers that the server set while it was ahead expire that much later; healing waits
+# 40 s.
 _BUMP: Final = (-2, 5)
-# 0.25 s to 4 s, every 64 ms to 512 ms.
+# 0.25 s to 4 s, alternating every 64 ms to 512 ms.
 _STROBE: Final = (-2, 2)
 _EVERY: Final = (6, 9)
 _READINGS: Final = 20
-# Of the log's times, and of clocks that are read one after the other.
+# Rounding of timestamps in the log, and the time between reading one clock and the next.
 _TOLERANCE_S: Final = 0.01
 
-# At least, at most: the time that a reading takes is in between.
+# (at least, at most): a reading takes time, which makes it uncertain.
 Reading: TypeAlias = tuple[float, float]
 
 
 def _step_s(draw: Draw, powers: tuple[int, int]) -> float:
-    """Some power of 2 in seconds, either way."""
+    """Returns a random power of 2 in seconds, positive or negative."""
     return draw.choice((-1, 1)) * 2.0 ** draw.between(*powers)
 
 
@@ -63,7 +65,7 @@ def _strobe(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[Reading]:
-    """What a server takes the time to be, until both were seen, or often enough."""
+    """Reads the server's clock until both times were seen, at most _READINGS times."""
     found: list[Reading] = []
     for _ in range(_READINGS):
         reading = clocks.clock_ahead_s(node)
@@ -71,12 +73,12 @@ def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[
             found.append(reading)
         if _both(found, step_s):
             break
-        time.sleep(0.4 * every_s)  # not in step with the clock
+        time.sleep(0.4 * every_s)  # a fraction of the period, to avoid sampling in phase with it
     return found
 
 
 def _shows(seen: Reading | None, ahead_s: float, other_s: float) -> bool:
-    """Whether a reading can be of a clock that is so far ahead, and not of one that is `other_s` ahead."""
+    """Returns whether a reading fits a clock that is `ahead_s` ahead and does not fit one that is `other_s` ahead."""
     return seen is not None and _can_be(seen, ahead_s) and not _can_be(seen, other_s)
 
 
@@ -85,7 +87,7 @@ def _can_be(seen: Reading, ahead_s: float) -> bool:
 
 
 def _both(seen: Sequence[Reading], step_s: float) -> bool:
-    """Whether the clock was seen to be right, and to be off."""
+    """Returns whether the clock was seen both right and off by `step_s`."""
     right = any(_shows(each, 0, step_s) for each in seen)
     return right and any(_shows(each, step_s, 0) for each in seen)
 
@@ -105,12 +107,12 @@ def _fault(verb: str, act: Act, target: str, timing: Timing) -> Fault:
 
 VERBS: Final[Mapping[str, Verb]] = {
     "clock-bump": Verb(
-        "set the wall clock of a server ahead or back",
+        "set the wall clock of a server forward or back; the clock is reset later",
         partial(_fault, "clock-bump", _bump),
         short={"clock-bump": "one"},
     ),
     "clock-strobe": Verb(
-        "set the wall clock of a server back and forth, many times a second",
+        "alternate the wall clock of a server between right and wrong, many times a second; the clock is reset later",
         partial(_fault, "clock-strobe", _strobe),
         short={"clock-strobe": "one"},
     ),

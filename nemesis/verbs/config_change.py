@@ -1,9 +1,9 @@
-"""config-change: settings of the run's topics are changed while clients use them, and taken back at the end.
+"""config-change: a setting of the run's topics is changed while clients use them, and removed again later.
 
-What a change weakens is said to the checker (`Fault.settings`): fewer in-sync replicas, and fewer copies
-are promised. What retention deletes is in the history, as [key, offset] below which nothing is left, and so is
-how far the log cleaner went. A run's topics have no settings of their own otherwise. Source: KIP-339; Kafka
-documentation, topic configurations.
+A run's topics have no settings of their own otherwise. Whatever a change weakens is passed to the checker in
+`Fault.settings`: for example, fewer in-sync replicas promise fewer copies. The history records as [key, offset] the
+log start offsets that retention moved, and how far the log cleaner went.
+Source: KIP-339; Kafka documentation, topic configurations.
 """
 
 from __future__ import annotations
@@ -18,26 +18,32 @@ from harness.model.capabilities import Brokers
 from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared import cleaner
-from nemesis.shared.admin_fault import Changed, Kept, admin
+from nemesis.shared.admin_fault import Changed, UndoSteps, admin
 from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.shared.placement import placed
 from nemesis.verb import Verb
 
 KEEP_MS: Final = "1000"
-# A check for what may be deleted that has begun before retention was set back ends within this, and a cleaning
-# of a run's logs that has begun before it was held.
+# Longest time that a retention check, or a cleaning of a run's logs, that is already under way may still take.
 SETTLED_S: Final = 2.5
-# Nothing that is younger is cleaned (KIP-58): no cleaning begins any more.
+# Records younger than this are not cleaned (KIP-58), so with a high value no new cleaning starts.
 HOLD: Final = "min.compaction.lag.ms"
-HELD_MS: Final = str(7 * 24 * 3_600_000)
-BACK_S: Final = 5.0  # brokers learn of settings in a moment; healing must not wait for one that is away
+HOLD_MS: Final = str(7 * 24 * 3_600_000)
+BACK_S: Final = 5.0  # brokers learn of settings within moments; healing must not wait for a broker that is down
 
 Made = Callable[[int], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """summary; the topics' settings, from their replication factor; what they make of what is promised."""
+    """A change of the topics' settings, as a row of CHANGES.
+
+    summary   what the change does
+    configs   replication factor -> the topics' settings
+    settings  how the change weakens what the checker may expect
+    deletes   whether the brokers delete records because of it
+    compacts  whether the log cleaner runs because of it
+    """
 
     summary: str
     configs: Made
@@ -48,7 +54,7 @@ class Change:
 
 CHANGES: Final[Mapping[str, Change]] = {
     "min-isr-up": Change(
-        "`min.insync.replicas` as many as there are replicas: without one of them no acks=all send succeeds",
+        "`min.insync.replicas` is set to the number of replicas: with one out of sync, acks=all sends fail",
         lambda replication: {"min.insync.replicas": str(replication)},
     ),
     "min-isr-down": Change(
@@ -57,13 +63,13 @@ CHANGES: Final[Mapping[str, Change]] = {
         {"min_insync_replicas": 1},
     ),
     "retention": Change(
-        f"`retention.ms={KEEP_MS}`: what is older is deleted, read or not",
+        f"`retention.ms={KEEP_MS}`: records older than that are deleted, whether consumed or not",
         lambda replication: {"retention.ms": KEEP_MS, "segment.ms": KEEP_MS},
         {"deletes": True},
         deletes=True,
     ),
     "compact": Change(
-        "`cleanup.policy=compact`: the run's records have no keys, so sends are refused",
+        "`cleanup.policy=compact`: the run's records have no keys, so brokers reject them",
         lambda replication: {"cleanup.policy": "compact"},
         {"cleanup_policy": "compact"},
         compacts=True,
@@ -73,7 +79,11 @@ CHANGES: Final[Mapping[str, Change]] = {
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """topic -> what its changed settings were, and where the logs began: [key, start]."""
+    """The state before a change.
+
+    configs  topic -> its settings
+    starts   (key, log start offset)
+    """
 
     configs: Mapping[str, Mapping[str, str]]
     starts: Sequence[tuple[int, int]] = ()
@@ -85,9 +95,9 @@ def _starts(env: Env) -> list[tuple[int, int]]:
 
 
 def begun_later(before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """[key, start] of the logs that have lost their beginning."""
-    known = dict(before)
-    return sorted([key, start] for key, start in now if start > known.get(key, 0))
+    """Returns [key, log start offset] of the logs whose log start offset has increased."""
+    earlier = dict(before)
+    return sorted([key, start] for key, start in now if start > earlier.get(key, 0))
 
 
 def _configs(env: Env, topics: Sequence[str], names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
@@ -96,24 +106,24 @@ def _configs(env: Env, topics: Sequence[str], names: Sequence[str]) -> Mapping[s
 
 
 def _named(settings: Mapping[str, Mapping[str, str]]) -> tuple[list[str], list[str]]:
-    """The topics, and the names of their settings."""
+    """Returns the topics, and the names of their settings."""
     return sorted(settings), sorted({name for configs in settings.values() for name in configs})
 
 
 def _in_force(env: Env, wanted: Mapping[str, Mapping[str, str]], timeout_s: float) -> bool:
-    """Whether a broker says so of every topic in time."""
+    """Returns whether a broker reports these settings for every topic within `timeout_s`."""
     topics, names = _named(wanted)
     return bool(wait_for(lambda: _configs(env, topics, names) == wanted, timeout_s))
 
 
-def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
+def _change(change: Change, env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
     rows = placed(env)
     topics = sorted({row.topic for row in rows})
     if not topics:
         return hit([], False, why="there are no topics yet")
     configs = dict(change.configs(max(len(row.replicas) for row in rows)))
     starts = _starts(env) if change.deletes else []
-    kept.append(Before(_configs(env, topics, list(configs)), starts))
+    undo_steps.append(Before(_configs(env, topics, list(configs)), starts))
     admin(env, "change_configs", topics=topics, changes=configs)
     done = _in_force(env, dict.fromkeys(topics, configs), effect_s(env))
     if done and change.deletes:
@@ -124,9 +134,10 @@ def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
 def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
     topics, names = _named(before.configs)
     if change.compacts:
-        # A cleaning that is under way when the policy goes is broken off, and what it has done is on no record.
+        # Removing the policy would abort a cleaning under way, whose progress would not be in the checkpoint. So stop
+        # new cleanings first, and wait for the current one.
         names = [*names, HOLD]
-        admin(env, "change_configs", topics=topics, changes={HOLD: HELD_MS})
+        admin(env, "change_configs", topics=topics, changes={HOLD: HOLD_MS})
         time.sleep(SETTLED_S)
     cleaned = cleaner.cleaned(env) if change.compacts else []
     admin(env, "change_configs", topics=topics, changes=dict.fromkeys(names))
@@ -142,7 +153,7 @@ def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
 
 
 def _look(env: Env) -> dict[str, Any]:
-    """How far the cleaners went on brokers that learned of the policy's end when they were healed."""
+    """Returns how far the cleaner went on brokers that learned only after healing that the policy was removed."""
     return {"cleaned": cleaner.cleaned(env, in_sync=True)}
 
 
@@ -154,13 +165,13 @@ def _fault(target: str, timing: Timing) -> Fault:
     )
     begun, ended = partial(_change, change), partial(_undo, change)
     look = _look if change.compacts else None
-    nemesis = Changed("config-change", "config-back", begun, ended, whole=False, look=look)
+    nemesis = Changed("config-change", "config-back", begun, ended, await_health=False, look=look)
     rounds = start_stop(begin, end, timing)
     return Fault(name, nemesis, rounds, finally_(end), (Brokers,), settings=change.settings)
 
 
 VERB: Final = Verb(
-    "change a setting of the run's topics (IncrementalAlterConfigs), and take it back later",
+    "change a setting of the run's topics (IncrementalAlterConfigs); the setting is removed again later",
     _fault,
     nodes=False,
     named={name: change.summary for name, change in CHANGES.items()},

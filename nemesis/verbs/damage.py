@@ -1,7 +1,7 @@
-"""Faults of the data of a server: it is killed, its files are damaged, and it is started again at the end.
+"""Damage to a server's data: the server is killed, files are damaged, and it is started again later.
 
-With replicas elsewhere Kafka is meant to notice and to mend itself from them. What is damaged belongs to the
-run's own topics, apart from the checkpoints, which all topics share.
+Kafka should detect the damage and recover from the other replicas. Only files of the run's own topics are damaged,
+and the checkpoint files, which all topics share.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def _fault(kind: str, target: str, timing: Timing) -> Fault:
 
 
 SUMMARIES: Final = {
-    "flip-bits": "flip a few bits in the largest segment of a server's log, while it is down",
-    "truncate-tail": "cut off the end of the largest segment of a server's log, while it is down",
-    "damage-index": "overwrite the beginnings of all indexes of a server's logs, while it is down",
-    "delete-checkpoint": "delete the checkpoints that spare a server the recovery of its logs",
+    "flip-bits": "kill a server and flip a few bits in the largest segment of its logs; it is started again later",
+    "truncate-tail": "kill a server and cut off the end of the largest segment of its logs; it is started again later",
+    "damage-index": "kill a server and overwrite the beginning of every index of its logs; it is started again later",
+    "delete-checkpoint": "kill a server and delete the checkpoints that limit log recovery; it is started again later",
 }
 VERBS: Final[Mapping[str, Verb]] = {kind: Verb(summary, partial(_fault, kind)) for kind, summary in SUMMARIES.items()}

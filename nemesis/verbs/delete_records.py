@@ -1,7 +1,7 @@
-"""delete-records: the older part of some logs is deleted, as an administrator or a stream processor may do.
+"""delete-records: the older half of some logs is deleted with DeleteRecords. This is never undone.
 
-What was deleted is in the history, as [key, offset] below which nothing is left, so that it is not taken for
-lost. Source: KIP-107.
+Administrators and stream processors do this. The history records the new log start offsets as [key, offset], so
+that the checker does not take the deleted records for lost ones. Source: KIP-107.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ ALL: Final = "all"
 
 
 def chosen(logs: Sequence[Sequence[int]], target: str, draw: Draw) -> list[list[int]]:
-    """[key, offset] to delete up to, from [key, start, end]: half of what some of the logs hold, or all."""
+    """Returns [key, offset] to delete up to: half of each chosen log.
+
+    logs    [key, log start offset, log end offset]
+    target  `some`: a random half of the non-empty logs; `all`: all of them
+    """
     full = [(key, start, end) for key, start, end in logs if end > start]
     if target == SOME:
         full = draw.shuffled(full)[: -(-len(full) // 2)]
@@ -32,7 +36,7 @@ def chosen(logs: Sequence[Sequence[int]], target: str, draw: Draw) -> list[list[
 
 
 class DeleteRecords:
-    """Satisfies Nemesis."""
+    """Deletes records. Satisfies Nemesis."""
 
     def __init__(self, target: str) -> None:
         self.fs = frozenset({"delete-records"})
@@ -47,7 +51,7 @@ class DeleteRecords:
         return op.with_(value={**hit([], bool(done)), "deleted": done})
 
     def teardown(self, env: Env) -> None:
-        """What is deleted stays deleted."""
+        """Deleted records cannot be restored."""
 
 
 def _fault(target: str, timing: Timing) -> Fault:
@@ -57,9 +61,9 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "delete the older half of logs (DeleteRecords)",
+    "delete the older half of the records of some logs (DeleteRecords); not undone",
     _fault,
     nodes=False,
-    named={SOME: "The logs of any half of the keys", ALL: "The log of every key"},
+    named={SOME: "The logs of a random half of the keys", ALL: "The log of every key"},
     short={"delete-records": "some"},
 )

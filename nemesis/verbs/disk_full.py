@@ -1,6 +1,6 @@
-"""disk-full: nothing more fits onto a server's disk, until the end of the span, when there is room again.
+"""disk-full: a server's disk is filled up; later the space is freed and the server started again.
 
-A broker whose only log directory fails ends itself, which is what moves its leaders.
+A broker whose only log directory fails shuts down, and its leaderships move.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _free(env: Env, nodes: Sequence[str]) -> None:
 
 
 def _failed(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """The servers found out, and ended."""
+    """Waits until the servers noticed and shut down. Returns that as the effect."""
     cluster = env.cluster
     assert isinstance(cluster, Processes)
     ended = wait_for(lambda: [node for node in nodes if not cluster.running(node)], effect_s(env)) or []
@@ -46,4 +46,4 @@ def _fault(target: str, timing: Timing) -> Fault:
     return Fault(name, nemesis, rounds, finally_(end), (Processes, Disks), takes_turns=True)
 
 
-VERB: Final = Verb("fill the disk of a server", _fault)
+VERB: Final = Verb("fill the disk of a server; the space is freed and the server started again later", _fault)

@@ -1,8 +1,8 @@
-"""disk-slow: a server's disk takes no writes for a while, then takes all, again and again.
+"""disk-slow: a server's disk stalls writes again and again, with short gaps in between, until it is released.
 
-As a stalling disk does: whoever writes waits, reading goes on. What was written before is on disk each time,
-so beside a power cut this fault saves records. Evidence: how long small synced writes to that disk take, the
-upper quartile of some: a disk that stalls holds about every second one, and any disk is slow now and then.
+This imitates a failing disk: writers wait, reads continue. Each stall first flushes earlier writes to disk, so
+combined with a power cut this fault preserves records. Evidence: the upper quartile of the duration of small synced
+writes. A quartile, because a stalling disk delays about every second write, and any disk is slow now and then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GAP_S: Final = 0.1
 
 
 def _slow_ms(took_ms: Sequence[float]) -> float:
-    """A quarter of the writes took longer."""
+    """Returns the upper quartile: a quarter of the writes took longer."""
     return round(quantiles(took_ms, n=4)[2], 1)
 
 
@@ -50,4 +50,6 @@ def _fault(target: str, timing: Timing) -> Fault:
     return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (SlowDisks,), takes_turns=True)
 
 
-VERB: Final = Verb("stall the disk of a server again and again: it takes writes only in between", _fault)
+VERB: Final = Verb(
+    "stall writes to the disk of a server again and again, with short gaps; the disk is released later", _fault
+)

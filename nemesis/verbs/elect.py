@@ -1,7 +1,8 @@
-"""elect: leaders move although nobody failed, as after maintenance, or when an operator balances the load.
+"""elect: leadership moves to other replicas although no server failed, by electing preferred leaders.
 
-The preferred leader of a partition is its first replica (Kafka documentation, Design, 4.7). Where it leads
-already, another in-sync replica is put first, which moves no data, and elected. Source: KIP-460, KIP-455.
+This happens after maintenance, or when an operator rebalances leaders. The preferred leader of a partition is its
+first replica (Kafka documentation, Design, 4.7). If that one already leads, another in-sync replica is moved to the
+front of the list, which moves no data, and is elected. Source: KIP-460, KIP-455.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from nemesis.verb import Verb
 
 
 def successor(row: Placed) -> int | None:
-    """Who shall lead: the preferred replica if it does not, or the next one; in sync; None for nobody."""
+    """Returns the replica to elect: the preferred one if it does not lead, or else the next one in the list.
+
+    Only in-sync replicas qualify. None if there is none, or if the partition has no leader.
+    """
     others = [broker for broker in row.replicas if broker in row.isr and broker != row.leader]
     return others[0] if others and row.leader is not None else None
 
 
 def preferring(row: Placed, broker: int) -> tuple[int, ...]:
-    """The replicas of a partition with this one first."""
+    """Returns the replicas of a partition with this one first."""
     return (broker, *(each for each in row.replicas if each != broker))
 
 
@@ -60,10 +64,10 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "have other replicas lead, by elections of preferred leaders (ElectLeaders)",
+    "move leadership to other replicas by electing preferred leaders (ElectLeaders); not undone",
     _fault,
     nodes=False,
-    named={SOME: "Any half of the run's partitions", ALL: "Every partition of the run"},
+    named={SOME: "A random half of the run's partitions", ALL: "Every partition of the run"},
     nodes_min=2,
     short={"elect": "all"},
 )

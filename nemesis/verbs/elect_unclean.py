@@ -1,13 +1,16 @@
-"""elect-unclean: a server that is behind comes back first, and an operator has it lead.
+"""elect-unclean: a server that has fallen behind is elected leader, so the records it has missed are lost.
 
-    some partitions that one node leads, another node X has replicas of them too
-    X is killed; records go on to the rest
-    the rest is killed, then X is started; nobody leads
-    unclean leaders are elected: X leads, and what it had missed is gone once the others follow it
+    choose partitions with the same leader and replicas, and another node X that has replicas of them
+    kill X; the others accept more records
+    kill the others, then start X; the partitions have no leader
+    elect leaders uncleanly: X leads, and the records that it missed are gone once the others follow it
 
-SIGKILL, since a server that ends cleanly or only sleeps stays eligible to lead where fewer are in sync than
-`min.insync.replicas` (KIP-966). Controllers must keep their majority: where too many of the rest are
-controllers too, the partitions have two replicas for the time. Source: KIP-460; Kafka documentation, Design.
+Undone by starting every server again and, where the partitions were shrunk, restoring their replicas.
+
+The servers are killed with SIGKILL. A server that shuts down cleanly or is only paused stays eligible to lead
+if fewer than `min.insync.replicas` are in sync (KIP-966). The controllers must keep their majority: if too many of
+the others are controllers too, the partitions are reduced to two replicas first.
+Source: KIP-460; Kafka documentation, Design.
 """
 
 from __future__ import annotations
@@ -20,31 +23,31 @@ from typing import Any, Final
 from harness.model.capabilities import Brokers, Processes
 from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
-from nemesis.shared.admin_fault import Changed, Kept, admin, aimed
+from nemesis.shared.admin_fault import Changed, UndoSteps, admin, aimed
 from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.shared.placement import Placed, broker_of, move, node_of, placed, wait_moved
 from nemesis.verb import Verb
 from nemesis.verbs.kill import start
 from nemesis.verbs.reassign import put_back
 
-BEHIND_S: Final = 3.0  # how long records go on without X
+BEHIND_S: Final = 3.0  # how long the others accept records without X
 STARTED_S: Final = 45.0
 LEADER: Final = "leader"
 VOTERS_MOST: Final = 5
 
 
 def tolerated(nodes: int) -> int:
-    """How many of so many servers may be down while controllers among them keep a majority."""
+    """Returns how many of this many servers may be down while the controllers among them keep a majority."""
     voters = min(nodes, VOTERS_MOST)
     return (voters - 1) // 2
 
 
 def together(rows: Sequence[Placed], leader: int) -> list[Placed]:
-    """The largest group of a node's partitions that have the same replicas, all in sync; of two or more."""
+    """Returns the largest group of a node's partitions that have the same replicas, two or more and all in sync."""
     mine = [row for row in rows if row.leader == leader and len(row.replicas) >= 2]
-    whole = [row for row in mine if row.isr == set(row.replicas)]
-    most = Counter(frozenset(row.replicas) for row in whole).most_common(1)
-    return [row for row in whole if frozenset(row.replicas) == most[0][0]] if most else []
+    in_sync = [row for row in mine if row.isr == set(row.replicas)]
+    most = Counter(frozenset(row.replicas) for row in in_sync).most_common(1)
+    return [row for row in in_sync if frozenset(row.replicas) == most[0][0]] if most else []
 
 
 def _now(env: Env, rows: Sequence[Placed]) -> list[Placed]:
@@ -53,7 +56,7 @@ def _now(env: Env, rows: Sequence[Placed]) -> list[Placed]:
 
 
 def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
-    """Kill one, and let the rest go on without it; the partitions as they are then."""
+    """Kills one node, lets the others go on without it, and returns the partitions as they then are."""
     assert isinstance(env.cluster, Processes)
     broker = broker_of(env, late)
     env.cluster.kill(late)
@@ -63,7 +66,7 @@ def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
 
 
 def _elected(env: Env, rows: Sequence[Placed], broker: int) -> list[Placed]:
-    """Elect unclean leaders until this one leads every partition; those that it leads in time."""
+    """Elects unclean leaders until this broker leads every partition; returns those it leads in time."""
     led: list[Placed] = []
 
     def all_led() -> bool:
@@ -78,7 +81,7 @@ def _elected(env: Env, rows: Sequence[Placed], broker: int) -> list[Placed]:
     return led
 
 
-def _unclean(env: Env, kept: Kept) -> dict[str, Any]:
+def _unclean(env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
     assert isinstance(env.cluster, Processes)
     before, names = aimed(env, LEADER)
     rows = together(placed(env), broker_of(env, names[0])) if names else []
@@ -90,11 +93,11 @@ def _unclean(env: Env, kept: Kept) -> dict[str, Any]:
     if len(rest) > tolerated(len(env.cluster.nodes)) and _controllers_among(env):
         rest = [first]
         lists = {row.at: (broker_of(env, first), broker_of(env, late)) for row in rows}
-        kept.append({row.at: row.replicas for row in rows})
+        undo_steps.append({row.at: row.replicas for row in rows})
         move(env, lists)
         if wait_moved(env, lists) < len(lists):
-            return hit([], False, why="the partitions did not become smaller in time")
-    kept.append([*rest, late])
+            return hit([], False, why="the reduction to two replicas did not finish in time")
+    undo_steps.append([*rest, late])
     in_sync = {row.at: row.isr for row in _fall_behind(env, rows, late)}
     for node in rest:
         env.cluster.kill(node)
@@ -106,16 +109,16 @@ def _unclean(env: Env, kept: Kept) -> dict[str, Any]:
 
 
 def _controllers_among(env: Env) -> bool:
-    """Whether the controllers are servers that hold data too."""
+    """Returns whether the controllers run on servers that are also brokers."""
     controllers = env.roles.holders("controller")
     return not controllers or any(node in env.cluster.nodes for node in controllers)
 
 
-def _mend(env: Env, kept: Any) -> dict[str, Any]:
-    if isinstance(kept, list):
-        start(env, kept)
+def _mend(env: Env, undo_step: Any) -> dict[str, Any]:
+    if isinstance(undo_step, list):
+        start(env, undo_step)
         return {}
-    return put_back(env, kept)
+    return put_back(env, undo_step)
 
 
 def _fault(target: str, timing: Timing) -> Fault:
@@ -129,10 +132,11 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "have a server lead that is behind, after it and then the others were killed (ElectLeaders, unclean)",
+    "kill a follower and, later, the other replicas, then start the follower and elect it uncleanly "
+    "(ElectLeaders); every server is started again later",
     _fault,
     nodes=False,
-    named={LEADER: "Partitions of the node that leads most of them"},
+    named={LEADER: "Partitions of the node that leads the most of them"},
     nodes_min=3,
     short={"elect-unclean": "leader"},
 )

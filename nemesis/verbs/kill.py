@@ -1,5 +1,7 @@
-"""kill: SIGKILL. A node's server is started again at the end of the span; a client process is replaced at
-once by the run, under a new process id, its transaction left open and its offsets uncommitted.
+"""kill: sends SIGKILL to a server or to a client process.
+
+A server is started again later. The run replaces a client process at once, under a new process id; its transaction
+stays open and its offsets are not committed.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "SIGKILL a server, and start it again later; or SIGKILL a client process",
+    "kill a server with SIGKILL and start it again later; or kill a client process, which is replaced at once",
     _fault,
     clients=True,
     short={"leader-kill": "leader", "controller-kill": "controller", "client-crash": "client", "client-kill": "client"},

@@ -1,7 +1,7 @@
-"""Bad links: between a server, or a client process, and every other host; the same in both directions.
+"""slow, loss, flaky and rate: degrade the links between a server, or a client process, and every other host.
 
-How bad is drawn for each round and stands in the value. Evidence: the time that a connection takes, and what
-the link did to packets, as it counted them.
+Both directions are affected; the links are restored later. The parameters are drawn for each round and recorded in
+the op's value. Evidence: the time that a TCP connection takes, and the link's counts of packets affected.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _waited(counts: LinkCounts) -> bool:
 
 
 Quality = Callable[[Draw], LinkQuality]
-# What the counts of a link must show; None: the time of a connection must.
+# Whether the link's counts show the effect; None: the connection time must show it.
 Shown = Callable[[LinkCounts], bool] | None
 
 
@@ -81,7 +81,10 @@ def _degrade(quality: Quality, shown: Shown, env: Env, names: Sequence[str]) -> 
 
 
 def _slower(before_ms: float | None, now_ms: float | None, bad: LinkQuality) -> bool:
-    """By half of what there and back should add, at least: the delay varies."""
+    """Returns whether a round trip became slower, by at least half of the delay that both directions should add.
+
+    Half, because the delay varies.
+    """
     return before_ms is not None and now_ms is not None and now_ms > before_ms + bad.delay_ms
 
 
@@ -91,7 +94,7 @@ def _restore(env: Env, names: Sequence[str]) -> None:
 
 
 def counted(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
-    """What the links did to packets, per host."""
+    """Returns the links' packet counts, per host."""
     assert isinstance(env.cluster, Links)
     counts = {name: asdict(env.cluster.link_counts(name)) for name in names}
     return {"links": counts} if any(any(each.values()) for each in counts.values()) else {}
@@ -109,22 +112,32 @@ def _verb(name: str, quality: Quality, shown: Shown, summary: str, short: str) -
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "slow": _verb("slow", slow, None, "delay all packets from and to a server, or a client process", "slow-links"),
+    "slow": _verb(
+        "slow",
+        slow,
+        None,
+        "delay all packets from and to a server or a client process; the link is restored later",
+        "slow-links",
+    ),
     "loss": _verb(
-        "loss", loss, _dropped, "drop a share of the packets from and to a server, or a client process", "lossy-links"
+        "loss",
+        loss,
+        _dropped,
+        "drop some of the packets from and to a server or a client process; the link is restored later",
+        "lossy-links",
     ),
     "flaky": _verb(
         "flaky",
         flaky,
         _delayed_and_dropped,
-        "delay, drop and reorder packets from and to a server, or a client process, in bursts",
+        "delay, drop and reorder packets of a server or a client process, in bursts; the link is restored later",
         "flaky-links",
     ),
     "rate": _verb(
         "rate",
         rate,
         _waited,
-        "let few bits per second through from and to a server, or a client process",
+        "limit the bandwidth from and to a server or a client process; the link is restored later",
         "narrow-links",
     ),
 }

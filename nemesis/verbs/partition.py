@@ -1,7 +1,7 @@
-"""Partitions of the network: packets are dropped at the receiving end, silently, so one-way ones too.
+"""Network partitions: packets are silently dropped at the receiving host, so a partition can be one-way; healed later.
 
-A leader that is cut off from the other servers and that clients still reach goes on acknowledging what it
-cannot replicate: that is what loses acks=1 records. Evidence: how many packets were dropped.
+A leader that is cut off from the other servers but not from clients keeps acknowledging records that it cannot
+replicate. This is how acks=1 records get lost. Evidence: the number of packets dropped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _heal(env: Env, names: Sequence[str]) -> None:
 
 
 def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
-    """Packets that never arrived, per host."""
+    """Returns the number of dropped packets, per host."""
     assert isinstance(env.cluster, Network)
     hosts = dict.fromkeys([*servers(env.cluster), *env.workers.names(), *names])
     counted = {host: count for host in hosts if (count := env.cluster.dropped(host))}
@@ -47,18 +47,19 @@ def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
-    """Effect of isolating nodes: new leaders; of all nodes, what was dropped by the end.
+    """Returns the effect of isolating nodes: their partitions have new leaders.
 
-    Of servers that are no brokers: none of them controls the cluster now, and something was dropped.
+    If every node is isolated, the packets dropped by the end show the effect. For servers that are not brokers, the
+    effect is that another server is the controller and that packets were dropped.
     """
-    if any(name in before.beside for name in names):
+    if any(name in before.non_brokers for name in names):
         moved, lost = moved_controller(env, names), lost_packets(env, before, names)
         return {**moved, "took_effect": moved["took_effect"] and lost["took_effect"]}
     return hit(names, False) if set(names) >= set(before.nodes) else moved_leaders(env, before, names)
 
 
 def lost_packets(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
-    """Effect of a cut after which leaders may well stay where they are: something was dropped."""
+    """Returns the effect of a cut that need not move leaders: packets were dropped."""
     return hit(names, bool(wait_for(lambda: dict(dropped(env, names)), effect_s(env))))
 
 
@@ -84,31 +85,49 @@ VERBS: Final[Mapping[str, Verb]] = {
     "isolate": _verb(
         "isolate",
         cut_off,
-        "drop all packets between a server and the other servers, while clients still reach it; "
-        "or between a client process and every server",
+        "drop all packets between a server and the other servers, while clients still reach it; or between a client "
+        "process and every server; the network is healed later",
         clients=True,
         short={"leader-isolate": "leader", "client-isolate": "client"},
     ),
-    "isolate-in": _verb("isolate-in", lost_packets, "let a server hear no other server; they hear it"),
-    "isolate-out": _verb("isolate-out", lost_packets, "let no other server hear a server; it hears them"),
+    "isolate-in": _verb(
+        "isolate-in",
+        lost_packets,
+        "drop all packets from the other servers to a server, but not from it to them; the network is healed later",
+    ),
+    "isolate-out": _verb(
+        "isolate-out",
+        lost_packets,
+        "drop all packets from a server to the other servers, but not from them to it; the network is healed later",
+    ),
     "split": _verb(
-        "split", lost_packets, "cut the servers in two: those hit, and the rest", short={"halves": "minority"}
+        "split",
+        lost_packets,
+        "split the servers into two sides, those hit and the rest; the network is healed later",
+        short={"halves": "minority"},
     ),
     "ring": _verb(
         "ring",
         lost_packets,
-        "let every server hear a majority, and no two the same one; the target is all",
+        "let every server receive from a majority, and no two from the same one, whatever the target; the network is "
+        "healed later",
         short={"majorities-ring": "all"},
     ),
-    "cut-clients": _verb("cut-clients", lost_packets, "drop all packets between a server and every client process"),
+    "cut-clients": _verb(
+        "cut-clients",
+        lost_packets,
+        "drop all packets between a server and every client process; the network is healed later",
+    ),
     "lose-acks": _verb(
         "lose-acks",
         lost_packets,
-        "let no client process hear a server, which hears them: what they sent is stored, and not acknowledged",
+        "drop all packets from a server to every client process, so that records are stored but not acknowledged; the "
+        "network is healed later",
     ),
     "cut-controller": _verb(
         "cut-controller",
         lost_packets,
-        "drop all packets between a server and the one that leads the controllers; the others hear both",
+        "drop all packets between a server and the active controller, while the other servers reach both; the network "
+        "is healed later",
     ),
 }

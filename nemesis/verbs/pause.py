@@ -1,5 +1,7 @@
-"""pause: SIGSTOP, then SIGCONT. A node that sleeps beyond its session is fenced and wakes as a stale leader;
-a client that does is a zombie, whose transaction and group membership others have taken over.
+"""pause: suspends a server or a client process with SIGSTOP and resumes it later with SIGCONT.
+
+A broker that is paused for longer than its session timeout is fenced, and resumes as a stale leader. A client becomes
+a zombie: other clients have taken over its transaction and its group membership.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "SIGSTOP a server or a client process, SIGCONT later",
+    "suspend a server or a client process with SIGSTOP; it is resumed with SIGCONT later",
     _fault,
     clients=True,
     short={"leader-pause": "leader", "client-pause": "client"},

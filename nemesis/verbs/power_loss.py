@@ -1,9 +1,9 @@
-"""power-loss: the servers end, and every write that was not yet on disk is gone, on all nodes in one moment.
+"""power-loss: servers lose power at the same moment, with every write not yet on disk; they are started again later.
 
-Kafka acknowledges what is in the page caches of the replicas, so acks=all loses records when all of them lose
-power; with the broker-wide log.flush.interval.messages=1 it does not. (A topic's flush.messages leaves the
-internal topics unflushed.) What was formatted is on disk before the load; the topics' creation is not synced
-apart from what the servers do themselves. Evidence: how many bytes of the logs are gone.
+Kafka acknowledges records that are only in the page caches of the replicas, so even acks=all loses records when all
+replicas lose power. The broker setting log.flush.interval.messages=1 prevents that. (The topic setting
+flush.messages does not cover the internal topics.) The formatted storage is synced before the load; the creation
+of the topics is synced only as far as the servers do it themselves. Evidence: the bytes of the logs that are lost.
 """
 
 from __future__ import annotations
@@ -35,4 +35,6 @@ def _fault(target: str, timing: Timing) -> Fault:
     return Fault(name, nemesis, rounds, finally_(end), needs, takes_turns=True, settings=settings)
 
 
-VERB: Final = Verb("cut the power of servers: every write that was not yet on disk is lost", _fault)
+VERB: Final = Verb(
+    "cut the power of servers, so that every write not yet on disk is lost; the servers are started again later", _fault
+)

@@ -1,7 +1,7 @@
-"""reassign: partitions lose the replica that leads them, and get it back later, as a copy made anew.
+"""reassign: partitions lose the replica that leads them, and later get it back as a fresh copy.
 
-With more nodes than replicas another node takes its place. Where two replicas are all there are, only their
-order changes: one copy less would break what acks=all promises. Source: KIP-455.
+If there are more nodes than replicas, another node takes its place. If there are only two replicas and no other node,
+only their order changes, because one copy fewer would break what acks=all promises. Source: KIP-455.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harness.model.capabilities import Brokers
 from harness.model.fault_and_generator_protocols import Env, Fault
 from harness.model.randomness import Draw
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
-from nemesis.shared.admin_fault import Changed, Kept
+from nemesis.shared.admin_fault import Changed, UndoSteps
 from nemesis.shared.effects import health_s, hit
 from nemesis.shared.placement import ALL, SOME, Lists, Placed, chosen, move, moves, placed, wait_moved
 from nemesis.verb import Verb
@@ -23,7 +23,7 @@ COPIES_LEAST: Final = 2
 
 
 def elsewhere(row: Placed, brokers: Sequence[int], draw: Draw) -> tuple[int, ...]:
-    """Other replicas for a partition; the same ones where there is no choice."""
+    """Returns new replicas for a partition; the same ones if there is no alternative."""
     first = row.leader if row.leader in row.replicas else row.replicas[0]
     rest = tuple(broker for broker in row.replicas if broker != first)
     free = [broker for broker in brokers if broker not in row.replicas]
@@ -32,20 +32,23 @@ def elsewhere(row: Placed, brokers: Sequence[int], draw: Draw) -> tuple[int, ...
     return rest if len(rest) >= COPIES_LEAST else (*rest, first)
 
 
-def _reassign(target: str, env: Env, kept: Kept) -> dict[str, Any]:
+def _reassign(target: str, env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
     rows = chosen(placed(env), target, env.draw)
     brokers = range(1, len(env.cluster.nodes) + 1)
     lists = {row.at: new for row in rows if (new := elsewhere(row, brokers, env.draw)) != row.replicas}
     if not lists:
-        return hit([], False, why="there is no other place for any partition")
-    kept.append({row.at: row.replicas for row in rows if row.at in lists})
+        return hit([], False, why="no partition has an alternative placement")
+    undo_steps.append({row.at: row.replicas for row in rows if row.at in lists})
     move(env, lists)
     moved = wait_moved(env, lists)
     return hit([], moved > 0, moved=moved, reassigned=moves(env, rows, lists))
 
 
 def put_back(env: Env, lists: Lists) -> dict[str, Any]:
-    """Have the replicas as they were; how many partitions are not in time, where there is time to ask."""
+    """Restores the replicas. Returns how many partitions do not have them in time.
+
+    Returns without waiting if the env leaves no time for it (`healthy_s` 0).
+    """
     move(env, lists)
     if env.healthy_s <= 0:
         return {}
@@ -62,10 +65,10 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "move partitions away from the nodes that lead them, and back later (AlterPartitionReassignments)",
+    "move partitions away from the nodes that lead them (AlterPartitionReassignments), and back later",
     _fault,
     nodes=False,
-    named={SOME: "Any half of the run's partitions", ALL: "Every partition of the run"},
+    named={SOME: "A random half of the run's partitions", ALL: "Every partition of the run"},
     nodes_min=2,
     short={"reassign": "some"},
 )

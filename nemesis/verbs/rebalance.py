@@ -1,8 +1,8 @@
-"""rebalance: a stranger joins the run's consumer group and leaves it again, every second, until the end.
+"""rebalance: an extra consumer joins and leaves the run's consumer group every second, until it is stopped.
 
-Each time the group stops and divides its partitions anew (Kafka documentation, Design, 4.5 The Consumer). The
-stranger commits nothing. Of use only where consumers subscribe. Evidence: how often it was given partitions
-while others kept some.
+Each time, the group rebalances (Kafka documentation, Design, 4.5 The Consumer). The extra consumer commits nothing.
+The fault needs subscribed consumers. Evidence: how often the extra consumer was assigned partitions while other
+members kept some.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Final
 from harness.model.capabilities import Brokers
 from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
-from nemesis.shared.admin_fault import Changed, Kept, admin
+from nemesis.shared.admin_fault import Changed, UndoSteps, admin
 from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.verb import Verb
 
 PERIOD_S: Final = 1.0
-OFTEN: Final = 2  # visits to a group of others; one is no storm
+OFTEN: Final = 2  # rebalances with other members that make a storm
 GROUP: Final = "group"
 
 
-def _storm(env: Env, kept: Kept) -> dict[str, Any]:
-    kept.append("storm")
+def _storm(env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
+    undo_steps.append("storm")
     admin(env, "storm_start", period_s=PERIOD_S)
     seen: dict[str, Any] = {}
 
@@ -39,7 +39,7 @@ def _is_storm(seen: Mapping[str, Any]) -> bool:
     return int(seen.get("shared", 0)) >= OFTEN
 
 
-def _calm(env: Env, kept: Any) -> Mapping[str, Any]:
+def _calm(env: Env, undo_step: Any) -> Mapping[str, Any]:
     seen: dict[str, Any] = admin(env, "storm_stop")
     return {"took_effect": _is_storm(seen), **seen}
 
@@ -47,13 +47,13 @@ def _calm(env: Env, kept: Any) -> Mapping[str, Any]:
 def _fault(target: str, timing: Timing) -> Fault:
     name = f"rebalance:{target}"
     begin, end = fault_op("rebalance", name, target, "start"), fault_op("calm", name, target, "stop")
-    nemesis = Changed("rebalance", "calm", _storm, _calm, whole=False)
+    nemesis = Changed("rebalance", "calm", _storm, _calm, await_health=False)
     rounds = start_stop(begin, end, timing)
     return Fault(name, nemesis, rounds, finally_(end), (Brokers,), subscribed=True)
 
 
 VERB: Final = Verb(
-    "have a stranger join and leave the consumer group, every second",
+    "have an extra consumer join and leave the consumer group every second, until it is stopped",
     _fault,
     nodes=False,
     named={GROUP: "The run's consumer group; consumers must subscribe (`--sub-via subscribe`)"},

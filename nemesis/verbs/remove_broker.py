@@ -1,12 +1,12 @@
-"""remove-broker: a server is taken out of the cluster as an operator would, and a new one takes its place.
+"""remove-broker: a server is decommissioned as an operator would do it, and an empty one replaces it later.
 
-    its replicas move to other nodes, or are given up where there are none
-    it is stopped cleanly, and, where the others are enough for new topics, forgotten (UnregisterBroker)
+    its replicas move to other nodes, or are removed if no other node is free
+    it is stopped cleanly and, if enough brokers remain to create topics, unregistered (UnregisterBroker)
     its data is erased
-    at the end an empty server starts in its place, and gets its replicas back
+    later an empty server starts in its place and gets the replicas back
 
-Of several nodes, the first. Its controller's data goes too: the majority has it. Source: KIP-455; Kafka
-documentation, Basic Kafka Operations, Decommissioning brokers.
+If the target is several nodes, only the first is removed. Its controller's data is erased too; the majority still has
+it. Source: KIP-455; Kafka documentation, Basic Kafka Operations, Decommissioning brokers.
 """
 
 from __future__ import annotations
@@ -19,35 +19,37 @@ from harness.model.capabilities import Brokers, Files, Processes
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
-from nemesis.shared.admin_fault import Changed, Kept, admin, aimed
+from nemesis.shared.admin_fault import Changed, UndoSteps, admin, aimed
 from nemesis.shared.effects import HEALTHY_TIMEOUT_S, health_s, hit, stop_s, wait_for
 from nemesis.shared.placement import Placed, broker_of, move, placed, wait_moved
 from nemesis.verb import Verb
 from nemesis.verbs.kill import start
 from nemesis.verbs.reassign import put_back
 
-DATA: Final = "erase"  # as harness.cluster.local.file_damage names it
+DATA: Final = "erase"  # its name in harness.cluster.local.file_damage
 
 
 def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
-    """The replicas of a partition once a broker is gone: another in its place, or one fewer; the same where
-    it is the only one."""
+    """Returns the replicas of a partition without a broker.
+
+    Another broker takes its place if one is free. An only replica stays.
+    """
     rest = tuple(each for each in row.replicas if each != broker)
     free = [each for each in brokers if each not in row.replicas]
     return (*rest, free[row.number % len(free)]) if free else rest or row.replicas
 
 
-def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], kept: Kept) -> int:
-    """Move partitions away from a broker; how many are still there."""
+def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], undo_steps: UndoSteps) -> int:
+    """Moves partitions away from a broker. Returns how many it still has."""
     lists = {row.at: without(row, broker, brokers) for row in rows}
-    kept.append({row.at: row.replicas for row in rows})
+    undo_steps.append({row.at: row.replicas for row in rows})
     move(env, lists)
     late = len(lists) - wait_moved(env, lists, health_s(env))
     return late + sum(broker in replicas for replicas in lists.values())
 
 
 def _forget(env: Env, broker: int) -> bool:
-    """Unregister a broker; False where the cluster has no such thing."""
+    """Unregisters a broker. Returns False if the cluster does not support that."""
     try:
         admin(env, "unregister", broker=broker)
     except ClusterTrouble:
@@ -55,20 +57,20 @@ def _forget(env: Env, broker: int) -> bool:
     return True
 
 
-def _remove(target: str, env: Env, kept: Kept) -> dict[str, Any]:
+def _remove(target: str, env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
     assert isinstance(env.cluster, Processes) and isinstance(env.cluster, Files)
     before, names = aimed(env, target)
     brokers = [broker_of(env, node) for node in before.nodes]
     if not names or len(brokers) < 2:
-        return hit([], False, why=f"nothing to remove: no {target} just now, or no other node")
+        return hit([], False, why=f"nothing to remove: there is no {target} at the moment, or no other node")
     node, broker = names[0], broker_of(env, names[0])
     brokers.remove(broker)
     rows = placed(env, everything=True)
     hosted = [row for row in rows if broker in row.replicas]
-    left = _drain(env, hosted, broker, brokers, kept)
-    if left:
-        return hit([node], False, why=f"{left} partitions could not be moved away")
-    kept.append(node)
+    not_moved = _drain(env, hosted, broker, brokers, undo_steps)
+    if not_moved:
+        return hit([node], False, why=f"{not_moved} partitions could not be moved away")
+    undo_steps.append(node)
     env.cluster.stop(node, stop_s(env))
     enough = len(brokers) >= max((len(row.replicas) for row in rows), default=1)
     unregistered = enough and _forget(env, broker)
@@ -76,13 +78,13 @@ def _remove(target: str, env: Env, kept: Kept) -> dict[str, Any]:
     return hit([node], bool(erased), moved=len(hosted), unregistered=unregistered, erased=dict(erased))
 
 
-def _add(env: Env, kept: Any) -> dict[str, Any]:
-    if not isinstance(kept, str):
-        return put_back(env, kept)
-    start(env, [kept])
-    # Whatever the patience: its partitions can be put back only when it is there again.
-    registered = wait_for(lambda: _registered(env, kept), HEALTHY_TIMEOUT_S)
-    return {} if registered else {"not_registered": kept}
+def _add(env: Env, undo_step: Any) -> dict[str, Any]:
+    if not isinstance(undo_step, str):
+        return put_back(env, undo_step)
+    start(env, [undo_step])
+    # Always wait: its replicas can be restored only after it has registered.
+    registered = wait_for(lambda: _registered(env, undo_step), HEALTHY_TIMEOUT_S)
+    return {} if registered else {"not_registered": undo_step}
 
 
 def _registered(env: Env, node: str) -> bool:
@@ -101,7 +103,7 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "take a server out of the cluster, its replicas first, and have an empty one take its place later",
+    "move the replicas of a server away, then stop and erase it; an empty server replaces it later",
     _fault,
     nodes_min=2,
     short={"remove-broker": "one"},

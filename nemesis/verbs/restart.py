@@ -1,8 +1,10 @@
-"""Clean restarts: SIGTERM, on which a server hands its leaderships over and flushes, and a start. Who has not
-ended a minute later, or ten seconds after the load, is killed.
+"""restart and rolling-restart: servers are stopped with SIGTERM and started again.
 
-`restart` leaves a server down for the span; `rolling-restart` takes the targets one after another, each only
-when the cluster is whole again, as an operator would upgrade them.
+On SIGTERM a server hands over its leaderships and flushes its logs. A server still running after 60 s, or 10 s after
+the end of the load, is killed.
+
+`restart` leaves a server down until the fault is stopped. `rolling-restart` restarts the target's servers one after
+another, each once the cluster is healthy again, as in a rolling upgrade.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def _restart(target: str, timing: Timing) -> Fault:
 
 
 def _one_by_one(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Every node stopped and started; the next only when all are healthy."""
+    """Restarts the nodes one after another; each once all are healthy."""
     assert isinstance(env.cluster, Processes)
     done, killed = list[str](), list[str]()
     for node in nodes:
@@ -65,6 +67,10 @@ def _rolling(target: str, timing: Timing) -> Fault:
 
 
 RESTART: Final = Verb(
-    "stop a server cleanly (SIGTERM), and start it again later", _restart, short={"leader-restart": "leader"}
+    "stop a server cleanly with SIGTERM and start it again later", _restart, short={"leader-restart": "leader"}
 )
-ROLLING: Final = Verb("restart servers cleanly, one after another", _rolling, short={"rolling-restart": "all"})
+ROLLING: Final = Verb(
+    "restart servers cleanly one after another, each once the cluster is healthy again",
+    _rolling,
+    short={"rolling-restart": "all"},
+)

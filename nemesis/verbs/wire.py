@@ -1,9 +1,8 @@
-"""wire: requests are held, lost, repeated or cut off on their way, by what they ask for.
+"""wire: requests or responses of chosen Kafka APIs are held, dropped, duplicated or cut off on their way.
 
-A proxy that understands Kafka's protocol stands between clients and brokers (`harness.cluster.local.wire_faults`).
-A packet filter cannot choose the end of a transaction among the packets of a connection; this can. Each
-target is a set of rules with a name, or one rule written out (`wire:action=hold;api=EndTxn;for_s=3`).
-Evidence: how often the rules were applied.
+A proxy between clients and brokers parses Kafka's protocol (`harness.cluster.local.wire_faults`). Unlike a packet
+filter, it can pick, say, the EndTxn requests of a connection. A target is a named set of rules, or a single rule in
+the form `wire:action=hold;api=EndTxn;for_s=3`. The rules are removed later. Evidence: how often they were applied.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from harness.model.wire_rules import (
     rule_in,
 )
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
-from nemesis.shared.admin_fault import Changed, Kept
+from nemesis.shared.admin_fault import Changed, UndoSteps
 from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.verb import Verb
 
@@ -50,7 +49,7 @@ _LATE: Final = Rule(
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Rules with a name, and what they come to."""
+    """A named set of rules, and its description."""
 
     what: str
     rules: tuple[Rule, ...]
@@ -58,68 +57,68 @@ class Preset:
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "late-endtxn": Preset(
-        "Ends of transactions, which arrive in the next one: the connection is cut, the client asks again, "
-        "and the first request goes on once the next transaction has written (KAFKA-17754)",
+        "EndTxn requests, which arrive during the next transaction: the connection is cut, the client retries, and the "
+        "first request is forwarded once the next transaction has written (KAFKA-17754)",
         (_LATE,),
     ),
     "hold-endtxn": Preset(
-        "A tenth of the ends of transactions, held for longer than a client waits",
+        "A tenth of the EndTxn requests, held for longer than a client waits",
         (Rule(HOLD, ("EndTxn",), probability=0.1, for_s=6.0, in_turn=True),),
     ),
     "cut-after-endtxn": Preset(
-        "Half of the ends of transactions, which arrive while their connection is cut",
+        "Half of the EndTxn requests, which arrive, but their connection is cut before the response",
         (Rule(CUT, ("EndTxn",), probability=0.5),),
     ),
     "lose-acks": Preset(
-        "A tenth of the answers to produce requests, and all that follow them on their connection: stored, "
-        "not acknowledged",
+        "A tenth of the Produce responses, and all later responses of their connection: the records are stored but not "
+        "acknowledged",
         (Rule(DROP, ("Produce",), RESPONSE, probability=0.1),),
     ),
     "cut-after-produce": Preset(
-        "A tenth of the produce requests, which arrive while their connection is cut",
+        "A tenth of the Produce requests, which arrive, but their connection is cut before the response",
         (Rule(CUT, ("Produce",), probability=0.1),),
     ),
     "drop-produce": Preset(
-        "A tenth of the produce requests, and all that follow them on their connection",
+        "A tenth of the Produce requests, and all later requests of their connection, dropped",
         (Rule(DROP, ("Produce",), probability=0.1),),
     ),
     "duplicate-produce": Preset(
-        "A fifth of the produce requests, each of which arrives twice",
+        "A fifth of the Produce requests, each of which arrives twice",
         (Rule(DUPLICATE, ("Produce",), probability=0.2),),
     ),
     "reorder-produce": Preset(
-        "A fifth of the produce requests, which let one of another connection pass",
+        "A fifth of the Produce requests, each of which is overtaken by one of another connection",
         (Rule(REORDER, ("Produce",), probability=0.2, for_s=1.0),),
     ),
     "delay-fetch": Preset(
-        "Fetch requests, each held for 0.3 s",
+        "Every Fetch request, delayed by 0.3 s",
         (Rule(DELAY, ("Fetch",), for_s=0.3),),
     ),
     "delay-offsets": Preset(
-        "Commits of consumer offsets, each held for 0.5 s",
+        "Every OffsetCommit and TxnOffsetCommit request, delayed by 0.5 s",
         (Rule(DELAY, _OFFSETS, for_s=0.5),),
     ),
     "drop-joins": Preset(
-        "Half of the answers to consumers that join a group, and all that follow them; consumers must "
-        "subscribe (`--sub-via subscribe`)",
+        "Half of the JoinGroup, SyncGroup and ConsumerGroupHeartbeat responses, and all later responses of their "
+        "connection, dropped; consumers must subscribe (`--sub-via subscribe`)",
         (Rule(DROP, _GROUPS, RESPONSE, probability=0.5),),
     ),
     "delay-all": Preset(
-        "Every request, each held for 0.1 s",
+        "Every request, delayed by 0.1 s",
         (Rule(DELAY, for_s=0.1),),
     ),
     "silence": Preset(
-        "Every request and every answer: clients and brokers are cut off from each other, also where there "
-        "is no network to cut",
+        "Every request and every response, dropped: cuts clients off from brokers even on a cluster without network "
+        "faults",
         (Rule(DROP), Rule(DROP, direction=RESPONSE)),
     ),
 }
 
 
-def _begin(name: str, rules: Sequence[Rule], env: Env, kept: Kept) -> dict[str, Any]:
+def _begin(name: str, rules: Sequence[Rule], env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
     nodes, cluster = env.cluster.nodes, env.cluster
     assert isinstance(cluster, Wire)
-    kept.append(name)
+    undo_steps.append(name)
     cluster.apply_rules(name, rules, env.draw.bits())
     seen = wait_for(lambda: _applied(cluster.rule_counts(name)), effect_s(env))
     named = {rule.node for rule in rules if rule.node}
@@ -131,16 +130,16 @@ def _applied(counts: Sequence[RuleCounts]) -> int:
 
 
 def _end(env: Env, name: str) -> dict[str, Any]:
-    """What the rules had done, and what passed the proxy that it did not understand."""
+    """Removes the rules. Returns how often each was applied, and the traffic that the proxy could not parse."""
     assert isinstance(env.cluster, Wire)
     counts = env.cluster.clear_rules(name)
     traffic = env.cluster.wire_traffic()
-    strange = {key: value for key in ("unparsed", "unknown") if (value := getattr(traffic, key))}
+    unparsed = {key: value for key in ("unparsed", "unknown") if (value := getattr(traffic, key))}
     found = [asdict(each) for each in counts]
     return {
         "took_effect": _applied(counts) > 0,
         "rules": found,
-        **({"untouched": strange} if strange else {}),
+        **({"untouched": unparsed} if unparsed else {}),
     }
 
 
@@ -158,11 +157,11 @@ def _of(name: str, target: str, rules: Sequence[Rule], timing: Timing) -> Fault:
 def _written(text: str, nodes: Sequence[str]) -> None:
     node = rule_in(text).node
     if node and node not in nodes:
-        raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(nodes)}")
+        raise BadInput(f"no such node: {node!r}; the nodes are {', '.join(nodes)}")
 
 
 VERB: Final = Verb(
-    "hold, lose, repeat or cut off requests on their way, by what they ask for",
+    "hold, drop, duplicate or cut off requests and responses of chosen Kafka APIs; the rules are removed later",
     _fault,
     nodes=False,
     named={name: preset.what for name, preset in PRESETS.items()},

@@ -361,7 +361,7 @@ def test_an_empty_history_is_unknown(served: Commands, name: str) -> None:
     assert (answer.code, answer.err) == (2, "")
     (result,) = answer.results
     assert result["valid"] == "unknown"
-    assert "the history holds no operations" in result["reasons"]
+    assert "the history contains no operations" in result["reasons"]
 
 
 @spark

@@ -274,11 +274,11 @@ def _odd_offset(content: Files) -> None:
 
 UNKNOWN: Mapping[str, tuple[Callable[[Files], None], str]] = {
     "twice and not done": (_twice_and_not_done, "1 of "),
-    "no-end": (_no_end, "1 of 1 pipeline/read-*.jsonl break off"),
-    "behind": (_behind, "the reading did not come to the end of the topics"),
-    "nothing": (_nothing, "there is nothing in the input"),
+    "no-end": (_no_end, "1 of 1 pipeline/read-*.jsonl are incomplete"),
+    "behind": (_behind, "the reading did not reach the end of the topics"),
+    "nothing": (_nothing, "the input is empty"),
     "bad-lines": (_bad_lines, "2 lines of pipeline/read-*.jsonl cannot be used"),
-    "no-mode": (_no_mode, "pipeline/pipeline.json: mode 'twice' is none of"),
+    "no-mode": (_no_mode, "pipeline/pipeline.json: mode 'twice' is unknown"),
     "no-reading": (_no_reading, "there is no pipeline/read-*.jsonl"),
     "no-writers": (_no_writers, "there is no pipeline/sent-*.jsonl"),
     "lost-sends": (_lost_sends, "1 line of pipeline/sent-*.jsonl cannot be used"),
@@ -473,11 +473,11 @@ def test_logs_of_others(spark: Any, tmp_path: Path) -> None:
     assert (gap["instance"], gap["first"], gap["until"]) == ("pod-2.log", 10, 15)
     assert result.statistics["offsets"]["lines"] == {"rejected": 0, "unmatched": 1, "cut": 0}
     text = pipeline_text.of_logs(result, 3)
-    assert "partition in-0 offsets 10 to 14: reading began at 15, and 10 was committed" in text.lower()
+    assert "partition in-0 offsets 10 to 14: reading started at 15, but offset 10 was committed" in text.lower()
     assert counts(judge.of_logs(spark, paths[:1], pattern)) == {}
     assert counts(judge.of_logs(spark, paths, pattern, markers=5)) == {"work-unassigned": 1}
     nothing = judge.of_logs(spark, paths, LogPattern((EventPattern("(?P<time>x)", "closed"),), "epoch-s"))
     assert (nothing.valid, nothing.reasons[0]) == (
         "unknown",
-        "there are no events, so nothing is known of offsets",
+        "there are no events, so offsets cannot be judged",
     )

@@ -12,7 +12,7 @@ import pytest
 
 from checker.qos import source, spark_batch
 from checker.qos.comparison_settings import EXPECT, Settings
-from checker.qos.window_state import Book, Window, heard, settled
+from checker.qos.window_state import Book, Window, after_judging, after_reading
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.transforms import expected_count
 
@@ -54,9 +54,9 @@ class Steps:
         path = str(self._folder / str(self.book.batch + 1))
         spark_batch.merged(spark_batch.remembered(self._ids, self.book.edge_ms), new, 2).write.parquet(path)
         self._ids = self._spark.read.schema(spark_batch.IDS).parquet(path)
-        self.book = heard(self.book, spark_batch.seen(watch.get), self.book.batch + 1, now_ms, SETTINGS)
+        self.book = after_reading(self.book, spark_batch.seen(watch.get), self.book.batch + 1, now_ms, SETTINGS)
         self.judged = spark_batch.judged(self._ids, self.book, SETTINGS)
-        self.book, lines = settled(self.book, spark_batch.windows(self.judged), SETTINGS)
+        self.book, lines = after_judging(self.book, spark_batch.windows(self.judged), SETTINGS)
         return lines
 
     def kept(self) -> int:
@@ -169,7 +169,7 @@ def test_expressions_and_transforms(spark: Any) -> None:
 def test_files_are_read_with_ids_of_their_own(spark: Any, tmp_path: Path) -> None:
     settings = Settings(("t",), (), "localhost:1", 60_000, 30_000, folder=str(tmp_path / "out"), output_key="id")
     (tmp_path / "out").mkdir()
-    with pytest.raises(BadInput, match="no Parquet files"):
+    with pytest.raises(BadInput, match="no readable Parquet file"):
         source.files(spark, settings)
     spark.range(5).coalesce(1).write.mode("overwrite").parquet(str(tmp_path / "out"))
     rows = source.of_files(source.files(spark, settings), settings)

@@ -1,9 +1,9 @@
-"""A topic of real brokers beside the model: each step is done to both, and what is seen is judged.
+"""Runs a topic on real brokers alongside the model: applies each action to both and compares what can be observed.
 
-Brokers do some things in their own time: the high watermark follows the end of the log, markers follow the
-end of a transaction, retention and the cleaner come around. The model does these at once after each step, and
-what is seen of the brokers has until a deadline to become the same; what cannot become the same any more is
-told at once. Where Kafka allows several answers, each is allowed, and why is said where that is decided.
+Brokers do some things in their own time: the high watermark follows the log end, markers follow the end of a
+transaction, retention and the cleaner run periodically. The model does all of this at once after each action, and the
+brokers have until a deadline to reach the same state. A state that can no longer become equal is reported at once.
+Where Kafka allows several answers, each is accepted, and a comment at that place says why.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _LOOK_S: Final = 0.02
 _BEYOND: Final = 1 << 40
 _SIZED: Final = frozenset({"append", "retry", "gap"})
 _NO_VALUE: Final = frozenset({"init", "commit", "abort", "set", "clean", "elect", "restart", "hold", "advance"})
-# What can be done while the high watermark is held: anything else may wait for followers, and lets it go.
+# Actions possible while followers are held back. Any other may have to wait for them, so it releases them first.
 _WHILE_HELD: Final = frozenset({"append", "read", "read-all", "list", "hold"})
 _READS: Final = frozenset({"read", "read-all"})
 _FORGOTTEN: Final = frozenset({"OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER"})
-# Of the properties, those that views from requests suffice for.
+# The invariants that can be checked with what requests show.
 _FROM_REQUESTS: Final = (
     "offsets in order",
     "log start never goes back",
     "the high watermark never goes back",
-    "the log end moves by appends alone",
-    "reads give what was acknowledged",
+    "only appends move the log end",
+    "reads return the acknowledged records",
 )
-UNCLEANED: Final = "what the cleaner must take goes"
+UNCLEANED: Final = "superseded records are cleaned"
 
 
 class Remote(NamedTuple):
-    """What is seen of a partition's tiers.
+    """The observed tiers of a partition.
 
-    local_start  the offset at which the local log begins
-    last         the last offset that counts as copied; None where brokers do not tell it
-    copies       each (base, end, bytes, largest timestamp in ms; None where nobody can know that)
+    local_start  start offset of the local log
+    last         last offset that counts as copied; None if brokers do not report it
+    copies       (base, end, bytes, largest timestamp in ms) of each copied segment; the timestamp is None if unknown
     """
 
     local_start: int
@@ -56,10 +56,12 @@ class Remote(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What requests show of a partition; and disks: where each replica's segments begin, the leader's first.
+    """The observed state of a partition, from requests and, in `bases`, from disks.
 
-    Replicas must agree before the next step: each applies retention by itself, and a segment that is appended
-    to before that is not due any more there.
+    bases  base offsets of each replica's segments, the leader's first
+
+    The replicas' segments must agree before the next action: each replica applies retention by itself, and a segment
+    that is appended to before its retention check may no longer be due there.
     """
 
     start: int
@@ -74,65 +76,74 @@ class Brokers(Protocol):
     """A fresh topic on real brokers."""
 
     def apply(self, action: Action, now: int) -> tuple[Outcome, int]:
-        """Do it, positions being numbers and `now` the clock in ms; what came of it, and an append's bytes.
+        """Executes the action, whose positions are numbers; `now` is the clock in ms.
 
-        Raises ClusterTrouble.
+        Returns the outcome and, for an append, its size in bytes. Raises ClusterTrouble.
         """
 
     def seen(self) -> Sequence[Seen]:
-        """What can be seen of each partition. Raises ClusterTrouble."""
+        """Returns the observed state of each partition. Raises ClusterTrouble."""
 
 
-class Beside:
-    """A fresh topic, and a fresh model. `passed_over`: divergences over these things are not told."""
+class BrokerSession:
+    """A fresh topic on brokers and a fresh model, compared action by action.
+
+    ignored  divergences of these kinds are not reported
+    """
 
     def __init__(
         self,
         settings: LogSettings,
         brokers: Brokers,
         target: Target = BROKERS,
-        passed_over: frozenset[str] = frozenset(),
+        ignored: frozenset[str] = frozenset(),
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.model, self._brokers, self._now_ms = SimulatedLog(settings), brokers, now_ms
-        self._passed_over, self._target = passed_over, target
-        self._full = target.full and not settings.tiered  # a fetch gives what one segment of a tier has
+        self._ignored, self._target = ignored, target
+        self._full = target.full and not settings.tiered  # a fetch returns at most one remote segment
         self._tick()
         self._ledgers = Ledgers(settings, self.model.now)
         for ledger in self._ledgers.partitions:
             ledger.cleaned = settings.compacts
         self._before = self.model.views()
         self._compacts, self._reloaded = settings.compacts, False
-        self._uneven = False  # whether replicas begin segments at other places: the leader has to stay
+        self._uneven = False  # whether replicas' segments differ: the leader must not change any more
         self._steps, self._previous = 0, ""
         self._held: set[int] = set()
         self.done: Action | None = None
         self.got = Outcome()
 
     def _tick(self) -> int:
-        """Let the model's clock be the right time; the time in ms."""
+        """Sets the model's clock to the current time, and returns that in ms."""
         self.model.apply(Action("tick", {"ms": self._now_ms() - self.model.now}))
         return self.model.now
 
-    def _bears_holding(self, action: Action) -> bool:
-        """Whether the action asks nothing of followers."""
-        if action.f == "delete-records":  # what is refused is refused at once
+    def _needs_no_follower(self, action: Action) -> bool:
+        """Returns whether the action needs nothing from followers."""
+        if action.f == "delete-records":  # a rejection comes at once
             return bool(action.arg("at") > self.model.views()[action.arg("partition")].high_watermark)
         numbered = action.f == "append" and action.arg("producer") >= 0
         return action.f in _WHILE_HELD and not numbered and action.arg("partition") in self._held
 
-    def leaves_out(self, action: Action) -> bool:
-        """Whether `step` does nothing: it would show what is passed over, or more than the model can know, or
-        these brokers do not know it."""
+    def skips(self, action: Action) -> bool:
+        """Returns whether `step` skips the action.
+
+        It does if the action would show an ignored divergence, if the model cannot predict its outcome, or if these
+        brokers do not support it.
+        """
         if action.f == "append" and action.arg("magic") < 2 and not self._target.old:
             return True
-        if not self._target.known and self._known(action):
+        if not self._target.known and self._shows_known_deviation(action):
             return True
-        return f"outcome of {action.f}" in self._passed_over or (self._uneven and action.f in ("elect", "restart"))
+        return f"outcome of {action.f}" in self._ignored or (self._uneven and action.f in ("elect", "restart"))
 
-    def _known(self, action: Action) -> bool:
-        """Whether the action shows one of two things that are known of brokers: a batch of a transaction that
-        has ended comes again; log start goes into a batch that open transactions hold back."""
+    def _shows_known_deviation(self, action: Action) -> bool:
+        """Returns whether the action shows one of two known deviations of brokers.
+
+        They are a retry of a batch whose transaction has ended, and DeleteRecords into a batch above the last stable
+        offset.
+        """
         if action.f == "retry" and action.arg("producer") > 1:
             return not self.model.in_transaction(action.arg("producer"), action.arg("partition"))
         if action.f != "delete-records":
@@ -142,20 +153,20 @@ class Beside:
         return views[partition].last_stable < at and self.model.within_batch(partition, at)
 
     def step(self, action: Action) -> Divergence | None:
-        """Do the action to both; `done` and `got` are then what was asked and what came of it.
+        """Applies the action to both; `done` and `got` are then the exact action and its outcome on the brokers.
 
-        After a divergence there is nothing more to compare. Raises ClusterTrouble.
+        After a divergence, nothing more can be compared. Raises ClusterTrouble.
         """
         self._steps += 1
         self.done = None
-        if self.leaves_out(action):
+        if self.skips(action):
             return None
         now = self._tick()
         self._ledgers.take(Action("tick"), Outcome(value=now), self._before)
         exact = self.done = resolve(action, self.model.views())
         if exact.f == "hold":
             self._held.add(exact.arg("partition"))
-        elif self._held and not self._bears_holding(exact):
+        elif self._held and not self._needs_no_follower(exact):
             if exact.f != "advance":
                 self._brokers.apply(Action("advance", {"at": _BEYOND}), now)
             self._held = set()
@@ -166,7 +177,7 @@ class Beside:
             self._uneven = True
         wanted = self.model.views()
         seen = self._settled(wanted)
-        # A follower rolls by what it fetches at once, and may begin segments elsewhere than its leader.
+        # A follower may roll at another offset than its leader, depending on the batches it fetches together.
         pairs = list(zip(wanted, seen, strict=True))
         if any(self._segments(*pair, followers=True) and not self._segments(*pair) for pair in pairs):
             self._uneven = True
@@ -178,16 +189,16 @@ class Beside:
             expected = Outcome(value=wanted[exact.arg("partition")].high_watermark)
         outcome = expected if exact.f in _NO_VALUE and not self.got.error else self.got
         findings = self._findings(exact, outcome, expected, wanted, seen, views)
-        divergence = next((finding for finding in findings if finding[0] not in self._passed_over), None)
+        divergence = next((finding for finding in findings if finding[0] not in self._ignored), None)
         self._ledgers.take(exact, outcome, views)
         self._before, self._previous = views, exact.f
         self._reloaded = self._reloaded or exact.f in ("restart", "elect")
         return Divergence(self._steps - 1, *divergence) if divergence else None
 
     def _expected(self, action: Action, size: int) -> Outcome:
-        """What the model says of the action; and it does what brokers do by themselves."""
+        """Returns the model's outcome. Also makes the model do what brokers do by themselves."""
         if action.f == "restart" and not self._target.alone:
-            # Followers in sync have what a broker that is killed forgets (KIP-107).
+            # The in-sync followers still have what a killed broker forgets (KIP-107).
             action = Action("restart", {"how": "clean"})
         elif action.f in _SIZED and size:
             action = Action(action.f, {**action.args, "size": size})
@@ -200,7 +211,7 @@ class Beside:
         return expected
 
     def _settled(self, wanted: Sequence[View]) -> Sequence[Seen]:
-        """What is seen once it is as wanted, or cannot become so, or the deadline has come."""
+        """Returns the observed state once it equals the model's, can no longer become equal, or the deadline passes."""
         deadline = time.monotonic() + self._target.deadline_s
         while True:
             seen = self._brokers.seen()
@@ -216,12 +227,12 @@ class Beside:
             time.sleep(_LOOK_S)
 
     def _unsettled(self, want: View, seen: Seen) -> bool:
-        if "segments" not in self._passed_over and self._segments(want, seen, followers=True):
+        if "segments" not in self._ignored and self._segments(want, seen, followers=True):
             return True
         return any(True for _ in self._differences(want, seen))
 
     def _differences(self, want: View, seen: Seen) -> Iterator[tuple[str, str]]:
-        """(over what, what was seen) of all that is not passed over."""
+        """Yields (kind, description) of every difference that is not ignored."""
         found = [
             (name.replace("_", " "), f"{getattr(seen, name)}, the model: {getattr(want, name)}")
             for name in ("start", "high_watermark", "end", "last_stable")
@@ -231,18 +242,21 @@ class Beside:
             found.append(("segments", segments))
         if seen.remote is not None:
             found += _tiers(want, seen.remote)
-        yield from (difference for difference in found if difference[0] not in self._passed_over)
+        yield from (difference for difference in found if difference[0] not in self._ignored)
 
     def _segments(self, want: View, seen: Seen, followers: bool = False) -> str:
-        """How the leader's segments, or with `followers` any replica's, begin elsewhere than the model's."""
+        """Returns how the base offsets of the leader's segments differ from the model's; "" if they agree.
+
+        With `followers`, the segments of every replica are compared.
+        """
         if seen.bases is None or self._compacts:
             return ""
         bases = [span.base for span in want.local]
-        # A broker that loads an emptied log begins it anew at its log start; others keep the old segment.
+        # A broker that loads an emptied log starts a new segment at log start; others keep the old one.
         allowed = (bases, [max(base, want.local_start) for base in bases])
         for replica_bases in seen.bases if followers and not self._uneven else seen.bases[:1]:
             if list(replica_bases) not in allowed:
-                return f"begin at {list(replica_bases)} on a replica, the model: {bases}"
+                return f"base offsets {list(replica_bases)} on a replica, the model: {bases}"
         return ""
 
     # --- judging ---
@@ -256,16 +270,16 @@ class Beside:
         seen: Sequence[Seen],
         views: Sequence[View],
     ) -> Iterator[tuple[str, str]]:
-        """(over what, what was seen) of every divergence, the most telling first."""
-        wrongly = list(self._uncommitted(action, outcome))
-        yield from wrongly
-        if not wrongly and not self._agrees(action, expected, outcome):
+        """Yields (kind, description) of every divergence, the most informative first."""
+        leaked = list(self._uncommitted(action, outcome))
+        yield from leaked
+        if not leaked and not self._agrees(action, expected, outcome):
             text = f"{_outcome_text(outcome)}, the model: {_outcome_text(expected)}"
             yield f"outcome of {action.f}", f"{action.text()}: {text}"
         for at, (before, after, ledger) in enumerate(zip(self._before, views, self._ledgers.partitions, strict=True)):
             step = invariants.Step(action, outcome, before, after, at, ledger, self._ledgers, self._previous)
             for name in _FROM_REQUESTS:
-                if not (wrongly and action.f in _READS) and (why := invariants.PROPERTIES[name](step)):
+                if not (leaked and action.f in _READS) and (why := invariants.PROPERTIES[name](step)):
                     yield name, f"partition {at}: {why}"
         for at, (want, seen_partition) in enumerate(zip(wanted, seen, strict=True)):
             for what, text in self._differences(want, seen_partition):
@@ -274,21 +288,21 @@ class Beside:
             yield from self._uncleaned()
 
     def _uncommitted(self, action: Action, outcome: Outcome) -> Iterator[tuple[str, str]]:
-        """Records that read_committed must not give."""
+        """Yields records returned that read_committed must not return."""
         if action.f not in _READS or action.arg("isolation") != "read_committed" or outcome.error:
             return
         ledger = self._ledgers.partitions[action.arg("partition")]
         for state in (ABORTED, OPEN):
             for record in outcome.value[0]:
-                known = ledger.records.get(record[0])
-                if known is not None and self._ledgers.state(known) == state:
-                    about = f"{action.text()} gives {record}, of a transaction that is {state}"
-                    yield f"records of {state} transactions are read under read_committed", about
+                acked = ledger.records.get(record[0])
+                if acked is not None and self._ledgers.state(acked) == state:
+                    description = f"{action.text()} returns {record}, whose transaction is {state}"
+                    yield f"records of {state} transactions are read under read_committed", description
                     break
 
     def _agrees(self, action: Action, expected: Outcome, got: Outcome) -> bool:
         if action.f in ("commit", "abort"):
-            # A coordinator takes the end of what has ended in the same way for a retry (KIP-98).
+            # A coordinator treats a second end of the same kind as a retry (KIP-98).
             return got.error == expected.error or (expected.error == NO_TXN and not got.error)
         if action.f == "retry":
             return got == expected or self._retry(action, expected, got)
@@ -298,41 +312,46 @@ class Beside:
         if action.f in _NO_VALUE or action.f == "zombie":
             return got.error == expected.error
         if self._compacts and (action.f in _READS or (action.f == "list" and action.arg("what") == "time")):
-            return got.error == expected.error  # the cleaner comes when it likes: the properties judge
+            return got.error == expected.error  # the cleaner may run at any time; the invariants judge
         return got == expected
 
     def _retry(self, action: Action, expected: Outcome, got: Outcome) -> bool:
-        """What else a broker may say of a batch that comes again; that nothing is appended is a property."""
+        """Returns whether a broker may give this different answer to a retried batch.
+
+        An invariant checks that nothing was appended.
+        """
         if {got.error, expected.error} <= _FORGOTTEN:
             return True
-        # A broker that loaded the log anew remembers the last batch of each producer, not five (KAFKA-5494).
+        # A broker that has reloaded the log remembers each producer's last batch only, not five (KAFKA-5494).
         if self._reloaded and action.arg("back") > 0 and got.error in _FORGOTTEN:
             return True
-        # Brokers ask the coordinator first whether the transaction is open (KIP-890).
+        # Brokers first verify with the coordinator that the transaction is open (KIP-890).
         return got.error == NO_TXN and action.arg("producer") > 1
 
     def _uncleaned(self) -> Iterator[tuple[str, str]]:
-        """What the model's cleaner would take by now, and the brokers' has not taken by the deadline."""
+        """Yields records that the model's cleaner would have removed and the brokers' has not by the deadline."""
         cleaned = copy.deepcopy(self.model)
         cleaned.apply(Action("clean"))
         deadline = time.monotonic() + self._target.deadline_s
         for partition in range(len(self._before)):
             read = Action("read-all", {"partition": partition})
-            kept, all_ = ({record[0] for record in log.apply(read).value[0]} for log in (cleaned, self.model))
+            remaining, all_ = ({record[0] for record in log.apply(read).value[0]} for log in (cleaned, self.model))
             while True:
                 got, _ = self._brokers.apply(read, self.model.now)
-                left = {record[0] for record in got.value[0]} & (all_ - kept) if not got.error else all_
-                if not left:
+                uncleaned = {record[0] for record in got.value[0]} & (all_ - remaining) if not got.error else all_
+                if not uncleaned:
                     break
                 if time.monotonic() > deadline:
-                    yield UNCLEANED, f"partition {partition}: {sorted(left)[:10]} are still there"
+                    yield UNCLEANED, f"partition {partition}: offsets {sorted(uncleaned)[:10]} have not been removed"
                     break
                 time.sleep(_LOOK_S)
 
 
 def tier(log: SimulatedLog) -> None:
-    """What a tiered topic's brokers do by themselves, until nothing changes: copy what may be copied, and let
-    retention have what is due of both tiers."""
+    """Makes the model do what the brokers of a tiered topic do by themselves, until nothing changes.
+
+    That is: copy every segment that may be copied, and apply retention to both tiers.
+    """
     before: Sequence[View] = ()
     while before != (before := log.views()):
         for partition in range(len(before)):
@@ -366,12 +385,12 @@ def run(
     settings: LogSettings,
     actions: Sequence[Action],
     brokers: Brokers,
-    passed_over: frozenset[str],
+    ignored: frozenset[str],
     target: Target = BROKERS,
 ) -> Divergence | None:
-    """Do the actions to a fresh topic; the first divergence. Raises ClusterTrouble."""
-    beside = Beside(settings, brokers, target, passed_over)
+    """Applies the actions to a fresh topic and returns the first divergence, or None. Raises ClusterTrouble."""
+    session = BrokerSession(settings, brokers, target, ignored)
     for action in actions:
-        if (found := beside.step(action)) is not None:
+        if (found := session.step(action)) is not None:
             return found
     return None

@@ -1,9 +1,9 @@
-"""What is done to a log under test, and how often: actions and topic settings drawn from a seed.
+"""Draws topic settings and the actions on a simulated log from a seed.
 
-    actions(seed, steps, weights)     the steps, in topics of at most TOPIC_STEPS steps each
+    topics(seed, steps, weights)     topics of at most TOPIC_STEPS actions each, `steps` actions in all
 
-The n-th action depends on seed, weights and n alone, not on what came of those before it: positions are
-relative. The same lists go to the model, to the model with a bug and to real brokers.
+The n-th action depends only on seed, weights and n, not on the outcomes of earlier actions, because positions are
+relative. The same lists therefore apply to the model, to the model with a bug, and to real brokers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WEIGHTS: Final[dict[str, int]] = {
     "elect": 2,
 }
 TOPIC_STEPS: Final = 125
-RESTARTS_MAX: Final = 2  # in a topic
+RESTARTS_MAX: Final = 2  # per topic
 KEYS: Final = 5
 TURN_STEPS: Final = 8
 AGES: Final = (0, 0, 0, 3000, 10_000, 10_000, 10_000, -1000, -20_000, -20_000)  # ms
@@ -55,27 +55,27 @@ _ANCHORS: Final = ("start", "local", "second", "hw", "stable", "end")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A fresh topic, and what is done to it."""
+    """A fresh topic's settings, and the actions on it."""
 
     settings: LogSettings
     actions: tuple[Action, ...]
 
 
 def parse_weights(text: str, usual: Mapping[str, int] = WEIGHTS) -> dict[str, int]:
-    """The weights that "append=10,read=5" makes of the usual ones. Raises BadInput."""
+    """Returns the usual weights with the changes in a text such as "append=10,read=5". Raises BadInput."""
     weights = dict(usual)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = part.partition("=")
         if name not in usual or not number.isdecimal() or int(number) > 1000:
-            raise BadInput(f"--weights {part}: NAME=0..1000, NAME any of {', '.join(usual)}")
+            raise BadInput(f"--weights {part}: write NAME=0..1000, with NAME one of {', '.join(usual)}")
         weights[name] = int(number)
     if not any(weights.values()):
-        raise BadInput(f"--weights {text}: at least one action must have a weight")
+        raise BadInput(f"--weights {text}: at least one action needs a weight above 0")
     return weights
 
 
 def topics(seed: int, steps: int, weights: Mapping[str, int] = WEIGHTS) -> Iterator[Topic]:
-    """Topics one after another, `steps` actions in all. Neighbours are of all KINDS."""
+    """Yields topics one after another, `steps` actions in all. Every group of neighbours has all KINDS."""
     for at, begin in enumerate(range(0, steps, TOPIC_STEPS)):
         kinds = Draw.of(seed, "log-kinds", at // len(KINDS)).shuffled(KINDS)
         settings = draw_settings(Draw.of(seed, "log-settings", at), kinds[at % len(KINDS)])
@@ -97,7 +97,7 @@ def _actions(seed: int, begin: int, end: int, weights: Mapping[str, int], settin
 
 
 def draw_settings(draw: Draw, kind: str) -> LogSettings:
-    """A topic's settings of one kind."""
+    """Draws the settings of a topic of one kind."""
     cleanup = "delete" if kind == "tiered" else kind
     return LogSettings(
         partitions=draw.choice((1, 1, 1, 2)),
@@ -114,18 +114,19 @@ def draw_settings(draw: Draw, kind: str) -> LogSettings:
 
 
 def draw_action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action:
-    """The n-th action."""
+    """Draws the n-th action."""
     f = chosen(draw.below(sum(weights.values())), weights)
     return placed(f, draw.below(settings.partitions), _arguments(f, draw, settings, n))
 
 
 def placed(f: str, partition: int, args: Mapping[str, Any]) -> Action:
+    """Returns the action on a partition, if it takes one."""
     common = {"partition": partition} if partition and "partition" in ARGUMENTS[f] else {}
     return Action(f, {**common, **args})
 
 
 def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
-    """The n-th action where it belongs to one of TURNS, which begin at every TURN_STEPS-th step or not."""
+    """Returns the n-th action if it belongs to one of TURNS. Every TURN_STEPS-th step may start one."""
     draw = Draw.of(seed, "log-turn", n // TURN_STEPS)
     possible = [turn for turn in TURNS if all(weights.get(f) for f, _ in turn)]
     if draw.below(3) or not possible:
@@ -140,12 +141,13 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
     return placed(f, draw.below(settings.partitions), args)
 
 
-def chosen(left: int, weights: Mapping[str, int]) -> str:
+def chosen(number: int, weights: Mapping[str, int]) -> str:
+    """Returns the action that a number below the sum of the weights selects."""
     for f, weight in weights.items():
-        if left < weight:
+        if number < weight:
             return f
-        left -= weight
-    raise ValueError("more than all weights together")
+        number -= weight
+    raise ValueError("the number is not below the sum of the weights")
 
 
 def _arguments(f: str, draw: Draw, settings: LogSettings, n: int) -> dict[str, Any]:
@@ -188,7 +190,7 @@ def _arguments(f: str, draw: Draw, settings: LogSettings, n: int) -> dict[str, A
 
 
 def _batch(draw: Draw, n: int) -> dict[str, Any]:
-    """An append: mostly small batches of recent records; some old, from the future, without keys or times."""
+    """Draws an append: mostly small batches of recent records, some old, from the future, or without keys or times."""
     records = drawn_records(draw, n, draw.choice(AGES))
     producer = draw.choice((-1, -1, -1, 0, 1, 2, 2, 3))
     args: dict[str, Any] = {} if producer < 0 else {"producer": producer}
@@ -203,7 +205,7 @@ def _batch(draw: Draw, n: int) -> dict[str, Any]:
 
 
 def drawn_records(draw: Draw, n: int, age: int) -> list[list[Any]]:
-    """Records [key, value, age], of this age in ms or up to 500 more."""
+    """Draws records [key, value, age] that are `age` to `age` + 500 ms old."""
     records: list[list[Any]] = []
     for at in range(draw.choice((1, 1, 2, 3, 5))):
         key = None if draw.below(20) == 0 else f"k{draw.below(KEYS)}"

@@ -1,10 +1,11 @@
-"""What is done to a topic of real brokers, and how often: as `actions`, on the scale of hours.
+"""Draws the actions on a topic of real brokers from a seed; like `draw_actions`, but on a scale of hours.
 
     topics(seed, steps, target, weights)     topics one after another, `steps` actions in all
 
-A broker has a clock of its own and does much by itself. So records are whole hours old and retention lies
-between hours: no step depends on how fast it is. What the clock, retention and the cleaner do by themselves
-is no action here, or one that waits for it (`clean`). Restarts are few: they take seconds each.
+A broker has its own clock and does much by itself. Ages of records are therefore whole hours, and retention times lie
+between whole hours, so that no outcome depends on the broker's speed. What the clock, retention and the cleaner do by
+themselves is not an action here, except for `clean`, which waits for the cleaner. Restarts are rare, because each
+takes seconds.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ WEIGHTS: Final[dict[str, int]] = {
     "set": 4,
     "delete-records": 9,
     "clean": 4,
-    "hold": 0,  # in turns only
+    "hold": 0,  # only in scripted sequences
     "elect": 2,
     "restart": 3,
-    "power": 0,  # a restart after a loss of power, which wants disks of the brokers' own
+    "power": 0,  # a restart after a power loss; needs a separate disk for each broker
 }
 KINDS: Final = ("delete", "delete", "compact")
 TIERED_KINDS: Final = ("tiered", "delete", "tiered", "compact")
-# What a broker does by itself, it does soon; what it would do by itself to leaders, it leaves.
+# Make background work run soon, and disable automatic leader changes.
 BROKER: Final[dict[str, str]] = {
     "log.retention.check.interval.ms": "300",
     "log.initial.task.delay.ms": "300",
     "log.cleaner.backoff.ms": "300",
     "auto.leader.rebalance.enable": "false",
-    "log.flush.start.offset.checkpoint.interval.ms": "3600000",  # only a clean stop writes down log start
-    "replica.lag.time.max.ms": "600000",  # who is cut off for a while stays in sync
+    "log.flush.start.offset.checkpoint.interval.ms": "3600000",  # only a clean stop checkpoints the log start offset
+    "replica.lag.time.max.ms": "600000",  # a follower that is cut off for a while stays in sync
 }
 _AGES: Final = (0, 0, 0, 1, 2, 3, 3, 4, 4, -20)  # hours
 _ANCHORS: Final = ("start", "hw", "stable", "end", "second")
@@ -59,17 +60,17 @@ _ANCHORS: Final = ("start", "hw", "stable", "end", "second")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a cluster can be asked to do.
+    """What a cluster supports.
 
-    actions     those it knows
-    kinds       of topics: KINDS, or TIERED_KINDS
-    retains     whether it has retention
-    full        whether a fetch gives as much as its limit allows; they may give less
+    actions     the supported actions
+    kinds       kinds of topics: KINDS or TIERED_KINDS
+    retains     whether it applies retention
+    full        whether a fetch returns as much as its limit allows; others may return less
     alone       whether brokers have no followers
-    old         whether they take the message formats before 2
-    known       whether what brokers are known to do otherwise is done, too: see docs/findings.md
-    deadline_s  how long what it does by itself may take; again_s: the same when a divergence is looked for
-                again
+    old         whether it accepts message formats before 2
+    known       whether to include actions that show known deviations of brokers; see docs/findings.md
+    deadline_s  how long the cluster may take for what it does by itself
+    again_s     the same while a divergence is reproduced
     """
 
     actions: frozenset[str] = frozenset(WEIGHTS)
@@ -84,7 +85,7 @@ class Target:
 
 
 BROKERS: Final = Target()
-# It does everything at once, and nothing by itself.
+# The mock cluster does everything at once, and nothing in the background.
 MOCK: Final = Target(
     frozenset({"append", "retry", "gap", "zombie", "init", "commit", "abort", "read", "read-all", "list"}),
     ("delete",),
@@ -98,7 +99,7 @@ TURN_STEPS: Final = 10
 
 
 def wants_controller(plan: Mapping[str, Any]) -> bool:
-    """Whether a plan holds the high watermark, and so should have a controller of its own.
+    """Returns whether a plan holds followers back and so should have a dedicated controller.
 
     A follower that is cut off from the leader is then not cut off from the controller.
     """
@@ -107,17 +108,17 @@ def wants_controller(plan: Mapping[str, Any]) -> bool:
 
 
 def wants_disks(weights: str) -> bool:
-    """Whether the power of brokers is cut."""
+    """Returns whether brokers lose power in the run."""
     return bool(parse_weights(weights)["power"])
 
 
 def parse_weights(text: str) -> dict[str, int]:
-    """The weights that "append=10,read=5" makes of the usual ones of brokers. Raises BadInput."""
+    """Returns the usual weights for brokers, with the changes in a text such as "append=10,read=5". Raises BadInput."""
     return actions.parse_weights(text, WEIGHTS)
 
 
 def topics(seed: int, steps: int, target: Target = BROKERS, weights: Mapping[str, int] = WEIGHTS) -> Iterator[Topic]:
-    """Topics one after another. The n-th action depends on seed, weights, target and n alone."""
+    """Yields topics one after another. The n-th action depends only on seed, weights, target and n."""
     restarts = -(-steps // STEPS_A_RESTART)
     for at, begin in enumerate(range(0, steps, TOPIC_STEPS)):
         kinds = Draw.of(seed, "broker-kinds", at // len(target.kinds)).shuffled(target.kinds)
@@ -144,14 +145,14 @@ def _possible(settings: LogSettings, target: Target, weights: Mapping[str, int])
     idle = {"clean"} if settings.cleanup == "delete" else {"delete-records"}
     found = {f: n for f, n in weights.items() if f in target.actions and f not in idle}
     if not any(weight for f, weight in found.items() if f != "hold"):
-        return {**found, "read-all": 1}  # a topic of this kind has nothing to do for these weights
+        return {**found, "read-all": 1}  # with these weights, no other action applies to a topic of this kind
     return found
 
 
 def draw_settings(draw: Draw, kind: str) -> LogSettings:
-    """A topic's settings. Times lie between whole hours.
+    """Draws a topic's settings. Times lie between whole hours.
 
-    What a tiered one keeps locally is never more than what it keeps: brokers refuse that.
+    The local retention of a tiered topic never exceeds its total retention, because brokers reject that.
     """
     half = HOUR_MS // 2
     if kind == "tiered":
@@ -186,7 +187,7 @@ def _action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n: in
 
 
 def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
-    """The n-th action where it belongs to one of BROKER_TURNS; every TURN_STEPS-th step may begin one."""
+    """Returns the n-th action if it belongs to one of BROKER_TURNS. Every TURN_STEPS-th step may start one."""
     draw = Draw.of(seed, "broker-turn", n // TURN_STEPS)
     turns = (*BROKER_TURNS, *TIERED_TURNS, *TIERED_TURNS) if settings.tiered else BROKER_TURNS
     possible = [turn for turn in turns if all(weights.get(f) or f == "advance" for f, _ in turn)]
@@ -204,8 +205,10 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
 
 
 def _of_old_format(draw: Draw, action: Action) -> Action:
-    """Every fifth append without sequence numbers is of format 0 or 1. It goes uncompressed: a broker
-    compresses what it turns into format 2 by itself, and how large that becomes nobody knows before."""
+    """Turns every fifth append without sequence numbers into message format 0 or 1, uncompressed.
+
+    A broker converts these to format 2 and would compress them itself, so their size could not be predicted.
+    """
     if action.f != "append" or action.arg("producer") >= 0 or draw.below(5):
         return action
     args = {name: value for name, value in action.args.items() if name != "codec"}
@@ -213,7 +216,7 @@ def _of_old_format(draw: Draw, action: Action) -> Action:
 
 
 def _keyed(records: list[list[Any]]) -> list[list[Any]]:
-    """A batch that a compacted topic takes: one that it refuses says nothing about the cleaner."""
+    """Gives every record a key. A compacted topic rejects records without one, which would not test the cleaner."""
     return [[key or "k", value, age] for key, value, age in records]
 
 

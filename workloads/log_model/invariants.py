@@ -1,7 +1,7 @@
-"""What must hold of a log after each step, whatever the model says: judged from views, outcomes, a ledger.
+"""The invariants of a log: what must hold after each action, whatever the model says.
 
-Each property has a name and is a function that says what is wrong, or nothing. Sources: Bradstreet and Wong
-("Checked properties"), and the rules in `harness/sim`.
+Each has a name and a function that returns what is wrong, or "". They are judged from views, outcomes and a ledger of
+acknowledged records. Sources: Bradstreet and Wong ("Checked properties"), and the rules in `harness/sim`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from harness.sim.log_model.action_types import ARGUMENTS, Action, Outcome
 from harness.sim.log_model.partition import View
 from harness.sim.log_model.records import LogSettings
 from harness.sim.log_model.retention import local_limits
-from workloads.log_model.ledger import ABORTED, COMMITTED, OPEN, Known, Ledger, Ledgers
+from workloads.log_model.ledger import ABORTED, COMMITTED, OPEN, Acked, Ledger, Ledgers
 
 CUTS: Final = ("restart", "elect")
 
 
 class Step(NamedTuple):
-    """One action on a topic: `at` the partition looked at, its views before and after, and its ledger before.
+    """One action on a topic, as an invariant sees it.
 
-    previous  the name of the action before
+    at        the partition under consideration
+    before    its view before the action
+    after     its view after the action
+    ledger    its ledger before the action
+    previous  the name of the previous action
     """
 
     action: Action
@@ -36,7 +40,7 @@ class Step(NamedTuple):
 
     @property
     def mine(self) -> bool:
-        """Whether the action was on this partition alone."""
+        """Whether the action concerned this partition, or all."""
         return "partition" not in ARGUMENTS[self.action.f] or self.action.arg("partition") == self.at
 
     @property
@@ -45,7 +49,7 @@ class Step(NamedTuple):
 
 
 def bounds(step: Step) -> str:
-    """log start <= last stable <= high watermark <= log end."""
+    """log start <= last stable offset <= high watermark <= log end."""
     view = step.after
     if view.start <= view.last_stable <= view.high_watermark <= view.end:
         return ""
@@ -53,7 +57,7 @@ def bounds(step: Step) -> str:
 
 
 def start_goes_back(step: Step) -> str:
-    """Log start goes back after a kill or a loss of power alone, and not before its checkpoint."""
+    """Log start decreases only after a kill or a power loss, and not below its checkpoint."""
     low = step.before.start
     if step.action.f == "restart" and step.action.arg("how") != "clean":
         low = min(low, step.ledger.saved_start)
@@ -61,7 +65,7 @@ def start_goes_back(step: Step) -> str:
 
 
 def high_watermark_goes_back(step: Step) -> str:
-    """The high watermark goes back after a kill or a loss of power alone; the latter may lose it all."""
+    """The high watermark decreases only after a kill or a power loss; the latter may lose all of it."""
     low = step.before.high_watermark
     if step.action.f == "restart" and step.action.arg("how") != "clean":
         low = min(low, step.ledger.saved_high, step.after.end)
@@ -70,21 +74,21 @@ def high_watermark_goes_back(step: Step) -> str:
 
 
 def segments_in_line(step: Step) -> str:
-    """Local segments follow one another, and the last ends at log end."""
+    """Local segments are adjacent, and the last one ends at log end."""
     spans = step.after.local
     for span, following in pairwise(spans):
         if span.end != following.base or span.base > span.end:
             return f"[{span.base}, {span.end}) is followed by [{following.base}, {following.end})"
-    return "" if spans[-1].base <= spans[-1].end == step.after.end else f"the last is {spans[-1]}"
+    return "" if spans[-1].base <= spans[-1].end == step.after.end else f"the last segment is {spans[-1]}"
 
 
 def covered(step: Step) -> str:
-    """Everything from log start to log end is in a local segment, or in a committed remote one."""
+    """Every offset from log start to log end is in a local or a committed remote segment."""
     at = step.after.start
     for span in sorted((*step.after.remote, *step.after.local)):
         if span.base <= at:
             at = max(at, span.end)
-    return "" if at >= step.after.end else f"nothing holds offset {at}"
+    return "" if at >= step.after.end else f"offset {at} is in no segment"
 
 
 def only_replicated_is_tiered(step: Step) -> str:
@@ -96,37 +100,40 @@ def only_replicated_is_tiered(step: Step) -> str:
 
 
 def _removed(step: Step) -> Iterator[tuple[Any, int]]:
-    """Each local segment that a pass took, and the bytes of those after it."""
-    first, left = step.after.local[0].base, sum(span.size for span in step.before.local)
+    """Yields each local segment that a retention pass deleted, and the total size of the later ones."""
+    first, later_bytes = step.after.local[0].base, sum(span.size for span in step.before.local)
     for span in step.before.local:
-        left -= span.size
+        later_bytes -= span.size
         if span.end <= first and span.base < first:
-            yield span, left
+            yield span, later_bytes
 
 
 def nothing_deleted_early(step: Step) -> str:
-    """What a pass takes is below log start, or beyond size or time; and it is in the remote tier, if any."""
+    """A retention pass deletes only segments below log start or beyond the retention size or time.
+
+    In a tiered topic, they must also be in the remote tier.
+    """
     if step.action.f != "check":
         return ""
     ms, size = local_limits(step.settings)
     copied = max((span.end for span in step.before.remote), default=0)
-    for span, left in _removed(step):
+    for span, later_bytes in _removed(step):
         if span.end <= step.before.start:
             continue
         if span.end > step.before.high_watermark:
-            return f"{span} reaches above the high watermark {step.before.high_watermark}"
+            return f"{span} extends above the high watermark {step.before.high_watermark}"
         if not step.settings.deletes:
-            return f"{span} is of a topic that does not delete"
+            return f"{span} was deleted, but the topic's cleanup policy is not delete"
         old = ms >= 0 and (span.max_timestamp < 0 or step.ledgers.now - span.max_timestamp > ms)
-        if not old and not (0 <= size <= left):
-            return f"{span} is not older than {ms} ms, and {left} bytes are left of {size}"
+        if not old and not (0 <= size <= later_bytes):
+            return f"{span} is not older than {ms} ms, and only {later_bytes} bytes come after it, below {size}"
         if step.settings.tiered and span.end > copied:
-            return f"{span} is not in the remote tier, which holds what is below {copied}"
+            return f"{span} is not in the remote tier, which ends at {copied}"
     return ""
 
 
 def nothing_kept_late(step: Step) -> str:
-    """After a pass the first segment is not below log start, nor beyond size or time."""
+    """After a retention pass, the first segment is neither below log start nor beyond the retention size or time."""
     if step.action.f != "check" or step.settings.tiered:
         return ""
     span, more = step.after.local[0], len(step.after.local) > 1
@@ -137,20 +144,20 @@ def nothing_kept_late(step: Step) -> str:
     ms, size = local_limits(step.settings)
     if span.max_timestamp >= 0 and 0 <= ms < step.ledgers.now - span.max_timestamp:
         return f"{span} is older than {ms} ms"
-    left = sum(span.size for span in step.after.local[1:])
-    return f"{span} is there, and {left} bytes without it, of {size}" if 0 <= size <= left else ""
+    later_bytes = sum(span.size for span in step.after.local[1:])
+    return f"{span} was kept, although {later_bytes} bytes come after it, of {size}" if 0 <= size <= later_bytes else ""
 
 
 def second_pass_finds_nothing(step: Step) -> str:
-    """A retention pass right after another one takes nothing."""
+    """A retention pass directly after another one deletes nothing."""
     if step.action.f != "check" or step.previous != "check" or step.settings.tiered:
         return ""
-    gone = [span for span, _ in _removed(step)]
-    return f"it took {gone[0]}" if gone else ""
+    removed = [span for span, _ in _removed(step)]
+    return f"it deleted {removed[0]}" if removed else ""
 
 
 def log_end(step: Step) -> str:
-    """Appends and markers alone move log end up; a retry adds nothing; what must survive a cut does."""
+    """Only appends and markers raise log end; a retry adds nothing; a restart or election keeps what was safe."""
     f, before, after, value = step.action.f, step.before.end, step.after.end, step.outcome.value
     if f == "append" and step.mine and not step.outcome.error:
         count = len(step.action.arg("records"))
@@ -164,12 +171,12 @@ def log_end(step: Step) -> str:
             keep = step.ledger.replicated
         elif step.action.arg("how") == "power":
             keep = step.ledger.flushed
-        return "" if keep <= cut <= before else f"cut at {cut}, though everything below {keep} was safe"
+        return "" if keep <= cut <= before else f"truncated to {cut}, although everything below {keep} was safe"
     return "" if before == after else f"from {before} to {after} by {f}"
 
 
 def reads(step: Step) -> str:
-    """Reads give exactly what was acknowledged and may be seen, in order, from the offset asked for on."""
+    """Reads return exactly the acknowledged records that may be visible, in order, from the requested offset on."""
     if step.action.f not in ("read", "read-all") or not step.mine:
         return ""
     view = step.before
@@ -185,15 +192,15 @@ def _served(step: Step, begin: int) -> str:
     committed = step.action.arg("isolation") == "read_committed"
     last = begin - 1
     for record in step.outcome.value[0]:
-        known = step.ledger.records.get(record[0])
-        if known is None or known.record != record:
-            return f"{record} was never acknowledged: {known}"
+        acked = step.ledger.records.get(record[0])
+        if acked is None or acked.record != record:
+            return f"{record} was never acknowledged; the ledger has {acked}"
         if record[0] <= last:
-            return f"{record} after offset {last}, asked from {begin} on"
+            return f"{record} came after offset {last}; requested from {begin}"
         if record[0] >= step.before.high_watermark:
             return f"{record} is above the high watermark {step.before.high_watermark}"
-        if committed and step.ledgers.state(known) != COMMITTED:
-            return f"{record} is of a transaction that is {step.ledgers.state(known)}"
+        if committed and step.ledgers.state(acked) != COMMITTED:
+            return f"{record} belongs to a transaction that is {step.ledgers.state(acked)}"
         last = record[0]
     return ""
 
@@ -203,27 +210,27 @@ def _missing(step: Step, begin: int) -> str:
     committed = step.action.arg("isolation") == "read_committed"
     given = {record[0] for record in records}
     for offset in range(begin, position):
-        known = step.ledger.records.get(offset)
-        if known is None or offset in given:
+        acked = step.ledger.records.get(offset)
+        if acked is None or offset in given:
             continue
-        state = step.ledgers.state(known)
+        state = step.ledgers.state(acked)
         if committed and state == OPEN:
-            return f"the position went past {known.record}, of a transaction that is open"
-        if (committed and state == ABORTED) or (step.ledger.cleaned and _superseded(step, known)):
+            return f"the position went past {acked.record}, whose transaction is open"
+        if (committed and state == ABORTED) or (step.ledger.cleaned and _superseded(step, acked)):
             continue
-        return f"{known.record} was acknowledged and is left out of {begin}..{position}"
+        return f"{acked.record} was acknowledged but is missing from {begin}..{position}"
     upper = step.before.last_stable if committed else step.before.high_watermark
     if step.action.f == "read-all" and not step.ledger.cleaned:
-        seen = [at for at in range(position, upper) if at in step.ledger.records]
+        unread = [at for at in range(position, upper) if at in step.ledger.records]
         whole = upper == step.before.end
-        return f"it ended at {position}, and {seen[0]} may be read" if seen and whole else ""
+        return f"it ended at {position}, although {unread[0]} is readable" if unread and whole else ""
     return ""
 
 
-def _superseded(step: Step, known: Known) -> bool:
-    """Whether compaction may take the record."""
-    offset, _, key, value = known.record
-    if key is None or value is None or step.ledgers.state(known) == ABORTED:
+def _superseded(step: Step, acked: Acked) -> bool:
+    """Returns whether compaction may remove the record."""
+    offset, _, key, value = acked.record
+    if key is None or value is None or step.ledgers.state(acked) == ABORTED:
         return True
     return any(
         other.record[2] == key and at > offset and step.ledgers.state(other) != ABORTED
@@ -235,19 +242,19 @@ PROPERTIES: Final[dict[str, Callable[[Step], str]]] = {
     "offsets in order": bounds,
     "log start never goes back": start_goes_back,
     "the high watermark never goes back": high_watermark_goes_back,
-    "the log end moves by appends alone": log_end,
-    "segments follow one another": segments_in_line,
-    "every offset is held somewhere": covered,
+    "only appends move the log end": log_end,
+    "segments are adjacent": segments_in_line,
+    "every offset is in a segment": covered,
     "nothing above the high watermark is tiered": only_replicated_is_tiered,
     "nothing is deleted before retention permits": nothing_deleted_early,
-    "what must be deleted goes": nothing_kept_late,
-    "a second pass finds nothing": second_pass_finds_nothing,
-    "reads give what was acknowledged": reads,
+    "expired segments are deleted": nothing_kept_late,
+    "a second pass deletes nothing": second_pass_finds_nothing,
+    "reads return the acknowledged records": reads,
 }
 
 
 def broken(steps: Sequence[Step]) -> tuple[str, str]:
-    """The first property that does not hold in a partition, and why; ("", "") where all do."""
+    """Returns the first invariant that a partition violates, and why; ("", "") if all hold."""
     for step in steps:
         for name, holds in PROPERTIES.items():
             if why := holds(step):

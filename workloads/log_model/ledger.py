@@ -1,6 +1,6 @@
-"""What clients of a log know: which records were acknowledged where, and what became of their transactions.
+"""The ledger of a topic: which records were acknowledged at which offsets, and how their transactions ended.
 
-It is kept from actions and outcomes alone, and so judges the model as well as what is compared with it.
+It is built from actions and outcomes alone, so it can judge the model as well as the log under test.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ABORTED: Final = "aborted"
 
 
 @dataclass(slots=True)
-class Known:
+class Acked:
     """An acknowledged record [offset, timestamp, key, value]; `txn`: the number of its transaction, or -1."""
 
     record: list[Any]
@@ -28,14 +28,19 @@ class Known:
 
 @dataclass(slots=True)
 class Ledger:
-    """Of one partition: records by offset; where the next one goes; up to where all is on disk.
+    """The ledger of one partition.
 
-    replicated  how far the high watermark has been, of what is still there
-    deleted  the highest offset up to which records were deleted on request
-    cleaned  whether compaction may have taken superseded records
+    records      offset -> record
+    end          the log end offset
+    flushed      the offset below which everything is on disk
+    deleted      the highest offset up to which records were deleted on request
+    saved_start  the checkpointed log start offset
+    saved_high   the checkpointed high watermark
+    replicated   the highest value that the high watermark has had, of what is still in the log
+    cleaned      whether compaction may have removed superseded records
     """
 
-    records: dict[int, Known] = field(default_factory=dict)
+    records: dict[int, Acked] = field(default_factory=dict)
     end: int = 0
     flushed: int = 0
     deleted: int = 0
@@ -45,15 +50,15 @@ class Ledger:
     cleaned: bool = False
 
     def cut(self, offset: int, end: int) -> None:
-        """Everything from `offset` on is gone, and the log ends at `end` now."""
-        self.records = {at: known for at, known in self.records.items() if at < offset}
+        """Removes everything from `offset` on; the log now ends at `end`."""
+        self.records = {at: acked for at, acked in self.records.items() if at < offset}
         self.end = end
         self.flushed = min(self.flushed, offset)
         self.replicated = min(self.replicated, offset)
 
 
 class Ledgers:
-    """The ledgers of a topic's partitions, the state of its transactions, its clock and settings."""
+    """The ledgers of a topic's partitions, with the state of its transactions, its clock and its settings."""
 
     def __init__(self, settings: LogSettings, now: int) -> None:
         self.partitions = [Ledger() for _ in range(settings.partitions)]
@@ -62,11 +67,11 @@ class Ledgers:
         self.states: list[str] = []
         self._open: dict[int, int] = {}  # producer -> number of its open transaction
 
-    def state(self, known: Known) -> str:
-        return COMMITTED if known.txn < 0 else self.states[known.txn]
+    def state(self, acked: Acked) -> str:
+        return COMMITTED if acked.txn < 0 else self.states[acked.txn]
 
     def take(self, action: Action, outcome: Outcome, views: Sequence[View]) -> None:
-        """Write down what came of an action; `views`: what can be seen afterwards."""
+        """Records the outcome of an action. `views`: the views of the partitions after it."""
         if outcome.error:
             return
         if action.f == "append":
@@ -99,7 +104,7 @@ class Ledgers:
             txn = self._open[producer]
         for at, (key, value, age) in enumerate(action.arg("records"), offsets[0]):
             timestamp = NO_TIMESTAMP if action.arg("magic") == 0 else self.now - age
-            partition.records[at] = Known([at, timestamp, key, value], txn)
+            partition.records[at] = Acked([at, timestamp, key, value], txn)
         partition.end = offsets[1]
 
     def _end(self, action: Action, views: Sequence[View]) -> None:

@@ -1,7 +1,7 @@
-"""Short runs of actions whose meeting is rare by chance: what others found, and what transactions need.
+"""Short scripted sequences of actions that rarely occur by chance: from known bugs, and for transactions.
 
-Each is a list of (f, arguments) that is given as it is, but for the partition and the records, which are
-drawn. `age` stands for how old the records are, in ms.
+Each is a list of (f, arguments), used as it is except for the partition and the records, which are drawn. `age` is the
+age of the records, in ms unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TXN: Final[dict[str, Any]] = {"producer": 3, "txn": True}
 _END: Final[tuple[str, dict[str, Any]]] = ("advance", {"at": "end"})
 
 TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
-    (  # a segment that is not due stands before those that are, until DeleteRecords takes it
+    (  # a segment that has not expired precedes expired ones, until DeleteRecords removes it
         ("append", {"age": -20_000}),
         ("roll", {}),
         ("append", {"age": _OLD}),
@@ -24,7 +24,7 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("check", {}),
         ("check", {}),
     ),
-    (  # everything is due, the active segment too
+    (  # everything has expired, including the active segment
         ("append", {"age": _OLD}),
         _END,
         ("delete-records", {"at": "hw"}),
@@ -46,14 +46,14 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("advance", {"at": "end-1"}),
         ("read-all", {}),
     ),
-    (  # a transaction that aborts, all of it below the high watermark
+    (  # an aborted transaction entirely below the high watermark
         ("commit", {"producer": 2}),
         ("append", {"age": 0, **_TXN}),
         ("abort", {"producer": 3}),
         _END,
         ("read-all", {"isolation": "read_committed"}),
     ),
-    (  # a copy that is not committed when retention looks
+    (  # a copied segment that is not yet committed during a retention pass
         ("append", {"age": _OLD}),
         ("roll", {}),
         _END,
@@ -61,7 +61,7 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("check", {}),
         ("read-all", {}),
     ),
-    (  # a segment that is complete, but above the high watermark
+    (  # a rolled segment above the high watermark
         ("append", {"age": 0}),
         ("roll", {}),
         ("append", {"age": 0}),
@@ -69,13 +69,13 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("commit-tier", {}),
         _END,
     ),
-    (  # an answer that is lost
+    (  # a lost acknowledgement
         ("append", {"age": 0, "producer": 1}),
         ("retry", {"producer": 1}),
         _END,
         ("read-all", {}),
     ),
-    (  # the same keys again, and a cleaner
+    (  # the same keys twice, and a pass of the cleaner
         ("append", {"age": 0}),
         ("roll", {}),
         ("append", {"age": 0}),
@@ -86,9 +86,9 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     ),
 )
 
-# The same for tiered topics of real brokers; `age` in hours.
+# Sequences for tiered topics on real brokers; `age` in hours.
 TIERED_TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
-    (  # segments that are copied leave the local log, and are read from the remote tier
+    (  # copied segments are deleted locally and read from the remote tier
         ("set", {"name": "local_retention_bytes", "value": 0}),
         ("append", {"age": 4}),
         ("append", {"age": 2}),
@@ -99,7 +99,7 @@ TIERED_TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("delete-records", {"at": "local"}),
         ("read-all", {}),
     ),
-    (  # an aborted transaction that is known in the remote tier alone
+    (  # an aborted transaction that is in the remote tier only
         ("set", {"name": "local_retention_bytes", "value": 0}),
         ("append", {"age": 0, **_TXN}),
         ("append", {"age": 0, **_TXN}),
@@ -108,7 +108,7 @@ TIERED_TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("append", {"age": 0}),
         ("read-all", {"isolation": "read_committed"}),
     ),
-    (  # the remote tier after the leader has changed
+    (  # the remote tier after a leader change
         ("set", {"name": "local_retention_bytes", "value": 0}),
         ("append", {"age": 0}),
         ("append", {"age": 0}),
@@ -119,9 +119,9 @@ TIERED_TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     ),
 )
 
-# The same for real brokers.
+# Sequences for real brokers; `age` in hours.
 BROKER_TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
-    (  # an aborted transaction beside others' records, all of it below the high watermark
+    (  # an aborted transaction interleaved with other records, entirely below the high watermark
         ("append", {"age": 0, **_TXN}),
         ("append", {"age": 0}),
         ("abort", {"producer": 3}),
@@ -130,7 +130,7 @@ BROKER_TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("commit", {"producer": 3}),
         ("read-all", {"isolation": "read_committed"}),
     ),
-    (  # a segment that is not due stands before those that are, until DeleteRecords takes it (KAFKA-12177)
+    (  # a segment that has not expired precedes expired ones, until DeleteRecords removes it (KAFKA-12177)
         ("set", {"name": "retention_ms", "value": 3 * HOUR_MS + HOUR_MS // 2}),
         ("set", {"name": "segment_ms", "value": HOUR_MS + HOUR_MS // 2}),
         ("append", {"age": -20}),
@@ -152,7 +152,7 @@ BROKER_TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("advance", {"at": "end"}),
         ("read-all", {}),
     ),
-    (  # an answer that is lost, before and after another broker has to remember
+    (  # a lost acknowledgement, retried before and after a leader change
         ("append", {"age": 0, "producer": 1}),
         ("retry", {"producer": 1}),
         ("elect", {"at": "end"}),

@@ -1,4 +1,4 @@
-"""Looking for a divergence in a seed's topics, one after another; and how soon bugs are found."""
+"""Searches a seed's topics for a divergence, and measures how quickly bugs are found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workloads.log_model.shrink import Shrunk, shrink
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A divergence at step `step` of a seed, counted from 1, and the shortest list that shows it."""
+    """A divergence at step `step` of a seed, counted from 1, and the shortest program found that shows it."""
 
     seed: int
     step: int
@@ -26,7 +26,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """How a bug was found: seeds tried, and for each that found it the step, and the length when shrunk."""
+    """How a bug was found.
+
+    seeds    number of seeds tried
+    steps    for each seed that found it, the step
+    lengths  for each seed that found it, the length of the shrunk program
+    """
 
     bug: str
     seeds: int
@@ -35,24 +40,24 @@ class Detection:
 
 
 def replay(opened: Open, settings: LogSettings, actions: Sequence[Action]) -> Divergence | None:
-    """Do the actions to a fresh topic of the log under test, beside the model."""
+    """Applies the actions to a fresh topic of the log under test and to the model; returns the first divergence."""
     return run(settings, actions, opened)
 
 
 def search(seed: int, steps: int, opened: Open, weights: Mapping[str, int] = WEIGHTS) -> Found | None:
-    """The first divergence in a seed's steps, shrunk; None where there is none."""
+    """Returns the first divergence in a seed's steps, shrunk; None if there is none."""
     done = 0
     for topic in topics(seed, steps, weights):
         if (divergence := run(topic.settings, topic.actions, opened)) is not None:
             shrunk = shrink(partial(replay, opened), topic.settings, topic.actions)
-            assert shrunk is not None, "a list that shows a divergence shows it again"
+            assert shrunk is not None, "replaying the list must show the divergence again"
             return Found(seed, done + divergence.at + 1, divergence, shrunk)
         done += len(topic.actions)
     return None
 
 
 def detections(bugs: Sequence[str], seeds: Sequence[int], steps: int) -> Iterator[Detection]:
-    """How soon each bug is found."""
+    """Yields how quickly each bug is found."""
     for bug in bugs:
         opened = simulated(frozenset({bug}))
         shrunk_runs = [one for seed in seeds if (one := search(seed, steps, opened)) is not None]
@@ -61,7 +66,7 @@ def detections(bugs: Sequence[str], seeds: Sequence[int], steps: int) -> Iterato
 
 
 def text(found: Found, bugs: Sequence[str]) -> str:
-    """The program of a divergence, with what it shows."""
+    """Returns the program of a divergence as text, with comments on what it shows."""
     last = found.shrunk.found
     lines = [f"# seed {found.seed}, step {found.step}: {last.what}", f"# {last.seen}"]
     if bugs:

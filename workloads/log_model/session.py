@@ -1,4 +1,4 @@
-"""One topic under test, beside the model: each step is done to both, and what is seen is judged."""
+"""Runs one topic under test alongside the model: applies each action to both and compares the results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ Open = Callable[[LogSettings], LogUnderTest]
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where a log and the model part: at which step of the list, over what, and what was seen."""
+    """A difference between a log and the model.
+
+    at    index of the action
+    what  the kind of difference
+    seen  description of what was observed
+    """
 
     at: int
     what: str
@@ -34,7 +39,7 @@ class Session:
         self._steps, self._previous = 0, ""
 
     def step(self, action: Action) -> Divergence | None:
-        """Do the action to both. After a divergence there is nothing more to compare."""
+        """Applies the action to both. After a divergence, nothing more can be compared."""
         exact = resolve(action, self.model.views())
         expected, got = self.model.apply(exact), self._log.apply(exact)
         views, wanted = list(self._log.views()), self.model.views()
@@ -74,7 +79,7 @@ def _outcome_text(outcome: Outcome) -> str:
 
 
 def run(settings: LogSettings, actions: Sequence[Action], under_test: Open) -> Divergence | None:
-    """Do the actions to a fresh topic; the first divergence."""
+    """Applies the actions to a fresh topic and returns the first divergence, or None."""
     session = Session(settings, under_test(settings))
     for action in actions:
         if (found := session.step(action)) is not None:
@@ -83,5 +88,5 @@ def run(settings: LogSettings, actions: Sequence[Action], under_test: Open) -> D
 
 
 def simulated(bugs: frozenset[str]) -> Open:
-    """The simulated log with these bugs, as something to test."""
+    """Returns the simulated log with these bugs, as a log under test."""
     return lambda settings: SimulatedLog(settings, bugs)

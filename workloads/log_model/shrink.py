@@ -1,10 +1,9 @@
-"""The shortest list of actions that still shows a divergence: found by replay, from a list that does.
+"""Shrinks a list of actions that shows a divergence, by replaying shorter and simpler lists.
 
-First parts of the list are left out, large ones before small ones, to single actions (Zeller and Hildebrandt,
-"Simplifying and Isolating Failure-Inducing Input", 2002); then settings and arguments become plainer; both
-again until nothing helps. A shorter list counts only if it shows a divergence over the same thing. Nothing
-is drawn, so the result is a function of the list. What is replayed is bounded; where the bound is met the
-best so far stands.
+First it removes parts of the list, from large ones down to single actions (Zeller and Hildebrandt, "Simplifying and
+Isolating Failure-Inducing Input", 2002). Then it simplifies settings and arguments. Both repeat until nothing helps. A
+shorter list counts only if it shows a divergence of the same kind. Nothing is random, so the result is a function of
+the list. The number of replays is limited; at the limit, the best list so far is the result.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class _Search:
         self.replays = 0
 
     def try_(self, settings: LogSettings, actions: Sequence[Action]) -> bool:
-        """Take these if they show the same; all after the divergence is left out."""
+        """Adopts the list if it shows the same kind of divergence, without the actions after that."""
         if self.replays >= REPLAYS_MAX:
             return False
         self.replays += 1
@@ -50,7 +49,7 @@ class _Search:
         return True
 
     def leave_out(self) -> None:
-        """Leave out whatever can be, from halves to single actions."""
+        """Removes as many actions as possible, from halves of the list down to single actions."""
         size = max(len(self.actions) // 2, 1)
         while True:
             shorter, at = False, len(self.actions) - size
@@ -63,7 +62,7 @@ class _Search:
             size = size if size == 1 else size // 2
 
     def simplify(self) -> bool:
-        """Make settings and arguments plainer; whether anything became so."""
+        """Simplifies settings and arguments. Returns whether anything changed."""
         before = (self.settings, self.actions)
         for settings in _plainer_settings(self.settings):
             self.try_(settings, [_on(action, settings) for action in self.actions])
@@ -78,7 +77,7 @@ class _Search:
 
 
 def shrink(replay: Replay, settings: LogSettings, actions: Sequence[Action]) -> Shrunk | None:
-    """The shortest list found; None where the list as it is shows nothing."""
+    """Returns the shortest list found; None if the given list shows no divergence."""
     first = replay(settings, actions)
     if first is None:
         return None
@@ -98,18 +97,18 @@ def _plainer_settings(settings: LogSettings) -> Iterator[LogSettings]:
 
 
 def _on(action: Action, settings: LogSettings) -> Action:
-    """The action on a partition that there is."""
+    """Returns the action on a partition that exists."""
     if action.args.get("partition", 0) < settings.partitions:
         return action
     return replace(action, args={name: value for name, value in action.args.items() if name != "partition"})
 
 
 def _plainer(action: Action) -> Iterator[Action]:
-    """The action with one of its arguments plainer, the plainest first. There is an end to it."""
+    """Yields the action with one argument simplified, the simplest first. Repeated, this terminates."""
     for name, value in action.args.items():
         default = ARGUMENTS[action.f][name][1]
         if default is not ... and value != default:
-            yield replace(action, args={key: kept for key, kept in action.args.items() if key != name})
+            yield replace(action, args={key: other for key, other in action.args.items() if key != name})
         for plainer in _plainer_values(name, value):
             yield replace(action, args={**action.args, name: plainer})
 

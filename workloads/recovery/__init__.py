@@ -1,1 +1,1 @@
-"""The recovery workload."""
+"""The recovery workload and its scenarios."""

@@ -1,8 +1,8 @@
-"""The recovery scenarios, as a table. Sources: KAFKA-615; KIP-101; Kafka's LogManager and LogLoader, 4.1.
+"""The table of recovery scenarios. Sources: KAFKA-615; KIP-101; Kafka's LogManager and LogLoader, 4.1.
 
-Segments are 1 MiB, the smallest that brokers take since 4.0, and records of 20 kB fill one with some 52. A
-scenario sends RECORDS to one partition, so its log has four segments, and `settle` waits until all but the
-last are flushed and recovery-point-offset-checkpoint says so. "Behind the recovery point" is then the last.
+Segments are 1 MiB, the minimum since Kafka 4.0, so about 52 records of 20 kB fill one. A scenario sends RECORDS to one
+partition, whose log then has four segments. `settle` waits until all but the last are flushed and
+recovery-point-offset-checkpoint says so. The last segment is therefore the only one after the recovery point.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from workloads.recovery.step_types import Act, Read, Recovers, Scenario, Send
 
 RECORDS: Final = 200
-EVERY: Final = 1000  # nodes: as many as there are
+EVERY: Final = 1000  # more than any number of nodes: all of them
 SHARED: Final[Mapping[str, Any]] = {
     "key_count": 1,
     "partitions_per_topic": 1,
@@ -43,7 +43,7 @@ def _start(recovers: Recovers, *says: str, who: str = "leader", never: tuple[str
 
 
 def _restarted(how: str, kind: str, start: Act, who: str = "leader") -> tuple[Any, ...]:
-    """Send, end a server, damage something, start it, and send more."""
+    """Sends records, stops or kills a server, damages a file, starts the server, and sends more records."""
     damage = (Act("damage", who, kind),) if kind else ()
     return (*BEGIN, Act(how, who), *damage, start, Send(20))
 
@@ -53,23 +53,23 @@ def _scenario(name: str, shows: str, *steps: Any, **more: Any) -> Scenario:
 
 
 def _marks() -> list[Scenario]:
-    """What a start goes by: the mark of a clean shutdown, and the recovery point."""
+    """Scenarios for what decides how much a start recovers: the clean shutdown marker and the recovery point."""
     quiet = ("corrupt", "invalid-messages")
     rows = [
-        ("clean-restart", "stop", "", "none", (), "a clean shutdown: nothing is recovered"),
-        ("kill-restart", "kill", "", "point", (), "a kill: what is behind the recovery point is recovered"),
+        ("clean-restart", "stop", "", "none", (), "a clean shutdown: no segment is recovered"),
+        ("kill-restart", "kill", "", "point", (), "a kill: the segments after the recovery point are recovered"),
         ("no-point", "stop", "no-point", "none", (),
-         "the recovery point is gone, the mark stands: nothing is recovered"),
+         "a clean shutdown, then the recovery point is deleted: no segment is recovered"),
         ("no-marker", "stop", "no-marker", "point", (),
-         "the mark is gone: recovery begins at the recovery point, which a clean shutdown put at the end"),
+         "the clean shutdown marker is deleted: recovery starts at the recovery point, which is at the log end"),
         ("no-point-no-marker", "stop", "no-point-no-marker", "all", (),
-         "both are gone: everything is recovered"),
+         "the recovery point and the marker are deleted: every segment is recovered"),
         ("no-point-killed", "kill", "no-point", "all", (),
-         "a kill, and no recovery point: everything is recovered"),
+         "a kill, then the recovery point is deleted: every segment is recovered"),
         ("point-bad", "kill", "point-bad", "all", ("point-unread",),
-         "a recovery point that cannot be read counts as none"),
+         "a kill, and the recovery point is unreadable: every segment is recovered"),
         ("point-high", "kill", "point-high", "point", (),
-         "a recovery point beyond the end: the last segment is recovered"),
+         "a kill, and the recovery point is beyond the log end: the last segment is recovered"),
     ]  # fmt: skip
     return [
         _scenario(name, shows, *_restarted(how, kind, _start(recovers, *says, never=quiet)), *AGAIN)  # type: ignore[arg-type]
@@ -77,30 +77,30 @@ def _marks() -> list[Scenario]:
     ]
 
 
-def _behind() -> list[Scenario]:
-    """Damage behind the recovery point, which recovery scans."""
+def _after() -> list[Scenario]:
+    """Scenarios with damage after the recovery point, in the part of the log that recovery scans."""
     kinds = {
         "flip-last": "a flipped bit in the last segment",
-        "tail-last": "a last batch that was written in part",
+        "tail-last": "a partially written last batch",
         "zero-last": "a page of zeroes in the last segment",
     }
     found = []
     for kind, what in kinds.items():
         for who in ("leader", "follower"):
             steps = _restarted("kill", kind, _start("point", "corrupt", who=who), who)
-            text = f"{what}, on the {who}: cut off there, and fetched again"
+            text = f"{what}, on the {who}: the log is truncated there and the rest replicated again"
             found.append(_scenario(f"{kind}-{who}", text, *steps, damaged=1, nodes_min=2))
         steps = _restarted("kill", kind, _start("point", "corrupt"))
-        text = f"{what}, of the only replica: cut off there, what follows is lost"
+        text = f"{what}, on the only replica: the log is truncated there and the rest is lost"
         found.append(_scenario(f"{kind}-only", text, *steps, lost=True, settings=ONE, damaged=1))
         steps = _restarted("kill", kind, _start("point", "corrupt", who="all"), "all")
-        text = f"{what}, on every replica: cut off there, what follows is lost"
+        text = f"{what}, on every replica: the log is truncated there and the rest is lost"
         found.append(_scenario(f"{kind}-all", text, *steps, lost=True, damaged=EVERY, nodes_min=2))
     return found
 
 
 def _before() -> list[Scenario]:
-    """Damage before the recovery point, which nobody scans: met by whoever reads it."""
+    """Scenarios with damage before the recovery point, which recovery does not scan; only readers find it."""
     found = []
     unseen = ("corrupt", "invalid-messages")
     for kind, what in {"flip-first": "a flipped bit", "zero-first": "a page of zeroes"}.items():
@@ -108,8 +108,8 @@ def _before() -> list[Scenario]:
             found.append(
                 _scenario(
                     f"{kind}-{who}",
-                    f"{what} in a segment that is not the last, on the {who}: no start notices, who reads "
-                    "meets a checksum error; an emptied replica is whole again",
+                    f"{what} in an earlier segment, on the {who}: no start detects it, readers get a checksum error; "
+                    "the replica is erased and replicated again",
                     *BEGIN, Act("kill", who), Act("damage", who, kind),
                     _start("point", who=who, never=unseen),
                     Act("elect", who), Read(), Act("kill", who), Act("damage", who, "erase"),
@@ -120,7 +120,7 @@ def _before() -> list[Scenario]:
     found.append(
         _scenario(
             "flip-first-only",
-            "a flipped bit in a segment that is not the last, of the only replica: reads fail",
+            "a flipped bit in an earlier segment, on the only replica: reads fail",
             *_restarted("kill", "flip-first", _start("point", never=unseen)), Read(),
             lost=True, reported=True, settings={**ONE, "final_time_limit_s": 25.0}, damaged=1,
         )
@@ -128,7 +128,7 @@ def _before() -> list[Scenario]:
     found.append(
         _scenario(
             "flip-first-all",
-            "a flipped bit in a segment that is not the last, on every replica: reads fail",
+            "a flipped bit in an earlier segment, on every replica: reads fail",
             *_restarted("kill", "flip-first", _start("point", who="all", never=unseen), "all"), Read(),
             lost=True, reported=True, settings={"final_time_limit_s": 25.0}, damaged=EVERY, nodes_min=2,
         )
@@ -136,7 +136,8 @@ def _before() -> list[Scenario]:
     found.append(
         _scenario(
             "flip-first-scanned",
-            "the same, and no recovery point: everything is scanned, cut off there and fetched again",
+            "a flipped bit in an earlier segment and no recovery point: recovery scans every segment, truncates the "
+            "log there, and the rest is replicated again",
             *BEGIN, Act("kill"), Act("damage", kind="flip-first"), Act("damage", kind="no-point"),
             _start("any", "corrupt"), Send(20),
             damaged=1, nodes_min=2,
@@ -146,14 +147,14 @@ def _before() -> list[Scenario]:
 
 
 def _aids() -> list[Scenario]:
-    """Damage to what stands beside the segments."""
+    """Scenarios with damage to the files next to the segments: indexes, producer snapshots, epoch checkpoints."""
     found = []
     kinds = {
         "index-bad": "garbage at the beginning of every offset index",
         "timeindex-bad": "garbage at the beginning of every time index",
         "index-short": "indexes that end in the middle of an entry",
-        "index-gone": "no indexes",
-        "snapshot-bad": "garbage in the snapshots of the producers",
+        "index-gone": "missing indexes",
+        "snapshot-bad": "garbage in the producer snapshots",
     }
     for how, state in {"kill": "killed", "stop": "stopped"}.items():
         for kind, what in kinds.items():
@@ -161,7 +162,7 @@ def _aids() -> list[Scenario]:
             found.append(
                 _scenario(
                     f"{kind}-{state}",
-                    f"{what}, of a {state} leader that leads again: everything is read",
+                    f"{what}, on a {state} leader that becomes leader again: all records are readable",
                     *BEGIN, Act(how), Act("damage", kind=kind), _start("any", *says), *AGAIN,
                     Read(), Send(20),
                     damaged=1,
@@ -170,7 +171,7 @@ def _aids() -> list[Scenario]:
     found.append(
         _scenario(
             "epochs-bad",
-            "a leader-epoch-checkpoint that cannot be read: no start; emptied, the server is whole again",
+            "an unreadable leader-epoch-checkpoint: the server refuses to start; once erased it starts and recovers",
             *BEGIN, Act("kill"), Act("damage", kind="epochs-bad"), _start("any", "malformed", ends=True),
             Act("damage", kind="erase"), _start("any"), Send(20),
             damaged=1, nodes_min=3,
@@ -183,8 +184,8 @@ def _truncation() -> list[Scenario]:
     return [
         _scenario(
             "truncate-crash",
-            "a leader that was cut off, with records that nobody else has, comes back, is killed while it "
-            "truncates, and comes back again: no truncated record does",
+            "a leader is cut off with records that no follower has; it is reconnected, killed while it truncates, and "
+            "started again: no truncated record reappears",
             *BEGIN, Act("cut-off"), Send(60), Act("kill"), Act("join"), Send(120),
             Act("start-kill", kind=r"partition=\S+-0-0[,\]].*Truncating to offset"), _start("any"), Send(20),
             settings={"delivery_timeout_s": 4.0, "op_timeout_s": 6.0, "concurrency": 15},
@@ -199,11 +200,11 @@ def _power() -> list[Scenario]:
     for name, who, count, nodes in (("one", "leader", 1, 2), ("two", "two", 2, 3), ("all", "all", EVERY, 1)):
         for flushed in (False, True):
             lost = not flushed and name != "one"
-            how = "with flush.messages=1" if flushed else "flushed by the system alone"
+            how = "log.flush.interval.messages=1" if flushed else "only the operating system flushes"
             found.append(
                 _scenario(
                     f"power-{name}{'-flushed' if flushed else ''}",
-                    f"the power of {name} of the servers is cut; {how}",
+                    f"a power loss of {name} of the servers; {how}",
                     Send(RECORDS), Act("power-off", who), _start("any", who=who), Send(20),
                     lost=lost, settings=FLUSHED if flushed else {}, needs=needs, unsynced=count,
                     nodes_min=nodes,
@@ -213,15 +214,15 @@ def _power() -> list[Scenario]:
 
 
 def _formats() -> list[Scenario]:
-    """A power cut soon after a node was formatted and started for the first time."""
+    """Scenarios with a power cut soon after a node was formatted and started for the first time."""
     begun = (Send(60), Act("kill", "follower"))
     cut = (_start("any", who="follower"), Act("power-off", "follower"))
     needs = frozenset({"disks"})
     return [
         _scenario(
             "format-unsynced",
-            "the power of a server is cut soon after it was formatted, and bootstrap.checkpoint was not "
-            "synced: no start; formatted again, the server is whole",
+            "a server loses power soon after it was formatted, before bootstrap.checkpoint was synced: it refuses to "
+            "start; formatted again, it starts",
             *begun, Act("damage", "follower", "format-unsynced"), *cut,
             _start("any", "no-features", who="follower", ends=True), Act("damage", "follower", "format"),
             _start("any", who="follower"), Send(20),
@@ -229,7 +230,7 @@ def _formats() -> list[Scenario]:
         ),
         _scenario(
             "format-synced",
-            "the same where what formatting wrote was synced: it starts",
+            "a server loses power soon after it was formatted, with the formatted files synced: it starts",
             *begun, Act("damage", "follower", "format"), *cut, _start("any", who="follower"), Send(20),
             needs=needs, damaged=1, unsynced=1, nodes_min=3,
         ),
@@ -241,14 +242,14 @@ def _full() -> list[Scenario]:
     return [
         _scenario(
             "full-append",
-            "the leader's disk is full while it appends: it ends, another leads; with room again it is whole",
+            "the leader's disk fills up: it shuts down and another server leads; with free space it recovers",
             Send(60), Send(RECORDS, Act("fill", more={"ends": True}), 0.3), Act("free"), _start("any"),
             Send(20),
             needs=needs, nodes_min=3,
         ),
         _scenario(
             "full-recovery",
-            "no room on the disk while indexes are made again: no start; with room the server recovers",
+            "the disk is full while indexes are rebuilt: the server does not start; with free space it recovers",
             *BEGIN, Act("kill"), Act("damage", kind="index-gone"), Act("damage", kind="no-point"),
             Act("fill"),
             _start("any", "no-room|no-page", ends=True), Act("free"), _start("any"), Send(20),
@@ -261,8 +262,8 @@ def _folders() -> list[Scenario]:
     return [
         _scenario(
             "two-folders",
-            "two log directories, one of which fails while the server runs, is not there when it starts, and "
-            "comes back: the others lead meanwhile",
+            "one of two log directories fails at runtime, is missing at a start, and is restored: other servers lead "
+            "meanwhile",
             *BEGIN, Act("damage", kind="folder-fails"), Send(RECORDS), Act("kill"),
             Act("start", expect={"says": ["directory-refused"]}, more={"unwell": True}), Send(100),
             Act("stop"), Act("damage", kind="folder-back"), _start("any"), Send(20), *AGAIN,
@@ -275,7 +276,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     row.name: row
     for row in (
         *_marks(),
-        *_behind(),
+        *_after(),
         *_before(),
         *_aids(),
         *_truncation(),
@@ -288,7 +289,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
 
 
 def settings(name: str) -> dict[str, Any]:
-    """The fields of the plan that a scenario asks for."""
+    """Returns the fields of the plan that a scenario sets."""
     own = dict(SCENARIOS[name].settings)
     broker = {**BROKER, **own.pop("broker_config", {})}
     return {**SHARED, **own, "broker_config": broker}

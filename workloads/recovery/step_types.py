@@ -1,12 +1,12 @@
-"""What a recovery scenario is made of: data, and nothing that acts.
+"""The types of which recovery scenarios are made: plain data.
 
-An act's `expect` says what its outcome must be, for the check (checker.checks.recovery):
+The `expect` of an act says what its outcome must be; checker.checks.recovery checks it:
 
-    recovers   of a start: which segments of the run's logs the server recovers. "none"; "point", those at or
-               behind the recovery point that was on disk; "all"; "any", which is no expectation
-    ends       the server refuses to start: it ends
-    says       names of sentences that its log must have (nemesis.recovery.log_lines); "a|b": one of them
-    never      those that it must not have
+    recovers   start: which segments of the run's logs the server recovers: "none"; "point", those at or after the
+               recovery point that was on disk; "all"; "any", no expectation
+    ends       the server refuses to start and exits
+    says       names of messages that its log must have (nemesis.recovery.log_lines); "a|b": one of them
+    never      names of messages that its log must not have
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ Recovers = Literal["none", "point", "all", "any"]
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """`records` sends by all clients; `beside` is done `after_s` after they began, and they go on."""
+    """`records` sends by all clients. `during` is executed `after_s` after the first of them, while they continue."""
 
     records: int
-    beside: Act | None = None
+    during: Act | None = None
     after_s: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One client reads all logs from their beginning, with so many polls."""
+    """One client reads all logs from their beginning, with this many polls."""
 
     polls: int = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something is done to servers: see `nemesis.recovery.run_steps` for `do`, `who` and `kind`."""
+    """Something done to servers. `nemesis.recovery.run_steps` defines `do`, `who` and `kind`."""
 
     do: str
     who: str = "leader"
@@ -56,15 +56,16 @@ Step = Send | Read | Act
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A row of the table.
+    """A row of the table of scenarios.
 
-    shows     what it is about, a sentence
-    lost      whether acknowledged records may be lost: the durability rule does not protect them
-    reported  damage that no replica repairs: a client must meet a checksum error, and no bad record
-    settings  fields of the plan, over those that all scenarios share
-    needs     "disks" (of the nodes' own), "network" (packets can be dropped)
-    damaged, unsynced   on how many nodes at once data is destroyed, or what was not flushed is lost
-    nodes_min how many nodes it takes
+    shows      what it demonstrates, in one sentence
+    lost       whether acknowledged records may be lost, because the durability rule does not protect them
+    reported   whether no replica can repair the damage: clients must get a checksum error, never a bad record
+    settings   fields of the plan, on top of those that all scenarios share
+    needs      "disks" (a disk of its own for each node), "network" (packets can be dropped)
+    damaged    on how many nodes at once data is destroyed
+    unsynced   on how many nodes at once unflushed data is lost
+    nodes_min  minimum number of nodes
     """
 
     name: str
@@ -80,7 +81,7 @@ class Scenario:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """What the run may end as, if the system does what is expected of it."""
+        """The verdicts that the run may have if the system behaves as expected."""
         if self.lost:
             return ("valid", "invalid", "unknown") if self.reported else ("valid", "invalid")
         return ("valid",)

@@ -1,8 +1,19 @@
-"""The recovery workload: a scenario's steps one after another, then final polls as in the queue workload.
+"""The recovery workload: executes the steps of a crash recovery scenario, then the final polls.
 
-Clients send records as in the delivery workload; what is done to servers between are ops of the nemesis, in
-the history like every other, with what is expected of them: `workloads.recovery.scenarios` has the scenarios,
-`nemesis.recovery.run_steps` carries the acts out, and `checker.checks.recovery` judges.
+What can go wrong, with segments at base offsets 0, 52, 104 and 156 and the recovery point at 156:
+
+    nemesis    step  {"do": "kill", "who": "leader"}
+    nemesis    step  {"do": "damage", "who": "leader", "kind": "flip-last"}     a bit flips in segment 156
+    nemesis    step  {"do": "start", "who": "leader"}                           its log: no segment recovered
+    process 2  fail  poll  the checksum of a batch does not match
+
+The server was killed, so it must recover every segment at or after the recovery point, here segment 156. Recovery
+would have truncated the log at the damaged batch and replicated the rest again. The server skipped recovery and serves
+the damage (`recovery-divergence`).
+
+Clients send records as in the delivery workload. The acts on servers in between are nemesis ops and recorded in the
+history, with their expected outcome. `workloads.recovery.scenarios` has the scenarios, `nemesis.recovery.run_steps`
+executes the acts, and `checker.checks.recovery` judges them. The final polls are those of the queue workload.
 """
 
 from __future__ import annotations
@@ -37,7 +48,7 @@ STEP: Final = "step"
 
 
 def act(done: Act, number: int, scenario: Scenario) -> Op:
-    """The nemesis op of an act. `number`: which of the scenario's acts, from 0."""
+    """Returns the nemesis op of an act. `number`: its position among the scenario's acts, from 0."""
     value: dict[str, Any] = {**done.value, "scenario": scenario.name, "number": number, "of": acts(scenario)}
     if number == 0:
         value["rule"] = {"lost": scenario.lost, "reported": scenario.reported}
@@ -45,12 +56,12 @@ def act(done: Act, number: int, scenario: Scenario) -> Op:
 
 
 def acts(scenario: Scenario) -> int:
-    """How many acts a scenario has."""
-    return sum(isinstance(step, Act) or (isinstance(step, Send) and step.beside is not None) for step in scenario.steps)
+    """Returns how many acts a scenario has."""
+    return sum(isinstance(step, Act) or (isinstance(step, Send) and step.during is not None) for step in scenario.steps)
 
 
 def generator(scenario: Scenario, keys: int, rate_hz: float) -> Generator:
-    """Every step, each when the one before has come to its end."""
+    """Returns the generator of a scenario: each step starts after the previous one has finished."""
     parts: list[Generator] = []
     sent, number = 0, 0
     for step in scenario.steps:
@@ -65,21 +76,21 @@ def generator(scenario: Scenario, keys: int, rate_hz: float) -> Generator:
             writers: Generator = Limit(Writers(Options(keys=keys), sent), step.records)
             sends: Generator = Clients(Rate(writers, int(1e9 / rate_hz)) if rate_hz else writers)
             sent += step.records
-            if step.beside is not None:
-                beside = After(int(step.after_s * 1e9), Once(act(step.beside, number, scenario)))
-                sends = any_(sends, ForNemesis(beside))
+            if step.during is not None:
+                during = After(int(step.after_s * 1e9), Once(act(step.during, number, scenario)))
+                sends = any_(sends, ForNemesis(during))
                 number += 1
             parts.append(sends)
     return Then(tuple(Barrier(part) for part in parts))
 
 
 def _first(generator: Generator, slot: int) -> Generator:
-    """The generator for the first slot; the others have nothing to do."""
+    """Returns the generator for the first slot; nothing for the others."""
     return generator if slot == 0 else NOTHING
 
 
 def workload(name: str, keys: int, rate_hz: float) -> Workload:
-    """The recovery workload of a scenario."""
+    """Returns the recovery workload of a scenario."""
     return Workload(
         "recovery",
         generator(SCENARIOS[name], keys, rate_hz),

@@ -39,15 +39,15 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], str]] = {
     "unknown type": ([SEND[0], {**SEND[1], "type": "okay"}], "line 2: unknown op type 'okay'"),
     "duplicate index": ([SEND[0], SEND[1], {**POLL[0], "index": 1}], "line 3: index 1 after 1"),
     "index that goes back": ([*POLL, SEND[0]], "line 3: index 0 after 3"),
-    "completed and never invoked": ([{**SEND[1], "index": 0}], "line 1: process 0 completes as ok what it"),
-    "completed twice": ([*SEND, {**SEND[1], "index": 2}], "line 3: process 0 completes as ok what it never"),
+    "completed and never invoked": ([{**SEND[1], "index": 0}], "line 1: process 0 completes an op as ok without"),
+    "completed twice": ([*SEND, {**SEND[1], "index": 2}], "line 3: process 0 completes an op as ok without"),
     "retired": (
         [SEND[0], INFO, {**SEND[1], "index": 2, "time_ns": 20}],
-        "line 3: process 0 completes again: its op 1, info, retired it",
+        "line 3: process 0 completes an op, but its op 1 was info, which retired it",
     ),
     "failed and never invoked": (
         [*SEND, {**POLL[1], "index": 2, "type": "fail", "process": "p"}],
-        "line 3: process 'p' completes as fail what it never invoked",
+        "line 3: process 'p' completes an op as fail without an invocation",
     ),
     "value that does not fit": ([SEND[0], {**SEND[1], "value": 7}], "line 2: the value of a send"),
     "offset that does not fit": (
@@ -75,8 +75,8 @@ DOUBTED: dict[str, tuple[list[dict[str, Any]], str]] = {
     ),
     "missing op": ([*SEND, {**POLL[0], "index": 3}, {**POLL[1], "index": 4}], "line 3: index 3 after 1, so"),
     "missing beginning": (POLL, "line 1: index 2 after -1, so ops are missing"),
-    "only a nemesis": ([NEMESIS], "holds no "),
-    "nothing": ([], "holds no "),
+    "only a nemesis": ([NEMESIS], "contains no "),
+    "nothing": ([], "contains no "),
 }
 
 

@@ -148,7 +148,7 @@ def test_a_torn_last_line_is_left_out_and_noted(tmp_path: Path) -> None:
     (tmp_path / "torn.edn").write_bytes(content[:-20])
     lines, notes = convert.to_log(tmp_path / "torn.edn", tmp_path / "history", "r", print)
     assert lines == content.count(b"\n") - 1
-    assert notes.truncated == "torn.edn: cut off in its last line, which is left out"
+    assert notes.truncated == "torn.edn: cut off in its last line, which is skipped"
     assert isinstance(notes, Notes)
 
 
@@ -180,10 +180,10 @@ def _other_columns(folder: Path) -> None:
 DAMAGE: dict[str, tuple[Any, str]] = {
     "not finished": (lambda folder: (folder / "_schema.json").unlink(), "no _schema.json, which is written"),
     "a file gone": (lambda folder: (folder / "ends.parquet").unlink(), "'ends.parquet' is missing"),
-    "a file cut": (lambda folder: (folder / "ends.parquet").write_bytes(b"PAR1"), "ends.parquet: not as it"),
+    "a file cut": (lambda folder: (folder / "ends.parquet").write_bytes(b"PAR1"), "ends.parquet: changed since it"),
     "no checksums": (lambda folder: (folder / "_checksums.json").write_text("{"), "_checksums.json: damaged"),
     "other columns": (_other_columns, "the tables are damaged"),
-    "newer": (lambda folder: _schema(folder, schema=99), "tables of schema 99"),
+    "newer": (lambda folder: _schema(folder, schema=99), "the tables have schema 99"),
     "absurd": (lambda folder: _schema(folder, buckets=-1), "_schema.json: damaged"),
     "undescribed": (lambda folder: _schema(folder, counts=None), "_schema.json: damaged"),
     "incomplete": (lambda folder: _schema(folder, files={"x": 1}), "'x' is missing"),

@@ -206,7 +206,7 @@ def test_truncated_gzip_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
         (text(*SEND, POLL[0], {**POLL[1], "value": [["poll", [[1, [[0]]]]]]}), "line 4: not a micro-op"),
         (text(*SEND, POLL[0], {**POLL[1], "value": [["poll", [[1, [["a", 7]]]]]]}), "a polled offset is not"),
         (text(SEND[0], {**SEND[1], "extra": [1]}, *POLL), "line 2: `extra`"),
-        (text({"schema": 99}, *SEND), "line 1: log schema 99"),
+        (text({"schema": 99}, *SEND), "line 1: the log has schema 99"),
         (text(*SEND, "garbage"), "line 3: not a JSON line"),
         (text(SEND[0], {**SEND[1], "index": 1 << 63}), "line 2: index"),
         (text(SEND[0], {**SEND[1], "time_ns": 1 << 63}), "line 2: not an op"),
@@ -262,7 +262,7 @@ def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: p
         check_plain(path, CheckOptions())
     monkeypatch.setattr(read_history, "MAX_RATIO", 1000)
     monkeypatch.setattr(read_history, "MAX_BLANK_LINES", 5000)
-    with pytest.raises(BadHistory, match=r"h\.jsonl\.gz, line 5003: more than 5,000 lines of the file are blank"):
+    with pytest.raises(BadHistory, match=r"h\.jsonl\.gz, line 5003: more than 5,000 blank lines in the file"):
         check_plain(path, CheckOptions())
 
 
@@ -270,7 +270,7 @@ def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("f", ["send", "poll", "txn", "assign", "subscribe", "debug-topic-partitions"])
 def test_an_op_of_a_client_by_the_nemesis_is_refused(tmp_path: Path, f: str, kind: str) -> None:
     lines = [*SEND, op(2, "nemesis", kind, f, [])]
-    with pytest.raises(BadHistory, match=f"line 3: '{f}' of the process 'nemesis'; a client's process"):
+    with pytest.raises(BadHistory, match=f"line 3: the process 'nemesis' has an op '{f}', which only clients have"):
         check_plain(written(tmp_path, text(*lines)), CheckOptions())
 
 
@@ -313,7 +313,7 @@ def test_whatever_a_line_holds_there_is_a_verdict_or_one_message(data: st.DataOb
 
 
 def test_no_history(tmp_path: Path) -> None:
-    with pytest.raises(BadHistory, match=r"no history/\*.jsonl in it"):
+    with pytest.raises(BadHistory, match=r"it has no history/\*.jsonl"):
         check_plain(tmp_path, CheckOptions())
     with pytest.raises(BadHistory, match="no such file"):
         check_plain(tmp_path / "nothing.edn", CheckOptions())
@@ -323,7 +323,7 @@ def test_no_history(tmp_path: Path) -> None:
 def test_empty_history_is_unknown(tmp_path: Path, content: str) -> None:
     result = check_plain(run_folder(tmp_path, content), CheckOptions())
     assert result.valid == "unknown"
-    assert result.reasons == ("the history holds no operations",)
+    assert result.reasons == ("the history contains no operations",)
 
 
 @pytest.mark.parametrize("name", ["h.edn", "h.edn.gz"])
@@ -421,7 +421,7 @@ def test_tables_of_a_newer_schema_are_refused(tmp_path: Path) -> None:
     check_plain(run, CheckOptions())
     meta = json.loads((run / "tables" / "_schema.json").read_text())
     (run / "tables" / "_schema.json").write_text(json.dumps({**meta, "schema": 99}))
-    with pytest.raises(BadHistory, match="tables of schema 99"):
+    with pytest.raises(BadHistory, match="the tables have schema 99"):
         check_plain(run, CheckOptions())
 
 

@@ -55,9 +55,9 @@ def test_a_divergence_is_invalid_whatever_else_was_not_done(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("events", "counts", "expected"),
     [
-        (None, COUNTS, "which are not here"),
-        ([], COUNTS, "not all done: it ended before"),
-        ([DONE | {"done": 5, "detail": "5 of 9"}], COUNTS, "not all done: 5 of 9"),
+        (None, COUNTS, "which is missing or unreadable"),
+        ([], COUNTS, "not all steps were executed: the run ended early"),
+        ([DONE | {"done": 5, "detail": "5 of 9"}], COUNTS, "not all steps were executed: 5 of 9"),
         ([DONE], {"log-append": {"ok": 1}, "log-read": {"fail": 2}}, "no log-read ever succeeded"),
         ([DONE], {}, "no log-append ever succeeded"),
         ([DONE, {"event": "trouble", "detail": "n2 is gone"}], COUNTS, "n2 is gone"),

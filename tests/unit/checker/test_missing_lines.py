@@ -59,7 +59,7 @@ def test_a_retired_process_may_only_complete_in_a_gap(tmp_path: Path) -> None:
     retired = [op(0, 0, "invoke", "send", [["send", 1, 7]]), op(1, 0, "info", "send", [["send", 1, 7]])]
     again = op(4, 0, "ok", "poll", [["poll", []]])
     assert ops(tmp_path, *retired, again)[4]["invoke_index"] == 2
-    with pytest.raises(BadHistory, match="line 3: process 0 completes again"):
+    with pytest.raises(BadHistory, match="line 3: process 0 completes an op, but its op"):
         check_plain(written(tmp_path, text(*retired, {**again, "index": 2})), CheckOptions())
 
 

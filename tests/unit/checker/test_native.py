@@ -115,25 +115,27 @@ def _moved(settings: Settings, *faults: str, doubts: tuple[Doubts, ...] = ()) ->
 def test_moved_starts_name_the_key_and_count_the_rest() -> None:
     """A key that is no small integer is shown as it was written."""
     (one,) = _moved(Settings())
-    assert one == "the log of key orders starts at 3, and nothing in the history deleted it (so for 2 keys)"
+    assert (
+        one == "the log of key orders starts at offset 3, and nothing in the history explains why (2 such logs in all)"
+    )
     assert _moved(Settings(), doubts=(Doubts((5,)), Doubts((1 << 50,)))) == []
 
 
 def test_what_cannot_be_known_of_a_moved_start() -> None:
     (one,) = _moved(Settings(), "clock-strobe:one")
-    assert one.endswith("; clocks were changed, so whether brokers took its records for too old cannot be known")
+    assert one.endswith("; a fault changed clocks, so it is unknown whether brokers considered its records too old")
     (one,) = _moved(Settings(broker={"retention.bytes": "100"}))
-    assert one.endswith("cannot be known: how many bytes a record takes is not on record")
+    assert one.endswith("because the size of records is not recorded")
     (one,) = _moved(Settings(broker={"retention.bytes": "-1"}))
-    assert one.endswith("(so for 2 keys)")
+    assert one.endswith("(2 such logs in all)")
 
 
 def test_what_is_in_doubt_names_a_key() -> None:
     missing = tuple(Unsure(key, COMPACTION, 2) for key in (5, 6))
     doubts = (Doubts(missing=missing), Doubts(skipped=(6,)))
     lost, skipped, _ = [*_moved(Settings(), doubts=doubts)[1:], ""]
-    assert lost.startswith("4 records of 2 keys (of key orders, for one) are missing: the log cleaner may have")
-    assert skipped.startswith("consumers passed over records of key 6 that may have been deleted: how far the log")
+    assert lost.startswith("4 records of 2 keys (for example key orders) are missing: the log cleaner may have")
+    assert skipped.startswith("consumers skipped records of key 6 that may have been deleted: the history does not")
 
 
 @pytest.mark.parametrize(

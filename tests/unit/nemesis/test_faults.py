@@ -124,7 +124,7 @@ def test_aliases_and_canonical_names() -> None:
         ("kill:nobody", "no target 'nobody'"),
         ("ring:client", "no target 'client'"),
         ("kill", "no such fault"),
-        ("kill:leader,leader-kill", "named twice"),
+        ("kill:leader,leader-kill", "listed twice"),
     ],
 )
 def test_bad_names_are_refused_with_a_hint(text: str, says: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.recovery.log_lines import SAYINGS, read
+from nemesis.recovery.log_lines import DAMAGE_MESSAGES, read
 
 LINES = [
     "[10:00:00,000] INFO Recovering 3 logs from /d/data since no clean shutdown file was found (kafka.log.LogManager)",
@@ -38,7 +38,7 @@ def test_a_clean_start_recovers_nothing() -> None:
     assert found["clean"] == 3 and found["segments"] == {} and not found["started"]
 
 
-@pytest.mark.parametrize("name", SAYINGS)
+@pytest.mark.parametrize("name", DAMAGE_MESSAGES)
 def test_sayings_are_counted_up_to_a_bound(name: str) -> None:
-    found = read([f"WARN before {SAYINGS[name]} behind"] * 100, "r-")
+    found = read([f"WARN before {DAMAGE_MESSAGES[name]} behind"] * 100, "r-")
     assert len(found["said"][name]) == 5

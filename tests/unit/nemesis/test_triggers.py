@@ -81,7 +81,7 @@ def test_a_leader_that_changed_counts_and_one_that_is_missing_does_not() -> None
     now[("r-0", 0)] = "n1"
     assert watch.look() == ""
     now.update({("r-0", 0): "n3", ("r-0", 1): "n3"})
-    assert watch.look() == "the leader of r-0-0 changed from n1 to n3, and of 1 more"
+    assert watch.look() == "the leader of r-0-0 changed from n1 to n3, and 1 more"
     assert watch.look() == ""
 
 
@@ -118,7 +118,7 @@ def test_the_thread_tells_of_what_it_sees_and_asks_again_after_trouble(cluster: 
 
 
 def test_triggers_of_logs_need_logs() -> None:
-    with pytest.raises(BadInput, match="kill:leader waits for log: that needs ServerLogs, which is not there"):
+    with pytest.raises(BadInput, match="kill:leader has the trigger log, which needs ServerLogs, which is not there"):
         triggers.refuse_unsupported([Entry("kill:leader", when=ANY)], FakeCluster(), "is not there")
     triggers.refuse_unsupported(
         [Entry("kill:leader"), Entry("kill:n1", when=Trigger(entry.LEADER_CHANGE))], FakeCluster(), ""

@@ -133,7 +133,7 @@ def test_options_override_a_plan_file() -> None:
         (["run", "--cluster", "cloud"], "--cluster cloud"),
         (["run", "--client", "kafkajs"], "--client kafkajs"),
         (["run", "--nemesis", "kill:moon"], "no target 'moon'"),
-        (["run", "--nemesis", "leader-kill,leader-kill"], "named twice"),
+        (["run", "--nemesis", "leader-kill,leader-kill"], "listed twice"),
         (["run", "--broker-config", "listeners=x"], "this setting is reserved for the harness"),
         (["run", "extra"], "unexpected extra argument"),
         (["list", "--limit", "-1"], "--limit"),

@@ -63,7 +63,7 @@ def test_every_kind_of_edge_has_its_reason(run: Path) -> None:
         "T1 < T2, because T1 polled no further than 10 of key 1, so it had not seen 11 at offset 6, the next "
         "record there, which T2 sent."
     )
-    assert process == "T2 < T3, because process 4 did T2 before T3."
+    assert process == "T2 < T3, because process 4 executed T2 before T3."
     (only,) = cycle_prose.then(cycle(realtime, ops=[2], name="G0-realtime"), Teller(None))
     assert only == "T1 < T1, because T1 completed (index 2) before T1 was invoked (index 4): a contradiction!"
     (timed,) = cycle_prose.then({"cycle": [2, 5], "steps": [realtime]}, tell)
@@ -82,7 +82,7 @@ def test_in_one_sentence_ops_have_their_indices_and_processes(run: Path) -> None
     text = witness_text.witness_text("G1c", {**cycle(WW, WR, ops=[2, 3]), "forbidden": True}, of_run(run))
     assert text.startswith("Op 2 came before op 3, because op 2 sent 10 to key 1 at offset 5, and the next")
     assert "however, op 3 came before op 2, because op 3 sent 20" in text
-    assert "They are process 0 (op 2, 1.200 s); process 4 (op 3, 1.300 s)" in text
+    assert "The operations are process 0 (op 2, 1.200 s); process 4 (op 3, 1.300 s)" in text
     assert text.endswith(cycle_prose.FORBIDDEN)
 
 
@@ -128,10 +128,10 @@ def test_a_component_says_how_many_ops_and_which_level_is_broken(model: str | No
     if model:
         witness |= {"not": model, "subgraph": ["union", "ww", "wr"]}
     text = witness_text.witness_text("PL-2-cycle-exists", witness, None)
-    assert text.startswith("12,345 operations are each before all the others")
+    assert text.startswith("12,345 operations all precede each other")
     assert "... (100 in all)" in text
     assert (f"so the history is not {model}" in text.lower()) == bool(model)
-    assert ("over the edges ww, wr" in text) == bool(model)
+    assert ("through edges of the kinds ww, wr" in text) == bool(model)
 
 
 def test_a_cycle_of_another_form_is_shown_as_its_fields() -> None:

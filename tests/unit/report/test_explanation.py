@@ -225,13 +225,13 @@ def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(lost: Path, name: 
         (
             "lost-write/read-never-acknowledged",
             "lost-write",
-            "(op 5), indeterminate after 1.0 ms. First read at offset 1 by process 8 (op 7, 0.007 s), and no longer "
-            "there when the log was read once more from its beginning.",
+            "(op 5), indeterminate after 1.0 ms. First read at offset 1 by process 8 (op 7, 0.007 s), but missing "
+            "when the log was read again from its beginning.",
         ),
         (
             "lost-write/info-acknowledged",
             "lost-write",
-            "indeterminate after 1.0 ms, though the record had been acknowledged at offset 1. Nobody read it.",
+            "indeterminate after 1.0 ms, though the record had been acknowledged at offset 1. It was never read.",
         ),
         (
             "phantom-read/info-before-it-was-sent",

@@ -89,7 +89,7 @@ def test_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert set(found) == {(2, "lost"), (3, "lost")}
     assert found[2, "lost"]["cause"] == "on-disk-but-not-served"
     assert found[3, "lost"]["cause"] == "written-and-truncated"
-    assert found[3, "lost"]["shown"].startswith("n3 holds it at offset 2, leader epoch 0: r-1-1.0000")
+    assert found[3, "lost"]["shown"].startswith("n3 has it at offset 2, leader epoch 0: r-1-1.0000")
 
 
 def test_a_run_in_words(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from harness.sim.log_model.model import SimulatedLog
 from harness.sim.log_model.partition import View
 from harness.sim.log_model.records import LogSettings
 from workloads.log_model import draw_broker_actions
-from workloads.log_model.against_brokers import UNCLEANED, Beside, Remote, Seen, run, tier
+from workloads.log_model.against_brokers import UNCLEANED, BrokerSession, Remote, Seen, run, tier
 from workloads.log_model.session import Divergence
 from workloads.log_model.shrink import shrink
 
@@ -106,9 +106,9 @@ class Behind(Fake):
 def test_a_follower_that_still_has_what_its_leader_deleted_is_waited_for() -> None:
     settings = LogSettings(segment_bytes=200, local_retention_bytes=0, tiered=True)
     fake = Behind(settings)
-    beside = Beside(settings, fake, replace(TIERED, deadline_s=5.0))
+    session = BrokerSession(settings, fake, replace(TIERED, deadline_s=5.0))
     for _ in range(3):
-        assert beside.step(Action("append", {"records": [["k", "v", 0], ["k", "w", 0]]})) is None
+        assert session.step(Action("append", {"records": [["k", "v", 0], ["k", "w", 0]]})) is None
         leader, follower = fake.seen()[0].bases or ()
         assert leader == follower and leader[0] > 0
 
@@ -186,9 +186,9 @@ def test_what_is_passed_over_does_not_stop_the_search() -> None:
         Action("retry", {"producer": 0}),
         Action("read-all"),
     ]
-    beside = Beside(settings, Fake(settings, bugs), AT_ONCE, frozenset({"outcome of retry"}))
-    assert [beside.step(action) for action in actions] == [None] * 3
-    assert len(beside.got.value[0]) == 1  # the retry was left out
+    session = BrokerSession(settings, Fake(settings, bugs), AT_ONCE, frozenset({"outcome of retry"}))
+    assert [session.step(action) for action in actions] == [None] * 3
+    assert len(session.got.value[0]) == 1  # the retry was left out
 
 
 def test_a_high_watermark_that_moves_while_it_is_held_is_found() -> None:
@@ -211,7 +211,7 @@ def test_formats_before_2_are_only_for_brokers_that_take_them() -> None:
     old = replace(AT_ONCE, old=True)
     assert magics(old) == {0, 1, 2} and magics(AT_ONCE) == {2}
     settings, append = LogSettings(), Action("append", {"records": [["k", "v", 0]], "magic": 0})
-    assert Beside(settings, Fake(settings), AT_ONCE).leaves_out(append)
+    assert BrokerSession(settings, Fake(settings), AT_ONCE).skips(append)
     assert run(settings, [append, Action("read-all")], Fake(settings), frozenset(), old) is None
 
 
@@ -241,6 +241,6 @@ def test_log_start_does_not_go_into_a_batch_that_a_transaction_holds_back(known:
     two = Action("append", {"records": [["a", "v", 0], ["b", "v", 0]]})
     actions = [one, two, *ends, Action("delete-records", {"at": 2})]
     settings = LogSettings()
-    beside = Beside(settings, Fake(settings), replace(AT_ONCE, known=known))
-    assert [beside.step(action) for action in actions] == [None] * len(actions)
-    assert beside.model.views()[0].start == start
+    session = BrokerSession(settings, Fake(settings), replace(AT_ONCE, known=known))
+    assert [session.step(action) for action in actions] == [None] * len(actions)
+    assert session.model.views()[0].start == start

@@ -59,8 +59,8 @@ def test_every_row_is_a_plan_of_known_acts(name: str) -> None:
     row = SCENARIOS[name]
     plan = make({"workload": "recovery", "scenario": name})
     assert plan.nodes >= row.nodes_min and derived.settings(plan).damaged_copies == row.damaged
-    assert acts(row) == sum(isinstance(step, Act) or getattr(step, "beside", None) is not None for step in row.steps)
-    done = [step if isinstance(step, Act) else getattr(step, "beside", None) for step in row.steps]
+    assert acts(row) == sum(isinstance(step, Act) or getattr(step, "during", None) is not None for step in row.steps)
+    done = [step if isinstance(step, Act) else getattr(step, "during", None) for step in row.steps]
     for act in filter(None, done):
         assert act.do != "damage" or act.kind in file_damage.KINDS
     disks = any(act.do in ("power-off", "fill", "free") for act in filter(None, done))

@@ -79,7 +79,7 @@ def test_read_and_gone() -> None:
     sends = [sent(900, 12), sent(901, 1)]
     (one,) = found(sends, [Read(900, 12, 55), Read(901, 1, 56), Read(900, 12, 57)], log())
     assert (one.kind, one.cause, one.op) == ("gone", "written-and-truncated", 55)
-    assert one.shown.startswith("op 55 read it; offset 12 holds value 112 of leader epoch 2")
+    assert one.shown.startswith("op 55 read it; offset 12 has value 112 of leader epoch 2")
 
 
 @pytest.mark.parametrize(

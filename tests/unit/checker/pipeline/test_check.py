@@ -51,7 +51,7 @@ def test_without_spark_or_a_folder_there_is_no_verdict(tmp_path: Path) -> None:
     [
         (VALID, (), WORK, "valid", ()),
         (VALID, ("kill:leader",), WORK, "unknown", ("the fault kill:leader never took effect",)),
-        (VALID, (), [], "unknown", ("the history holds no operations",)),
+        (VALID, (), [], "unknown", ("the history contains no operations",)),
         (INVALID, ("kill:leader",), WORK, "invalid", ("the fault kill:leader never took effect",)),
         (UNKNOWN, (), WORK, "unknown", ("nothing was read",)),
     ],

@@ -161,6 +161,6 @@ def test_a_poll_after_an_assignment_begins_anew() -> None:
 
 def test_what_was_committed_is_told() -> None:
     (first,) = _findings((1, "assigned"), (1, "position", 3))
-    assert first.text == "reading began at 3, and nothing was committed"
+    assert first.text == "reading started at 3, but no offset was committed"
     (later,) = _findings(*DONE, (1, "revoked"), (2, "assigned"), (2, "position", 3))
-    assert later.text == "reading began at 3, and 10 was committed"
+    assert later.text == "reading started at 3, but offset 10 was committed"

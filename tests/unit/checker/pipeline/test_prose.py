@@ -43,8 +43,8 @@ def test_an_event(fields: dict[str, Any], text: str) -> None:
 def test_of_many_events_the_last_are_told() -> None:
     told = [EVENT | {"event": f"e{n}", "instance": None} for n in range(8)]
     last = "; ".join(f"2.000 s e{n}" for n in range(2, 8))
-    assert pipeline_prose.events_around({"around": told}) == f"around it: {last}; 2 more"
-    assert pipeline_prose.events_around({"around": told[2:]}) == f"around it: {last}"
+    assert pipeline_prose.events_around({"around": told}) == f"events around it: {last}; 2 more"
+    assert pipeline_prose.events_around({"around": told[2:]}) == f"events around it: {last}"
     assert pipeline_prose.events_around({}) == ""
 
 
@@ -75,7 +75,7 @@ WITNESS = {
         ),
         (
             {"copies": 0, "n": None},
-            "Input in-0 offset 7 (id 3, key 1): 0 copies, 2 expected. The last to deal with it was instance 5 "
+            "Input in-0 offset 7 (id 3, key 1): 0 copies, 2 expected. It was last processed by instance 5 "
             "(process 6, generation 7).",
         ),
         (

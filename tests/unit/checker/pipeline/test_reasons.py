@@ -28,18 +28,18 @@ def test_a_whole_reading_gives_no_reason() -> None:
 @pytest.mark.parametrize(
     ("setting", "files", "endings", "rejected", "reason"),
     [
-        (SETTING, 0, [], 0, "there is no pipeline/read-*.jsonl: the topics were not read in the end"),
-        (SETTING, 1, [ENDED], 1, "1 line of pipeline/read-*.jsonl cannot be used: no JSON, or without what each line "),
+        (SETTING, 0, [], 0, "there is no pipeline/read-*.jsonl: the topics were not read at the end"),
+        (SETTING, 1, [ENDED], 1, "1 line of pipeline/read-*.jsonl cannot be used: not JSON, or without a required "),
         (SETTING, 1, [ENDED], 1200, "1,200 lines of pipeline/read-*.jsonl cannot be used"),
-        (Setting(readers=3), 1, [ENDED], 0, "2 of 3 pipeline/read-*.jsonl are not there"),
-        (SETTING, 2, [ENDED], 0, "1 of 2 pipeline/read-*.jsonl break off: the reading did not end"),
-        (SETTING, 1, [ENDED | {"caught_up": False}], 0, "the reading did not come to the end of the topics"),
+        (Setting(readers=3), 1, [ENDED], 0, "2 of 3 pipeline/read-*.jsonl are missing"),
+        (SETTING, 2, [ENDED], 0, "1 of 2 pipeline/read-*.jsonl are incomplete: the reading did not finish"),
+        (SETTING, 1, [ENDED | {"caught_up": False}], 0, "the reading did not reach the end of the topics"),
         (
             Setting(committed={("in", 0): 5, ("in", 1): 2}),
             1,
             [ENDED],
             0,
-            "the reading left out partitions that the group has committed: in/1",
+            "partitions with committed offsets were not read: in/1",
         ),
     ],
 )
@@ -52,16 +52,16 @@ def test_what_was_not_read(setting: Setting, files: int, endings: list[Any], rej
     ("setting", "figures", "reasons"),
     [
         (Setting(), {}, []),
-        (SETTING, {}, ["there is nothing in the input"]),
+        (SETTING, {}, ["the input is empty"]),
         (
             Setting("exactly-once", "identity"),
             {"inputs": 3, "done": 0},
-            ["the group committed no offset, so no input record counts as done"],
+            ["the group committed no offset, so no input record counts as processed"],
         ),
         (
             SETTING,
             {"inputs": 1200, "done": 1198},
-            ["2 of 1,200 input records stand at or beyond the committed offsets"],
+            ["2 of 1,200 input records are at or beyond the committed offsets"],
         ),
         (SETTING, {"inputs": 3, "done": 3}, []),
     ],
@@ -71,7 +71,7 @@ def test_what_was_not_done(setting: Setting, figures: dict[str, int], reasons: l
 
 
 def test_what_the_writers_sent_must_be_known() -> None:
-    assert "what the writers sent is not known" in judge._unsent("run", Table(None, None, {}, {}))[0]
+    assert "the records that writers sent are unknown" in judge._unsent("run", Table(None, None, {}, {}))[0]
     assert judge._unsent("run", Table(None, None, {}, {"run": 1})) == []
 
 
@@ -79,9 +79,9 @@ def test_what_the_writers_sent_must_be_known() -> None:
     ("kinds", "reason"),
     [
         ("", "there are no events"),
-        ("polled committed", "no assignment was told"),
-        ("assigned committed", "neither positions nor polls were told"),
-        ("assigned position", "neither commits nor polls were told"),
+        ("polled committed", "no assignment was logged"),
+        ("assigned committed", "neither positions nor polls were logged"),
+        ("assigned position", "neither commits nor polls were logged"),
         ("assigned polled", ""),
         ("assigned position committed", ""),
     ],
@@ -116,9 +116,17 @@ def test_a_setting(tmp_path: Path) -> None:
     ("about", "committed", "wrong"),
     [
         (GOOD | {"schema": 2}, None, "pipeline/pipeline.json has schema 2; this checker reads 1"),
-        (GOOD | {"mode": "twice"}, None, "pipeline/pipeline.json: mode 'twice' is none of at-least-once"),
-        (GOOD | {"transform": "none"}, None, "pipeline/pipeline.json: transform 'none' is none of identity"),
-        ([], None, "pipeline/pipeline.json is not an object"),
+        (
+            GOOD | {"mode": "twice"},
+            None,
+            "pipeline/pipeline.json: mode 'twice' is unknown; must be one of at-least-once",
+        ),
+        (
+            GOOD | {"transform": "none"},
+            None,
+            "pipeline/pipeline.json: transform 'none' is unknown; must be one of identity",
+        ),
+        ([], None, "pipeline/pipeline.json is not a JSON object"),
         (GOOD, {"offsets": []}, "pipeline/committed.json has no offsets"),
         (GOOD, {"offsets": {"in/x": 5}}, "pipeline/committed.json: 'in/x' is not an offset of a topic/partition"),
         (GOOD, {"offsets": {"in/0": "5"}}, "pipeline/committed.json: 'in/0' is not an offset of a topic/partition"),

@@ -46,19 +46,19 @@ def test_a_batch_is_whole_or_not_there(tmp_path: Path) -> None:
 
 def test_other_checkpoints_are_refused(tmp_path: Path) -> None:
     kept = checkpoint_store.opened(tmp_path / "c", SETTINGS)
-    with pytest.raises(BadInput, match="another process uses it"):
+    with pytest.raises(BadInput, match="another process is using it"):
         checkpoint_store.opened(tmp_path / "c", SETTINGS)
     kept.close()
     other = Settings(("t",), ("v",), "localhost:2", window_ms=60_000, padding_ms=30_000)
-    with pytest.raises(BadInput, match=r'another query: output was \["u"\] and is \["v"\]'):
+    with pytest.raises(BadInput, match=r'another query: output was \["u"\] and is now \["v"\]'):
         checkpoint_store.opened(tmp_path / "c", other)
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "precious.txt").touch()
-    with pytest.raises(BadInput, match="no checkpoint"):
+    with pytest.raises(BadInput, match="not a checkpoint"):
         checkpoint_store.opened(tmp_path / "d", SETTINGS)
     (tmp_path / "c" / "spark" / "commits").mkdir(parents=True)
     (tmp_path / "c" / "spark" / "commits" / "0").touch()
-    with pytest.raises(BadInput, match="state is gone"):
+    with pytest.raises(BadInput, match="state is missing"):
         checkpoint_store.opened(tmp_path / "c", SETTINGS)
 
 
@@ -104,5 +104,5 @@ def test_expressions_where_none_are_given() -> None:
     assert "$.n" in comparison_settings.defaults("fan-out", False).part
     assert comparison_settings.defaults("aggregate", False).part == "0"
     assert set(comparison_settings.EXPECT) == set(TRANSFORMS)
-    with pytest.raises(BadInput, match="--pipeline many: one of identity"):
+    with pytest.raises(BadInput, match="--pipeline many: no such transform; give one of identity"):
         comparison_settings.defaults("many", False)

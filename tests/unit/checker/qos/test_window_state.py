@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from checker.qos import window_state
 from checker.qos.comparison_settings import Settings
-from checker.qos.window_state import END, Book, Seen, Window, heard, settled
+from checker.qos.window_state import END, Book, Seen, Window, after_judging, after_reading
 
 SETTINGS = Settings(("t",), ("u",), "localhost:1", window_ms=60_000, padding_ms=30_000)
 NOW = 1_800_000_000_000  # a multiple of a minute
@@ -16,7 +16,7 @@ MINUTE = 60_000
 
 def read(book: Book, latest_ms: int | None, now_ms: int, **more: int) -> Book:
     records = (0, 0) if latest_ms is None else (1, 0)
-    return heard(book, Seen(records=records, latest_ms=latest_ms, **more), book.batch + 1, now_ms, SETTINGS)
+    return after_reading(book, Seen(records=records, latest_ms=latest_ms, **more), book.batch + 1, now_ms, SETTINGS)
 
 
 def window(start_ms: int, **counts: int) -> Window:
@@ -61,11 +61,11 @@ def test_judgement_waits_once_after_a_gap() -> None:
 def test_a_window_is_told_when_closed_and_again_when_its_counts_change() -> None:
     start = NOW - 3 * MINUTE
     book = replace(Book(), batch=0, mark_ms=NOW, judged_ms=start + MINUTE + 30_000)
-    book, reported = settled(book, [window(start, records_in=9, records_out=7, missing=2)], SETTINGS)
+    book, reported = after_judging(book, [window(start, records_in=9, records_out=7, missing=2)], SETTINGS)
     assert [(one.missing, one.late, one.revision) for one in reported] == [(2, 0, 1)]
-    book, reported = settled(book, [window(start, records_in=9, records_out=7, missing=2)], SETTINGS)
+    book, reported = after_judging(book, [window(start, records_in=9, records_out=7, missing=2)], SETTINGS)
     assert reported == []
-    book, reported = settled(book, [window(start, records_in=9, records_out=9)], SETTINGS)
+    book, reported = after_judging(book, [window(start, records_in=9, records_out=9)], SETTINGS)
     assert [(one.missing, one.late, one.revision) for one in reported] == [(0, 2, 2)]
     assert window_state.verdict(replace(book, records=(9, 9)))[0] == "valid"
 
@@ -74,16 +74,16 @@ def test_a_window_with_something_pending_is_not_closed() -> None:
     start = NOW - 3 * MINUTE
     book = replace(Book(), batch=0, mark_ms=NOW, judged_ms=NOW)
     late = replace(window(start, records_in=2, records_out=1, pending=1), ripe_ms=NOW + 30_000)
-    book, reported = settled(book, [late], SETTINGS)
+    book, reported = after_judging(book, [late], SETTINGS)
     assert reported == [] and book.pending == 1 and book.edge_ms <= start
 
 
 def test_what_was_an_outputs_alone_goes_when_its_input_comes() -> None:
     start = NOW - 2 * MINUTE
     book = replace(Book(), batch=0, mark_ms=NOW, judged_ms=NOW)
-    book, reported = settled(book, [window(start, unmatched=1)], SETTINGS)
+    book, reported = after_judging(book, [window(start, unmatched=1)], SETTINGS)
     assert [one.unmatched for one in reported] == [1]
-    book, reported = settled(book, [], SETTINGS)
+    book, reported = after_judging(book, [], SETTINGS)
     assert [one.counts for one in reported] == [(0, 0, 0, 0, 0, 0)]
     assert book.totals.unmatched == 0
 
@@ -91,7 +91,7 @@ def test_what_was_an_outputs_alone_goes_when_its_input_comes() -> None:
 def test_old_windows_are_forgotten_and_still_counted() -> None:
     starts = range(NOW - 2000 * MINUTE, NOW, MINUTE)
     book = replace(Book(), batch=0, mark_ms=NOW, judged_ms=NOW)
-    book, reported = settled(book, [window(start, records_in=1, missing=1) for start in starts], SETTINGS)
+    book, reported = after_judging(book, [window(start, records_in=1, missing=1) for start in starts], SETTINGS)
     assert book.edge_ms == NOW - 2 * MINUTE and len(book.remembered) == 2
     assert len(book.windows) == window_state.SHOWN
     assert book.totals.missing == len(reported) == 1999  # the last one is not over yet
@@ -100,7 +100,7 @@ def test_old_windows_are_forgotten_and_still_counted() -> None:
 
 def test_at_the_end_all_is_judged_and_nothing_forgotten() -> None:
     book = replace(Book(), batch=3, mark_ms=NOW, judged_ms=END, read_ms=END)
-    book, reported = settled(book, [window(NOW, records_in=5, records_out=5)], SETTINGS)
+    book, reported = after_judging(book, [window(NOW, records_in=5, records_out=5)], SETTINGS)
     assert len(reported) == 1 and book.edge_ms == Book().edge_ms
 
 
