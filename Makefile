@@ -22,7 +22,7 @@ UV := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --native-tls
 # one process, in order.
 PARALLEL := --numprocesses logical --dist loadfile --no-loadscope-reorder
 
-.PHONY: help system-deps setup setup-dev demo test lint types layers long rootless ci nightly soak bench mutants clock-library docs lock clean
+.PHONY: help system-deps setup setup-dev demo test lint types layers long rootless ci nightly soak bench mutants clock-library docs docs-site track-record lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -120,8 +120,16 @@ clock-library: ## compile the library of the clock faults again, for x86-64 and 
 	gcc $(CLOCK_FLAGS) -o $(CLOCK_LIBRARY)-x86_64.so $(CLOCK_LIBRARY).c
 	aarch64-linux-gnu-gcc $(filter-out -fcf-protection=none,$(CLOCK_FLAGS)) -o $(CLOCK_LIBRARY)-aarch64.so $(CLOCK_LIBRARY).c
 
-docs: setup-dev ## make the generated catalogues in docs/ again
+docs: setup-dev ## generate the catalogues in docs/reference again
 	$(BIN)/python docs/generate.py
+
+docs-site: setup-dev ## build the documentation site into build/site; a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open build/site/index.html, or serve it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site"
+
+track-record: setup ## run every experiment five times and write build/track-record.md; takes hours
+	@mkdir -p build
+	$(BIN)/harness experiment run --all --runs 5 --report build/track-record.md
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --custom-compile-command "make lock"

@@ -1,7 +1,8 @@
 """Reads the files of pipeline runs as DataFrames: of one run folder, or of many in one job.
 
 Every table has a column `run`, the folder. A line that is not JSON or lacks a required field is rejected and counted.
-An unfinished last line is ignored, except in files that are written in one go. docs/pipeline.md describes the files.
+An unfinished last line is ignored, except in files that are written in one go. The files are described in
+docs/use/pipelines.md.
 """
 
 from __future__ import annotations

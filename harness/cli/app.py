@@ -1,6 +1,8 @@
-"""The command line: thin. Each command parses, calls, prints, and returns an exit code.
+"""The `harness` command: registers every subcommand and turns errors into exit codes.
 
-0 valid   1 invalid   2 unknown   254 bad arguments, or something missing   255 crash   130 interrupted
+The commands are thin: each parses its arguments, calls the code that does the work, prints, and returns an exit code.
+
+0 valid   1 invalid   2 unknown   254 bad arguments or a missing prerequisite   255 crash   130 interrupted
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Fault-injection tests for Kafka-like logs. Start with [bold]harness run --nemesis leader-kill[/bold].",
-    epilog="Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments or something missing, "
+    epilog="Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments or a missing prerequisite, "
     "255 crash, 130 interrupted.",
     pretty_exceptions_enable=False,
 )
@@ -89,7 +91,7 @@ def _nemesis() -> None:
 
 @nemesis.command("list")
 def nemesis_list(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> int:
-    """List the faults: what each does, its targets, and where it runs on this machine."""
+    """List the faults: what each one does, its targets, and the clusters it works on from this machine."""
     from dataclasses import asdict
 
     from harness.cli import fault_support
@@ -101,7 +103,7 @@ def nemesis_list(as_json: Annotated[bool, typer.Option("--json", help="Print as 
 
 @app.command()
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> int:
-    """Say what this machine can run, what it cannot, why, and the one-line fix."""
+    """Check what this machine can run; for what it cannot run, print the reason and a one-line fix."""
     from harness.cli.doctor import data, findings, text
 
     found = findings()
@@ -110,12 +112,12 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON."
 
 
 def main() -> None:
-    """Entry point: every error is one message and the documented exit code."""
+    """Entry point of the `harness` command. Every error becomes one message and its documented exit code."""
     sys.exit(invoke(sys.argv[1:]))
 
 
 def invoke(arguments: list[str]) -> int:
-    """Run the command line; the exit code. Never raises."""
+    """Runs a command line and returns its exit code. Never raises."""
     try:
         code = app(arguments, standalone_mode=False)
         return code if isinstance(code, int) else EXIT_VALID
@@ -140,20 +142,23 @@ def invoke(arguments: list[str]) -> int:
         if error.errno not in NOT_OURS:
             return _crashed(error)
         where = f"{error.filename}: " if error.filename else ""
-        print(f"harness: {where}{error.strerror}; make room or allow it, and try again", file=sys.stderr)
+        print(
+            f"harness: {where}{error.strerror}; free some space or fix the permissions, and try again",
+            file=sys.stderr,
+        )
         return EXIT_BAD_INPUT
     except Exception as error:
         return _crashed(error)
 
 
 def _crashed(error: Exception) -> int:
-    """Say what happened in one line: it is a bug, or a machine in a state that nobody thought of."""
-    first = (str(error).splitlines() or [""])[0]  # some say a page
+    """Prints an unexpected error in one line: a bug, or a machine in a state that the code does not handle."""
+    first = (str(error).splitlines() or [""])[0]  # some messages are a page long
     print(f"harness: crashed: {type(error).__name__}: {first}", file=sys.stderr)
     if os.environ.get("HARNESS_DEBUG"):
         traceback.print_exception(error)
     else:
-        print("harness: set HARNESS_DEBUG=1 to see where", file=sys.stderr)
+        print("harness: set HARNESS_DEBUG=1 to see the traceback", file=sys.stderr)
     return EXIT_CRASH
 
 

@@ -1,4 +1,4 @@
-"""`harness cluster`: clusters that stay, and what is left of those that do not."""
+"""The `harness cluster` commands: persistent clusters, and the leftovers of killed runs and clusters."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from harness.cli.parameters import RunsDir, with_options
 from harness.model.errors_and_exit_codes import EXIT_BAD_INPUT, EXIT_VALID
 from harness.run.attached_cluster import OF_CLUSTER
 
-app = typer.Typer(no_args_is_help=True, help="Clusters that stay for many runs, and what is left of others.")
+HELP = "Persistent clusters that many runs share, and the leftovers of killed runs."
 
-Name = Annotated[str, typer.Argument(help="Name of the cluster. [default: the only one that is up]")]
-Of = Annotated[str, typer.Option("--name", help="Name of the cluster. [default: the only one that is up]")]
-Kind = Annotated[str, typer.Option("--cluster", help="local, docker or ssh. [default: any]")]
+app = typer.Typer(no_args_is_help=True, help=HELP)
+
+Name = Annotated[str, typer.Argument(help="Name of the cluster. [default: the only one that is running]")]
+NameOption = Annotated[str, typer.Option("--name", help="Name of the cluster. [default: the only one that is running]")]
+Kind = Annotated[str, typer.Option("--cluster", help="Kind of cluster: local, docker or ssh. [default: any]")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 UP: tuple[str, ...] = ("cluster", *OF_CLUSTER, "nemesis", "min_insync_replicas")
 FOLLOW_S = 0.5
@@ -27,7 +29,7 @@ FOLLOW_S = 0.5
 
 @app.callback()
 def _cluster() -> None:
-    """Clusters that stay for many runs, and what is left of others."""
+    """Persistent clusters that many runs share, and the leftovers of killed runs."""
 
 
 def _say(text: str) -> None:
@@ -39,12 +41,13 @@ def _say(text: str) -> None:
 def up(
     ctx: typer.Context,
     *,
-    name: Annotated[str, typer.Argument(help="A name for it.")] = "default",
+    name: Annotated[str, typer.Argument(help="Name of the new cluster.")] = "default",
     **options: Any,
 ) -> int:
-    """Start a cluster that stays, for many runs.
+    """Start a persistent cluster that many runs can use.
 
-    --nemesis names the faults that runs will use: some need a disk or a clock for each node from the start.
+    Name the faults that the runs will inject with --nemesis: some of them need a separate disk or clock for each
+    node, which must be set up when the cluster starts.
 
     [bold]Examples[/bold]
 
@@ -68,21 +71,21 @@ def up(
 def down(
     name: Name = "",
     cluster: Kind = "",
-    force: Annotated[bool, typer.Option(help="Even while a run holds it.")] = False,
+    force: Annotated[bool, typer.Option(help="Stop the cluster even while a run uses it.")] = False,
 ) -> int:
-    """End a cluster and remove everything of it."""
+    """Stop a cluster and remove its data."""
     from harness.cluster.persistent import client
     from harness.persistent import lifecycle
 
     chosen = name or client.find("", cluster).name
     lifecycle.stop(chosen, force, _say)
-    _say(f"the cluster {chosen} is down")
+    _say(f"cluster {chosen} is down")
     return EXIT_VALID
 
 
 @app.command()
 def status(name: Name = "", cluster: Kind = "", as_json: AsJson = False) -> int:
-    """Say of each cluster that is up: its nodes, what they lead, since when, who holds it."""
+    """Show each running cluster: its nodes, the partitions they lead, its start time, and the run that uses it."""
     from harness.persistent import commands
 
     found = commands.status(name, cluster)
@@ -92,13 +95,13 @@ def status(name: Name = "", cluster: Kind = "", as_json: AsJson = False) -> int:
 
 @app.command()
 def logs(
-    node: Annotated[str, typer.Argument(help="A node. [default: all of them]")] = "",
-    name: Of = "",
+    node: Annotated[str, typer.Argument(help="A node. [default: all nodes]")] = "",
+    name: NameOption = "",
     cluster: Kind = "",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
-    lines: Annotated[int, typer.Option("-n", min=0, help="How many lines of what is there.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("-n", min=0, help="Number of existing lines to print.")] = 50,
 ) -> int:
-    """Print the server logs of a cluster that is up."""
+    """Print the server logs of a running cluster."""
     from harness.persistent import commands
 
     shown = commands.Logs(name, cluster, node)
@@ -114,11 +117,11 @@ def logs(
 @app.command(context_settings={"ignore_unknown_options": True})
 def shell(
     node: Annotated[str, typer.Argument(help="A node.")],
-    command: Annotated[list[str] | None, typer.Argument(help="After --: a command. [default: a shell]")] = None,
-    name: Of = "",
+    command: Annotated[list[str] | None, typer.Argument(help="A command, after --. [default: a shell]")] = None,
+    name: NameOption = "",
     cluster: Kind = "",
 ) -> int:
-    """A shell where a node runs, in its network, with Kafka's tools; or one command.
+    """Open a shell in a node's environment, with its network and Kafka's tools, or run one command there.
 
     [bold]Examples[/bold]
 
@@ -133,13 +136,13 @@ def shell(
 
 @app.command()
 def clean(
-    cluster: Annotated[str, typer.Option("--cluster", help="local, docker or ssh.")] = "local",
-    hosts: Annotated[str, typer.Option(help="With --cluster ssh: the file of the hosts.")] = "",
+    cluster: Annotated[str, typer.Option("--cluster", help="Where to look: local, docker or ssh.")] = "local",
+    hosts: Annotated[str, typer.Option(help="The hosts file, with --cluster ssh.")] = "",
     runs: RunsDir = Path("runs"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """List what runs and clusters that were killed have left, and remove it when you say so."""
+    """List the leftovers of killed runs and clusters, and remove them after confirmation."""
     from harness.persistent import leftovers_of_killed_runs
 
     found = leftovers_of_killed_runs.find(cluster, runs, hosts)
@@ -150,14 +153,14 @@ def clean(
             _say(f"{one.kind:10} {one.name}{f'   ({one.about})' if one.about else ''}")
     if not found:
         if not as_json:
-            _say("nothing is left")
+            _say("no leftovers were found")
         return EXIT_VALID
     if not yes:
         if as_json or not sys.stdin.isatty():
             _say("") if not as_json else None
-            print(f"nothing was removed: give --yes to remove these {len(found)}", file=sys.stderr)
+            print(f"nothing was removed: add --yes to remove these {len(found)} leftovers", file=sys.stderr)
             return EXIT_VALID
-        if not typer.confirm(f"remove these {len(found)}?"):
+        if not typer.confirm(f"remove these {len(found)} leftovers?"):
             return EXIT_VALID
     failed = leftovers_of_killed_runs.remove(found, lambda text: print(text, file=sys.stderr))
     if not as_json:

@@ -1,4 +1,4 @@
-"""What `harness doctor` says of this machine, clusters and faults: yes or no, why, the fix."""
+"""The checks of `harness doctor`: which clusters and faults work on this machine, the reasons, and the fixes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ _KEYS: Final = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """kind: machine, cluster or fault; cluster: where the fault would be; required: no run without it."""
+    """The outcome of one check.
+
+    kind      machine, cluster or fault
+    cluster   of a fault: the kind of cluster that it was checked for
+    required  whether no run is possible without it
+    """
 
     kind: str
     name: str
@@ -31,7 +36,7 @@ class Finding:
 
 
 def findings() -> list[Finding]:
-    """Look at everything; nothing is changed, except that the cache directory is made."""
+    """Runs all checks. The only side effect is that the cache directory is created."""
     machine = machine_checks.probe()
     kinds = clusters(machine)
     return [
@@ -42,14 +47,14 @@ def findings() -> list[Finding]:
 
 
 def clusters(machine: Sequence[Check]) -> list[Finding]:
-    """Each value of --cluster: what was looked at, or what it is where nothing need be."""
+    """One finding for each value of --cluster. A kind that needs no check reports its summary."""
     by_name = {check.name: check for check in machine}
     lacking = [check for check in machine if check.required and not check.ok]
     network, docker = by_name["network faults"], by_name["docker cluster"]
     local = "brokers on this machine"
-    looked: Mapping[str, Callable[[], Finding]] = {
+    checks: Mapping[str, Callable[[], Finding]] = {
         "local": lambda: (
-            _yes("local", f"{local}, each with a network of its own")
+            _yes("local", f"{local}, each in its own network namespace")
             if network.ok
             else _no("local", f"{network.why}", network.fix)
         ),
@@ -61,7 +66,7 @@ def clusters(machine: Sequence[Check]) -> list[Finding]:
         first = lacking[0]
         return [_no(name, f"{_NOT_RUN}: {first.name}: {first.why}", first.fix) for name in fault_support.place_names()]
     summaries = {place: kind.summary for kind in CLUSTERS.values() for place in kind.classes}
-    return [looked[place]() if place in looked else _yes(place, summary) for place, summary in summaries.items()]
+    return [checks[place]() if place in checks else _yes(place, summary) for place, summary in summaries.items()]
 
 
 def _yes(name: str, why: str) -> Finding:
@@ -73,18 +78,18 @@ def _no(name: str, why: str, fix: str) -> Finding:
 
 
 def ssh(home: Path | None = None) -> Finding:
-    """Whether there is a key to get into hosts with; the file of the hosts may name others."""
+    """Checks for an SSH key or agent. The hosts file may name other keys, which are not checked."""
     if os.environ.get("SSH_AUTH_SOCK"):
-        return _yes("ssh", "with the keys of the agent; the hosts are those of --hosts")
+        return _yes("ssh", "with the keys of the SSH agent; --hosts lists the hosts")
     folder = (home or Path.home()) / ".ssh"
     keys = [name for name in _KEYS if (folder / name).is_file()]
     if keys:
-        return _yes("ssh", f"with {folder / keys[0]}; the hosts are those of --hosts")
-    return _no("ssh", f"no key in {folder}, and no agent", "ssh-keygen -t ed25519, or name a key in --hosts")
+        return _yes("ssh", f"with {folder / keys[0]}; --hosts lists the hosts")
+    return _no("ssh", f"no key in {folder}, and no SSH agent", "ssh-keygen -t ed25519, or name a key in --hosts")
 
 
 def faults(rows: Sequence[fault_support.Row], kinds: Mapping[str, Finding]) -> list[Finding]:
-    """Each fault on each kind of cluster."""
+    """One finding for each fault on each kind of cluster."""
     found = []
     for row in rows:
         for name, refused in row.refused.items():
@@ -102,12 +107,12 @@ def faults(rows: Sequence[fault_support.Row], kinds: Mapping[str, Finding]) -> l
 
 
 def data(found: Sequence[Finding]) -> list[dict[str, Any]]:
-    """As plain data, a row each."""
+    """The findings as plain data, one row each."""
     return [asdict(one) for one in found]
 
 
 def text(found: Sequence[Finding]) -> str:
-    """For a reader: a fault is "yes" when the local cluster takes it; its other places stand below."""
+    """The findings as text. A fault is "yes" when it works on the local cluster; its line lists all its clusters."""
     lines = []
     for kind, title in (("machine", "this machine"), ("cluster", "clusters (--cluster)")):
         lines.append(title)
@@ -129,7 +134,7 @@ def _fault(places: Sequence[Finding]) -> list[str]:
     local = next(one for one in places if one.cluster == "local")
     yes = [one.cluster for one in places if one.ok]
     partly = [one.cluster for one in places if not one.ok and one.why.endswith(fault_support.CLIENTS_ONLY)]
-    where = ", ".join(yes) or "nowhere here"
+    where = ", ".join(yes) or "on no cluster of this machine"
     where += f"; clients only: {', '.join(partly)}" if partly else ""
     why = [] if local.ok else [f"       local: {local.why}"]
     fix = [f"       fix: {local.fix}"] if local.fix else []

@@ -1,4 +1,4 @@
-"""`harness experiment`: named experiments, and what is seen beside what is expected."""
+"""The `harness experiment` commands: run named experiments and compare the results with the expected ones."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ import typer
 from harness.cli.parameters import SparkMaster
 from harness.model.errors_and_exit_codes import EXIT_VALID
 
-app = typer.Typer(no_args_is_help=True, help="Known failures as repeatable experiments.")
+app = typer.Typer(no_args_is_help=True, help="Reproduce known failures with repeatable experiments.")
 Folder = Annotated[
     Path | None,
-    typer.Option("--folder", envvar="HARNESS_EXPERIMENTS", help="Your own experiments, beside ours."),
+    typer.Option(
+        "--folder", envvar="HARNESS_EXPERIMENTS", help="Folder of your own experiments, added to the built-in ones."
+    ),
 ]
 Name = Annotated[str, typer.Argument(help="Name of an experiment, or a YAML file.")]
 
 
 @app.callback()
 def _app() -> None:
-    """Known failures as repeatable experiments."""
+    """Reproduce known failures with repeatable experiments."""
 
 
 @app.command("list")
@@ -30,7 +32,7 @@ def list_(
     folder: Folder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> int:
-    """List the experiments."""
+    """List the experiments with their titles."""
     from harness.experiments import spec
 
     found = [spec.load(path) for path in spec.every(folder).values()]
@@ -56,7 +58,7 @@ def list_(
 
 @app.command()
 def show(name: Name, folder: Folder = None) -> int:
-    """Say what an experiment does and expects, and print its plans."""
+    """Describe an experiment: its purpose, its cases, their plans, and the expected results."""
     from harness.experiments import spec
 
     found = spec.named(name, folder)
@@ -72,17 +74,18 @@ def show(name: Name, folder: Folder = None) -> int:
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="Name of an experiment, or a YAML file; none with --all.")] = "",
-    times: Annotated[int | None, typer.Option("--runs", "-n", min=1, help="Runs of each case.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; each further one has the next.")] = 1,
-    stop: Annotated[bool, typer.Option("-x", help="End a case with its first run that disagrees.")] = False,
-    case: Annotated[str, typer.Option(help="Only the case, or the variant, of this name.")] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Every experiment, one after the other.")] = False,
+    name: Annotated[str, typer.Argument(help="Name of an experiment, or a YAML file. Omit it with --all.")] = "",
+    times: Annotated[int | None, typer.Option("--runs", "-n", min=1, help="Number of runs of each case.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; each later run uses the next one.")] = 1,
+    stop: Annotated[bool, typer.Option("-x", help="Stop a case at its first run with an unexpected result.")] = False,
+    case: Annotated[str, typer.Option(help="Run only the case or variant with this name.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Run every experiment, one after the other.")] = False,
     kept: Annotated[
-        Path | None, typer.Option("--report", help="Write the track record of what was run to this file.")
+        Path | None, typer.Option("--report", help="Write the track record of these runs to this file.")
     ] = None,
     cluster: Annotated[
-        str, typer.Option(help="A cluster that stays, local:NAME, for cases that want no other settings.")
+        str,
+        typer.Option(help="A persistent cluster, local:NAME, for cases that need no cluster settings of their own."),
     ] = "",
     folder: Folder = None,
     out: Annotated[Path | None, typer.Option(help="Folder for report.md, table.csv and results.json.")] = None,
@@ -91,9 +94,9 @@ def run(
     ] = Path("runs"),
     spark_master: SparkMaster = "local[*]",
 ) -> int:
-    """Run an experiment, and say whether what is seen agrees with what is expected.
+    """Run an experiment and compare its results with the expected ones.
 
-    Exit code 0: it does; 1: it does not; 2: some runs could not be judged.
+    Exit code 0: all results are as expected; 1: some are not; 2: some runs could not be judged.
 
     [bold]Examples[/bold]
 
@@ -103,21 +106,22 @@ def run(
 
       harness experiment run acks-1 --runs 5 --cluster local:warm
 
-      harness experiment run --all --runs 5 --report docs/track-record.md
+      harness experiment run --all --runs 5 --report track-record.md
     """
     from harness.experiments import record, report, spec
     from harness.experiments import run as running
     from harness.model.errors_and_exit_codes import BadInput
 
     if everything == bool(name):
-        raise BadInput("name an experiment, or give --all; `harness experiment list` names them")
+        raise BadInput("give the name of one experiment, or --all; `harness experiment list` lists the names")
     if everything and (case or out):
-        raise BadInput("--case and --out go with one experiment, not with --all")
+        raise BadInput("--case and --out need the name of one experiment; they cannot be combined with --all")
     every = [spec.load(path) for path in spec.every(folder).values()] if everything else []
     codes, entries = [], []
     for chosen in every or [spec.named(name, folder)]:
         if case and case not in {word for one in chosen.cases for word in (one.name, one.variant)}:
-            raise BadInput(f"--case {case}: {chosen.name} has {', '.join(one.name for one in chosen.cases)}")
+            cases = ", ".join(one.name for one in chosen.cases)
+            raise BadInput(f"--case {case}: no such case in {chosen.name}; its cases are {cases}")
         began = time.gmtime()
         target = out or runs_dir / "experiments" / f"{time.strftime('%Y%m%dT%H%M%S', began)}-{chosen.name}"
         tried: list[running.Tried] = []
@@ -140,12 +144,10 @@ def run(
 
 @app.command()
 def report(
-    folders: Annotated[
-        list[Path], typer.Argument(help="Folders of experiments that were run, as in runs/experiments/.")
-    ],
-    out: Annotated[Path | None, typer.Option(help="Write to this file, not to the terminal.")] = None,
+    folders: Annotated[list[Path], typer.Argument(help="Result folders of experiments, as in runs/experiments/.")],
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
 ) -> int:
-    """Write the track record of experiments that were run before: of each case, its last time."""
+    """Write the track record of earlier experiments, with the latest results of each case."""
     from harness.experiments import record
 
     found = record.newest(entry for folder in folders for entry in record.entries(folder))

@@ -1,4 +1,4 @@
-"""Which fault runs on which cluster of this machine, and why not."""
+"""Decides which faults can be injected into which kind of cluster from this machine, and gives the reasons."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from nemesis import table
 from nemesis.schedule.timing import Timing
 from nemesis.targets import CLIENT_TARGETS
 
-CLIENTS_ONLY: Final = "clients can be hit"
+CLIENTS_ONLY: Final = "only clients can be targeted"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One verb.
+    """One fault verb.
 
-    targets  what it can be aimed at
-    aliases  short names of some of its faults
-    needs    what a cluster must be able to do, for targets among the nodes
-    refused  by place: why it cannot be used there, with what to do; empty where it can
+    targets  the targets that it accepts
+    aliases  short names for this verb with a certain target
+    needs    names of the capabilities that a cluster must have when nodes are targeted
+    refused  name of the place -> the reason why the verb cannot be used there, and what to do; empty where it can
     """
 
     verb: str
@@ -34,10 +34,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where faults can be carried out: a kind of cluster, or a variant of one.
+    """A kind of cluster, or a variant of one, as a place to inject faults.
 
-    takes_faults  whether anything can be broken there
-    refused       what this machine does not let it do, with the reason; empty texts for what it does
+    takes_faults  whether faults can be injected at all
+    refused       capability -> the reason why this machine does not support it; empty where it does
     """
 
     cluster: type
@@ -46,12 +46,12 @@ class Place:
 
 
 def place_names() -> list[str]:
-    """The places, by how a reader asks for them."""
+    """The names of the places, as users give them on the command line."""
     return [name for kind in CLUSTERS.values() for name in kind.classes]
 
 
 def places() -> dict[str, Place]:
-    """Every place of this machine; of hosts elsewhere nothing is known here, a run asks them."""
+    """Every place that this machine can start. Remote hosts are not checked here; a run checks them itself."""
     capabilities = frozenset(
         need for row in table.VERBS.values() for need in row.fault(next(iter(row.targets)), Timing()).needs
     )
@@ -90,15 +90,15 @@ def _refused(place: Place, needs: tuple[type, ...], of_clients: tuple[type, ...]
 
 def _why_not(place: Place, needs: tuple[type, ...]) -> str:
     if not place.takes_faults:
-        return "it takes no faults; it has bugs of its own: --sim-bugs"
+        return "it does not support faults; it has built-in bugs instead: --sim-bugs"
     missing = [need.__name__ for need in needs if not issubclass(place.cluster, need)]
     if missing:
-        return f"it has no {', '.join(missing)}"
+        return f"it does not support {', '.join(missing)}"
     return "; ".join(place.refused[need] for need in needs if place.refused.get(need))
 
 
 def text(listed: list[Row]) -> str:
-    """The rows for a reader."""
+    """The rows as text for a terminal."""
     lines = []
     for row in listed:
         short = f"   ({', '.join(row.aliases)})" if row.aliases else ""
@@ -111,5 +111,5 @@ def text(listed: list[Row]) -> str:
         lines.append(f"    runs on: {', '.join(runs_on) or 'no cluster of this machine'}")
         why = row.refused["local"]
         lines += [f"    not on local: {why}"] if why else []
-    lines += ["", "write VERB:TARGET, several with commas: harness run --nemesis kill:leader,pause:client"]
+    lines += ["", "give faults as VERB:TARGET, separated by commas: harness run --nemesis kill:leader,pause:client"]
     return "\n".join(lines)

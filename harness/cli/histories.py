@@ -1,4 +1,4 @@
-"""`harness check`, `import` and `export`: stored histories, this project's and others'."""
+"""The commands `harness check`, `import` and `export` for stored histories, including Jepsen's."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 
 
 def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
-    """The names in a comma-separated option. Raises BadInput."""
+    """Returns the names in a comma-separated option. Raises BadInput."""
     names = frozenset(part.strip() for part in text.split(","))
     if not names <= set(known):
-        raise BadInput(f"{option} {text}: any of {', '.join(known)}, with commas")
+        raise BadInput(f"{option} {text}: give one or more of {', '.join(known)}, separated by commas")
     return names
 
 
@@ -29,17 +29,20 @@ def check(
     histories: Annotated[
         list[str], typer.Argument(help="Runs, Parquet folders, or files: .jsonl, .edn, plain or gzipped.")
     ],
-    jepsen_compatible: Annotated[bool, typer.Option(help="Judge exactly as Jepsen.")] = False,
-    ww_deps: Annotated[bool, typer.Option(help="Offsets imply write order.")] = True,
-    sub_via: Annotated[str | None, typer.Option(help="assign, subscribe, or assign,subscribe.")] = None,
-    edges: Annotated[
-        str | None, typer.Option(help="What cycles are made of: of ww, wr, rw, process, realtime.")
+    jepsen_compatible: Annotated[bool, typer.Option(help="Apply exactly the rules of Jepsen's checker.")] = False,
+    ww_deps: Annotated[bool, typer.Option(help="Derive the order of writes from their offsets.")] = True,
+    sub_via: Annotated[
+        str | None, typer.Option(help="How the clients subscribed: assign, subscribe, or assign,subscribe.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
+    edges: Annotated[
+        str | None,
+        typer.Option(help="Edges in which cycles are searched, from ww, wr, rw, process and realtime, with commas."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each history.")] = False,
     spark_master: SparkMaster = "local[*]",
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Judge stored histories again; needs no cluster. A truncated one is judged up to its last whole line."""
+    """Check stored histories again, without a cluster. A truncated history is checked up to its last complete line."""
     from harness.history_writer import is_run
     from harness.model.check_options import EDGES
     from harness.report.text import summary
@@ -60,7 +63,7 @@ def check(
     verdicts: list[Verdict] = []
     for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say):
         verdicts.append(result.valid)
-        if wrong:  # the others are judged all the same
+        if wrong:  # the other histories are still checked
             print(f"harness: {wrong}", file=sys.stderr)
         if as_json:
             say(json.dumps(line(path, result), default=str))
@@ -75,7 +78,7 @@ def import_(
     history: Annotated[Path, typer.Argument(help="A history.edn or history.jsonl, plain or gzipped.")],
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Make a run folder of a history that this project did not produce, to check, show and list it."""
+    """Create a run folder from a history of another tool, so that it can be checked, shown and listed."""
     from harness.run import histories
 
     folder = histories.import_(history, runs, say)
@@ -84,14 +87,16 @@ def import_(
 
 
 def export(
-    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, latest; or a file.")],
-    form: Annotated[str, typer.Option("--format", help="edn, jsonl or parquet.")] = "edn",
+    name: Annotated[
+        str, typer.Argument(help="Run folder, run id, unambiguous prefix of an id, or latest; or a history file.")
+    ],
+    form: Annotated[str, typer.Option("--format", help="Format of the output: edn, jsonl or parquet.")] = "edn",
     out: Annotated[
-        Path | None, typer.Option(help="Where to; with .gz at its end, gzipped. [default: NAME.FORMAT]")
+        Path | None, typer.Option(help="Output path; gzipped if it ends in .gz. [default: NAME.FORMAT]")
     ] = None,
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Write a history as Jepsen's EDN, as one log, or as a Parquet folder, which `harness check` takes."""
+    """Write a history as Jepsen's EDN, as one JSON-lines file, or as a Parquet folder. `harness check` reads each."""
     from harness.run import histories
 
     histories.export(histories.find(runs, name), form, out, say)

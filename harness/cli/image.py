@@ -1,4 +1,4 @@
-"""`harness image`: container images for --cluster docker."""
+"""The `harness image` command, which builds container images for --cluster docker."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def _image() -> None:
 
 @app.command()
 def build(
-    kafka_version: Annotated[str, typer.Option(help="Kafka version, from Maven Central.")] = TestPlan.model_fields[
-        "kafka_version"
-    ].default,
-    jars: Annotated[Path | None, typer.Option(help="A folder of jars with a broker of your own.")] = None,
+    kafka_version: Annotated[
+        str, typer.Option(help="Kafka version to download from Maven Central.")
+    ] = TestPlan.model_fields["kafka_version"].default,
+    jars: Annotated[Path | None, typer.Option(help="Folder with the jars of your own build of the broker.")] = None,
     tag: Annotated[
         str | None,
         typer.Option(help="Name of the image. [default: kafka-log-harness:VERSION, or :custom with --jars]"),
     ] = None,
 ) -> int:
-    """Make an image of the broker's jars and this machine's Java, for an engine that reaches no registry.
+    """Build an image from the broker's jars and this machine's Java, for engines without access to a registry.
 
     [bold]Examples[/bold]
 

@@ -1,4 +1,4 @@
-"""`harness model`: the log model against a log under test, step by step."""
+"""The `harness model` commands, which compare a log under test with the log model step by step."""
 
 from __future__ import annotations
 
@@ -16,39 +16,48 @@ if TYPE_CHECKING:
     from harness.sim.log_model.records import LogSettings
     from workloads.log_model.session import Divergence
 
-app = typer.Typer(no_args_is_help=True, help="The log model: what a partition's log must do, step by step.")
-Bugs = Annotated[str, typer.Option("--bug", help="Bugs of the log under test, with commas; see `bugs`.")]
+app = typer.Typer(
+    no_args_is_help=True, help="Compare a partition's log with a model of its correct behaviour, step by step."
+)
+Bugs = Annotated[
+    str, typer.Option("--bug", help="Bugs to switch on in the log under test, separated by commas; see `bugs`.")
+]
 PROGRAM_BYTES_MAX = 1 << 20
 
 
 @app.callback()
 def _app() -> None:
-    """The log model: what a partition's log must do, step by step."""
+    """Compare a partition's log with a model of its correct behaviour, step by step."""
 
 
 def _bugs(text: str) -> tuple[str, ...]:
-    """The names in --bug. Raises BadInput."""
+    """Returns the names in --bug. Raises BadInput."""
     from harness.model.errors_and_exit_codes import BadInput
     from harness.sim.log_model.bugs import LOG_BUGS
 
     names = tuple(sorted({part.strip() for part in text.split(",")} - {""}))
     if unknown := sorted(set(names) - LOG_BUGS.keys()):
-        raise BadInput(f"--bug {unknown[0]}: any of {', '.join(LOG_BUGS)}")
+        raise BadInput(f"--bug {unknown[0]}: no such bug; give one or more of {', '.join(LOG_BUGS)}")
     return names
 
 
 @app.command()
 def run(
-    steps: Annotated[int, typer.Option(min=1, max=10_000_000, help="Steps of each seed.")] = 2000,
+    steps: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of steps for each seed.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 1,
-    seeds: Annotated[int, typer.Option(min=1, max=100_000, help="How many, counting up.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=100_000, help="Number of consecutive seeds.")] = 1,
     bug: Bugs = "",
-    weights: Annotated[str, typer.Option(help="How often, such as append=10,read=5,restart=0; others as usual.")] = "",
-    out: Annotated[Path | None, typer.Option(help="Where to write the program, if there is one.")] = None,
+    weights: Annotated[
+        str,
+        typer.Option(
+            help="Relative frequency of actions, such as append=10,read=5,restart=0; the others keep their default."
+        ),
+    ] = "",
+    out: Annotated[Path | None, typer.Option(help="File for the program that shows the divergence, if any.")] = None,
 ) -> int:
-    """Draw steps from the seed, do them to the simulated log and to the model, and check what must hold.
+    """Apply random steps to the simulated log and to the model, and compare the two after each step.
 
-    A divergence is shrunk to a short program. Exit code 0: none; 1: one was found.
+    A divergence is shrunk to a short program. Exit code 0: no divergence; 1: one was found.
 
     [bold]Examples[/bold]
 
@@ -79,17 +88,17 @@ def run(
 
 @app.command()
 def replay(
-    file: Annotated[Path, typer.Argument(help="A program that a run has printed, or your own.")],
+    file: Annotated[Path, typer.Argument(help="A program that `harness model run` printed, or your own.")],
     bug: Bugs = "",
     cluster: Annotated[
-        str, typer.Option(help="Beside brokers: local or mock. [default: beside the simulated log]")
+        str, typer.Option(help="Brokers to compare with the model: local or mock. [default: the simulated log]")
     ] = "",
-    kafka_version: Annotated[str, typer.Option(help="With --cluster local.")] = "",
-    nodes: Annotated[int, typer.Option(min=1, max=15, help="With --cluster local.")] = 3,
+    kafka_version: Annotated[str, typer.Option(help="Kafka version, with --cluster local.")] = "",
+    nodes: Annotated[int, typer.Option(min=1, max=15, help="Number of brokers, with --cluster local.")] = 3,
 ) -> int:
-    """Do the actions of a program again. The bugs are those that the file names, unless --bug is given.
+    """Replay the actions of a program. The bugs are those that the file names, unless --bug is given.
 
-    Exit code 0: no divergence; 1: one.
+    Exit code 0: no divergence; 1: a divergence.
 
     [bold]Examples[/bold]
 
@@ -108,14 +117,16 @@ def replay(
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{file}: {error}; give a file that `harness model run --out` wrote") from None
     if len(text) > PROGRAM_BYTES_MAX:
-        raise BadInput(f"{file}: larger than {PROGRAM_BYTES_MAX} bytes; programs are short")
+        raise BadInput(
+            f"{file}: larger than {PROGRAM_BYTES_MAX} bytes; give a program that `harness model run --out` wrote"
+        )
     settings, actions = parse(text, str(file))
     if cluster and bug:
-        raise BadInput(f"--bug {bug}: brokers have no bugs to switch on; leave out --bug or --cluster")
+        raise BadInput(f"--bug {bug}: bugs can only be switched on in the simulated log; leave out --bug or --cluster")
     names = _bugs(bug or ",".join(_named(text, "# bugs:")))
     if cluster:
         given = {"cluster": cluster, "nodes": nodes} | ({"kafka_version": kafka_version} if kafka_version else {})
-        found = _beside_brokers(given, settings, actions, frozenset(_named(text, "# passed over:")))
+        found = _with_brokers(given, settings, actions, frozenset(_named(text, "# passed over:")))
         names = ()
     else:
         found = run_program(settings, actions, simulated(frozenset(names)))
@@ -128,20 +139,20 @@ def replay(
 
 
 def _named(text: str, head: str) -> list[str]:
-    """What the lines of a program say that begin so."""
+    """The rest of each line of a program that begins with `head`."""
     return [line.removeprefix(head).strip() for line in text.splitlines() if line.startswith(head)]
 
 
-def _beside_brokers(
+def _with_brokers(
     given: Mapping[str, Any], settings: LogSettings, actions: Sequence[Action], passed_over: frozenset[str]
 ) -> Divergence | None:
-    """The first divergence of a program beside brokers that are started for it."""
+    """Starts brokers, replays a program on them and on the model, and returns the first divergence."""
     import tempfile
 
     from harness.plan import make_plan
     from harness.run import log_model, make_cluster
 
-    # What its steps need of brokers, a plan says by these.
+    # The plan settings that the program's steps require of the brokers.
     tier = {"tiered": True} if settings.tiered else {}
     cut = any(one.f == "restart" and one.arg("how") == "power" for one in actions)
     power = {"weights": "power=1"} if cut else {}
@@ -154,7 +165,7 @@ def _beside_brokers(
 
 @app.command("bugs")
 def bugs_() -> int:
-    """List the bugs that the simulated log can be given."""
+    """List the bugs that can be switched on in the simulated log."""
     from harness.sim.log_model.bugs import LOG_BUGS
 
     width = max(map(len, LOG_BUGS))
@@ -165,14 +176,14 @@ def bugs_() -> int:
 
 @app.command()
 def detect(
-    steps: Annotated[int, typer.Option(min=1, help="Steps of each seed.")] = 2000,
+    steps: Annotated[int, typer.Option(min=1, help="Number of steps for each seed.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 1,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds for each bug.")] = 20,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds for each bug.")] = 20,
     bug: Bugs = "",
 ) -> int:
-    """Measure how soon each bug is found, and how short its program is, as a Markdown table.
+    """Print a Markdown table: after how many steps each bug is found, and how long its shrunk program is.
 
-    Exit code 0: each was found by every seed; 1: one was not.
+    Exit code 0: every seed found every bug; 1: a seed missed one.
     """
     from harness.sim.log_model.bugs import LOG_BUGS
     from workloads.log_model.search import detections
@@ -181,11 +192,11 @@ def detect(
     print("| bug | found by | step: median | latest | actions: median | most |\n|---|---|---|---|---|---|")
     for one in detections(names, range(seed, seed + seeds), steps):
         complete = complete and len(one.steps) == one.seeds
-        cells = [_middle(one.steps), max(one.steps, default=0), _middle(one.lengths)]
+        cells = [_median(one.steps), max(one.steps, default=0), _median(one.lengths)]
         row = [f"`{one.bug}`", f"{len(one.steps)} of {one.seeds}", *cells, max(one.lengths, default=0)]
         print(f"| {' | '.join(map(str, row))} |", flush=True)
     return EXIT_VALID if complete else EXIT_INVALID
 
 
-def _middle(numbers: Sequence[int]) -> int:
+def _median(numbers: Sequence[int]) -> int:
     return sorted(numbers)[len(numbers) // 2] if numbers else 0

@@ -1,4 +1,4 @@
-"""`harness matrix`: many runs from one file, within a budget."""
+"""The `harness matrix` command, which runs many plans from one file within a time budget."""
 
 from __future__ import annotations
 
@@ -15,33 +15,37 @@ UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 def seconds(text: str) -> float:
-    """ "90", "20m" or "4h" in seconds. Raises BadInput."""
+    """Converts "90", "20m" or "4h" to seconds. Raises BadInput."""
     from harness.model.errors_and_exit_codes import BadInput
 
     matched = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if not matched:
-        raise BadInput(f"--budget {text}: give seconds, or a number with m or h, such as 20m")
+        raise BadInput(f"--budget {text}: give a number of seconds, or a number with m or h, such as 20m")
     return float(matched[1]) * UNITS[matched[2]]
 
 
 def parts(text: str) -> tuple[int, int]:
-    """ "1/4" as (1, 4). Raises BadInput."""
+    """Converts "1/4" to (1, 4). Raises BadInput."""
     from harness.model.errors_and_exit_codes import BadInput
 
     matched = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
     if not matched or not 1 <= int(matched[1]) <= int(matched[2]):
-        raise BadInput(f"--shard {text}: write it as 1/4, the first of four")
+        raise BadInput(f"--shard {text}: give the part and the number of parts, such as 1/4 for the first of four")
     return int(matched[1]), int(matched[2])
 
 
 def matrix(
-    file: Annotated[Path, typer.Argument(help="A YAML file: plans to cross, and experiments.")],
-    budget: Annotated[str, typer.Option(help="Time for all: 90, 20m, 4h.")] = "4h",
-    shard: Annotated[str, typer.Option(help="Which part of the runs, 1/4 for the first of four.")] = "1/1",
-    seed: Annotated[int, typer.Option(min=0, help="Of the order, and of the first runs.")] = 1,
+    file: Annotated[
+        Path, typer.Argument(help="A YAML file with the settings to combine and the experiments to include.")
+    ],
+    budget: Annotated[str, typer.Option(help="Time for all runs: 90 (seconds), 20m or 4h.")] = "4h",
+    shard: Annotated[str, typer.Option(help="The part of the runs to do; 1/4 is the first of four.")] = "1/1",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order and of the first runs.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for summary.md, junit.xml and results.json.")] = None,
-    baseline: Annotated[Path | None, typer.Option(help="An earlier such folder: changed rates are named.")] = None,
-    folder: Annotated[Path | None, typer.Option(help="Your own experiments.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="Results folder of an earlier matrix; rates that differ from it are listed.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="Folder of your own experiments.")] = None,
     allow_commands: Annotated[
         bool, typer.Option("--allow-commands", help="Execute the client programs that the file names.")
     ] = False,
@@ -50,8 +54,8 @@ def matrix(
 ) -> int:
     """Run a matrix of workloads, faults, settings and versions.
 
-    Goes on after failures and retries nothing. Exit code 0: all as expected; 1: something was not; 2: some
-    could not be judged.
+    A failed run does not stop the matrix, and no run is retried. Exit code 0: all results are as expected; 1: some
+    are not; 2: some runs could not be judged.
 
     [bold]Examples[/bold]
 
@@ -63,7 +67,7 @@ def matrix(
     budget_s, (part, of) = seconds(budget), parts(shard)
     cells = spec.shard(spec.load(file, seed, folder), part, of)
     if baseline is not None:
-        report.changed([], baseline)  # a bad one is told before the first run
+        report.changed([], baseline)  # raises for a bad baseline before the first run
     target = out or runs_dir / "matrix" / time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     done = running.matrix(cells, runs_dir, budget_s, print, spark_master, allow_commands)
     changes = report.changed(done, baseline) if baseline is not None else []

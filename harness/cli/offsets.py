@@ -1,4 +1,4 @@
-"""`harness offsets`: the offset state machine over anybody's logs."""
+"""The `harness offsets` command, which checks consumer offsets from the log files of any application."""
 
 from __future__ import annotations
 
@@ -15,19 +15,27 @@ from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT
 def offsets(
     files: Annotated[list[Path], typer.Argument(help="Log files, plain or gzipped.", metavar="LOG...")],
     pattern: Annotated[
-        Path, typer.Option(help="A YAML file: how lines tell of offsets; or java, for that client's own.")
+        Path,
+        typer.Option(
+            help="A YAML file with the patterns of the log lines that contain offsets; "
+            "or java, for the Java client's own log lines."
+        ),
     ] = Path("java"),
     markers: Annotated[
         int,
-        typer.Option(min=0, help="Gaps of so many offsets are no gaps: markers of transactions take some."),
+        typer.Option(
+            min=0, help="Largest gap of offsets that is not reported, because transaction markers occupy offsets."
+        ),
     ] = 0,
-    witnesses: Annotated[int, typer.Option("--witnesses", "-w", min=0, help="How many of each anomaly.")] = 3,
+    witnesses: Annotated[
+        int, typer.Option("--witnesses", "-w", min=0, help="Number of witnesses to print for each anomaly.")
+    ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
     spark_master: SparkMaster = "local[*]",
 ) -> int:
-    """Read what the consumers of a group did from their logs, and check that their offsets fit together.
+    """Reconstruct from log files what the consumers of a group did, and check that their offsets are consistent.
 
-    Exit code 0: nothing is wrong; 1: something is; 2: the logs tell too little.
+    Exit code 0: no anomaly; 1: an anomaly was found; 2: the logs contain too little to decide.
 
     [bold]Examples[/bold]
 

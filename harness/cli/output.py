@@ -1,4 +1,4 @@
-"""What the commands have in common: a line of output, and the exit code of a verdict."""
+"""Helpers that the commands share: printing a line, and the exit code of a verdict."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The options of `harness run`: one for each field of the plan that has a help text.
+"""Builds the options of `harness run` from the plan: one option for each field that has a help text.
 
-Literals and lists of names are given as text, mappings as repeated key=value.
+On the command line, literals and lists of names are text, and mappings are repeated key=value options.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHECKING: Final = "Checking"
 
 
 def options() -> Iterator[tuple[str, str, str]]:
-    """(field, panel of the help, help text) of every option."""
+    """Yields (field, help panel, help text) of every option."""
     for panel, group in GROUPS.items():
         for field, info in group.model_fields.items():
             if info.description is not None:
@@ -28,7 +28,7 @@ def options() -> Iterator[tuple[str, str, str]]:
 
 
 def _kind(annotation: Any) -> Any:
-    """The type that the command line parses for a field."""
+    """Returns the type that the command line parses a field's option as."""
     if annotation in (int, float, bool, str):
         return annotation
     if get_origin(annotation) is dict:
@@ -59,9 +59,9 @@ def _parameter(field: str, panel: str, text: str) -> inspect.Parameter:
 
 
 def with_options(command: Callable[..., int], fields: Collection[str] = ()) -> Callable[..., int]:
-    """Give a command the plan's options, before its own keyword parameters; it receives them by name.
+    """Adds the plan's options to a command, before its own keyword parameters. The command receives them by name.
 
-    fields  only those; none for all
+    fields  the options to add; empty: all of them
     """
     chosen = [_parameter(*row) for row in options() if not fields or row[0] in fields]
     own = [
@@ -76,7 +76,7 @@ def with_options(command: Callable[..., int], fields: Collection[str] = ()) -> C
 
 
 def given(ctx: typer.Context) -> dict[str, Any]:
-    """The options that the user gave, rather than those that have their default."""
+    """Returns the options that the user gave, without those that have their default."""
     return {
         name: value
         for name, value in ctx.params.items()
@@ -89,7 +89,7 @@ SparkMaster = Annotated[
     str,
     typer.Option(
         "--spark-master",
-        help="Where the checker's Spark runs; none: judge in this process (pipelines need Spark).",
+        help="Spark master for the checker; none: check in this process, without Spark (pipelines need Spark).",
         rich_help_panel=CHECKING,
     ),
 ]

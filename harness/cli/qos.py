@@ -1,4 +1,4 @@
-"""`harness qos`: input against output, live."""
+"""The `harness qos` command, which compares the input and output of a pipeline live."""
 
 from __future__ import annotations
 
@@ -24,26 +24,34 @@ if TYPE_CHECKING:
 
 WHERE, WHAT, WHEN = "Where", "What is compared", "When it ends"
 
-Input = Annotated[str, typer.Option("--input", rich_help_panel=WHERE, help="Topics, with commas.")]
+Input = Annotated[str, typer.Option("--input", rich_help_panel=WHERE, help="Input topics, separated by commas.")]
 Output = Annotated[
     str,
     typer.Option(
         rich_help_panel=WHERE,
-        help="Topics, with commas, or a folder of Parquet files: what holds a / is a folder.",
+        help="Output topics, separated by commas, or a folder of Parquet files. A value with a / is a folder.",
     ),
 ]
-Bootstrap = Annotated[str, typer.Option(rich_help_panel=WHERE, help="Brokers, host:port,...")]
+Bootstrap = Annotated[str, typer.Option(rich_help_panel=WHERE, help="Bootstrap servers, host:port,...")]
 ClientConfig = Annotated[
     Path | None,
     typer.Option(
         rich_help_panel=WHERE,
-        help="A file of properties of Kafka's Java client, key=value; ${NAME} is of the environment.",
+        help="A properties file for Kafka's Java client, key=value; ${NAME} is replaced from the environment.",
     ),
 ]
-Start = Annotated[str, typer.Option("--from", rich_help_panel=WHERE, help="Without a checkpoint: earliest or latest.")]
+Start = Annotated[
+    str,
+    typer.Option(
+        "--from", rich_help_panel=WHERE, help="Where to start without a stored checkpoint: earliest or latest."
+    ),
+]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(rich_help_panel=WHERE, help="A folder that a later start goes on from. [default: a temporary one]"),
+    typer.Option(
+        rich_help_panel=WHERE,
+        help="Folder for checkpoints, from which a later start resumes. [default: a temporary folder]",
+    ),
 ]
 Port = Annotated[
     int,
@@ -51,46 +59,64 @@ Port = Annotated[
         min=0,
         max=65535,
         rich_help_panel=WHERE,
-        help="Port of 127.0.0.1 for the page; 0: any free one.",
+        help="Port on 127.0.0.1 for the page; 0: any free port.",
     ),
 ]
 Window = Annotated[str, typer.Option(rich_help_panel=WHAT, help="Length of a window of the input's event time.")]
-Padding = Annotated[str, typer.Option(rich_help_panel=WHAT, help="How long after its window an output may come.")]
+Padding = Annotated[
+    str,
+    typer.Option(rich_help_panel=WHAT, help="How long after the end of its input's window an output may arrive."),
+]
 InputKey = Annotated[
     str | None,
-    typer.Option(rich_help_panel=WHAT, help="Spark SQL over key, value, headers, ...: an input's id."),
+    typer.Option(rich_help_panel=WHAT, help="Id of an input: Spark SQL over key, value, headers, ..."),
 ]
 OutputKey = Annotated[
     str | None,
-    typer.Option(rich_help_panel=WHAT, help="The same of an output: the id of the input it was made of."),
+    typer.Option(rich_help_panel=WHAT, help="Id of the input that an output was made from: Spark SQL over the output."),
 ]
 Expect = Annotated[
     str | None,
-    typer.Option(rich_help_panel=WHAT, help="Outputs of an input: SQL, over id, too. [default: 1]"),
+    typer.Option(
+        rich_help_panel=WHAT, help="Expected number of outputs of an input: Spark SQL, also over id. [default: 1]"
+    ),
 ]
 OutputPart = Annotated[
     str | None,
-    typer.Option(rich_help_panel=WHAT, help="Where there are several: which an output is, from 0."),
+    typer.Option(
+        rich_help_panel=WHAT, help="Number of an output among the outputs of its input, from 0, if there are several."
+    ),
 ]
 Pipeline = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=WHAT,
-        help="Ids and numbers of outputs as our pipeline writes them, by its transform: identity, "
+        help="Read ids and output numbers as the harness's own pipeline writes them, for its transform: identity, "
         "fan-out, filter or aggregate.",
     ),
 ]
-Time = Annotated[str, typer.Option(rich_help_panel=WHAT, help="Event time: a timestamp, or milliseconds.")]
+Time = Annotated[
+    str,
+    typer.Option(rich_help_panel=WHAT, help="Event time of an input: Spark SQL for a timestamp or for milliseconds."),
+]
 OutputTime = Annotated[
     str,
-    typer.Option(rich_help_panel=WHAT, help="The same of an output; of a file's row, when it was written."),
+    typer.Option(
+        rich_help_panel=WHAT,
+        help="Event time of an output, in the same form. In Parquet files without a column `timestamp`, this name "
+        "stands for the time of writing.",
+    ),
 ]
-UntilIdle = Annotated[str | None, typer.Option(rich_help_panel=WHEN, help="End when no record came for so long.")]
+UntilIdle = Annotated[
+    str | None, typer.Option(rich_help_panel=WHEN, help="End when no record has arrived for this long.")
+]
 ForLength = Annotated[
-    str | None, typer.Option("--for", rich_help_panel=WHEN, help="End after so long. [default: Ctrl-C]")
+    str | None, typer.Option("--for", rich_help_panel=WHEN, help="End after this long. [default: at Ctrl-C]")
 ]
-Patience = Annotated[str, typer.Option(rich_help_panel=WHEN, help="Give up when the brokers are away for so long.")]
-Every = Annotated[str, typer.Option(rich_help_panel=WHEN, help="How often to look.")]
+Patience = Annotated[
+    str, typer.Option(rich_help_panel=WHEN, help="Give up when the brokers are unreachable for this long.")
+]
+Every = Annotated[str, typer.Option(rich_help_panel=WHEN, help="Time between two batches.")]
 
 
 def qos(
@@ -116,9 +142,9 @@ def qos(
     every: Every = "5s",
     spark_master: SparkMaster = "local[2]",
 ) -> int:
-    """Compare input with output while both grow: per window in, out, missing, duplicate, late.
+    """Compare the input and output of a running pipeline: per window, count in, out, missing, duplicate and late.
 
-    Works on any topics. Exit code 0: nothing is missing or twice; 1: something is; 2: not everything could be
+    Works on any topics. Exit code 0: no record is missing or duplicated; 1: some are; 2: not everything could be
     compared.
 
     [bold]Examples[/bold]
@@ -148,7 +174,7 @@ def qos(
         kafka=_properties(client_config),
     )
     if start not in ("earliest", "latest"):
-        raise BadInput(f"--from {start}: earliest or latest")
+        raise BadInput(f"--from {start}: give earliest or latest")
     if both := sorted(set(settings.inputs) & set(settings.outputs)):
         raise BadInput(f"--input and --output both name {both[0]}: they must be different topics")
     until = _until(until_idle, for_, patience, every)
@@ -159,7 +185,7 @@ def qos(
 def _folder(text: str) -> Path:
     path = Path(text)
     if not path.is_dir():
-        raise BadInput(f"--output {text}: no such folder; a topic's name holds no /")
+        raise BadInput(f"--output {text}: no such folder (a value with a / is a folder, not a topic)")
     return path.absolute()
 
 
@@ -197,8 +223,8 @@ def _note(text: str) -> None:
     print(f"harness: {text}", file=sys.stderr, flush=True)
 
 
-def _compare(settings: Settings, folder: Path, until: Until, port: int, master: str, stays: bool) -> int:
-    """Run it, and say what came of it."""
+def _compare(settings: Settings, folder: Path, until: Until, port: int, master: str, checkpoint_given: bool) -> int:
+    """Runs the comparison, prints the result, and returns the exit code."""
     from checker.qos import checkpoint_store, query, window_state
     from harness.cli import qos_text
     from harness.run import spark
@@ -214,10 +240,10 @@ def _compare(settings: Settings, folder: Path, until: Until, port: int, master: 
             threading.Thread(target=served.serve_forever, name="page", daemon=True).start()
             _note(
                 f"{', '.join(settings.inputs)} against {settings.folder or ', '.join(settings.outputs)}: "
-                f"http://{server.ADDRESS}:{served.port}/   Ctrl-C ends it"
+                f"http://{server.ADDRESS}:{served.port}/   (Ctrl-C to stop)"
             )
             if live.book.batch >= 0:
-                _note(f"going on from batch {live.book.batch} of {folder}")
+                _note(f"resuming from batch {live.book.batch} of {folder}")
             try:
                 _follow(live, until)
             except ClusterTrouble as error:
@@ -231,14 +257,14 @@ def _compare(settings: Settings, folder: Path, until: Until, port: int, master: 
     print(qos_text.summary(live.book.totals, live.book.pending), flush=True)
     print(f"{verdict}{': ' if why else ''}{'; '.join(why)}", flush=True)
     if trouble is not None:
-        _note(f"{trouble}; what was found until then stands")
-    if stays:
+        _note(f"{trouble}; the results up to then remain valid")
+    if checkpoint_given:
         print(f"windows: {folder / checkpoint_store.WINDOWS}", flush=True)
     return VERDICT_EXIT[verdict]
 
 
 def _follow(live: Live, until: Until) -> None:
-    """Follow until the end. A signal is an ordinary one: what it leaves open, a later start goes on with."""
+    """Compares until an end condition is met. A signal is a regular end: a later start resumes the open windows."""
     signalled: list[int] = []
 
     def end(number: int, frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""What `harness qos` prints, and what its page shows, of windows and books."""
+"""Text for the terminal and rows for the page of `harness qos`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ COLUMNS: Final = ("in", "out", "missing", "duplicate", "late", "unmatched")
 
 
 def line(closed: JudgedWindow) -> str:
-    """A window that was closed, or counted anew."""
+    """One line about a window that was closed or recounted, and examples of its wrong records."""
     window = closed.window
     counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, window.counts, strict=True))
-    again = "  (counted anew)" if window.revision > 1 else ""
+    again = "  (recounted)" if window.revision > 1 else ""
     alarm = "  ALARM" if wrong(window) else ""
     shown = [_example(one) for one in closed.examples[:EXAMPLES]]
     more = f"\n    {'; '.join(shown)}" if shown else ""
@@ -39,10 +39,10 @@ def _example(one: dict[str, Any]) -> str:
 
 
 def summary(totals: Totals, pending: int) -> str:
-    """The last line but one."""
+    """The totals of all windows, the line before the verdict."""
     counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, _counts(totals), strict=True))
-    left = f"  not judged {pending:,}" if pending else ""
-    return f"{totals.windows:,} windows  {counted}{left}"
+    unjudged = f"  not judged {pending:,}" if pending else ""
+    return f"{totals.windows:,} windows  {counted}{unjudged}"
 
 
 def _counts(totals: Totals) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ def _counts(totals: Totals) -> tuple[int, ...]:
 
 
 def shown(live: Live) -> Shown:
-    """The page of this moment."""
+    """The current content of the page."""
     book = live.book
     verdict, why = window_state.verdict(book)
     settings = live.settings
@@ -65,7 +65,8 @@ def shown(live: Live) -> Shown:
         for window in reversed(book.windows[-ROWS:])
     ]
     notes = [
-        f"Windows of {settings.window_ms / 1000:g} s; an output has {settings.padding_ms / 1000:g} s more.",
+        f"Windows of {settings.window_ms / 1000:g} s; an output may arrive up to {settings.padding_ms / 1000:g} s "
+        "after the end of its window.",
         f"Watermark: {clock(book.mark_ms) if book.mark_ms > 0 else 'none yet'} UTC. "
         f"Records read: {book.records[0]:,} in, {book.records[1]:,} out.",
     ]
@@ -73,7 +74,8 @@ def shown(live: Live) -> Shown:
         notes.append(f"{'; '.join(why).capitalize()}.")
     if book.future or book.behind:
         notes.append(
-            f"{book.future:,} records had times of the future, {book.behind:,} were older than what is remembered."
+            f"{book.future:,} records had event times in the future; {book.behind:,} were older than the windows "
+            "in memory."
         )
     outputs = settings.folder or ", ".join(settings.outputs)
     return Shown(

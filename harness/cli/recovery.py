@@ -1,4 +1,4 @@
-"""`harness recovery`: the scenarios of the recovery workload, and a table of what came of them."""
+"""The `harness recovery` commands: the scenarios of the recovery workload, and a table of their results."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import typer
 from harness.cli.parameters import RunsDir
 from harness.model.errors_and_exit_codes import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
-app = typer.Typer(no_args_is_help=True, help="Crashes and damage, step by step: harness run --workload recovery.")
+app = typer.Typer(
+    no_args_is_help=True, help="Scenarios of crashes and disk damage, run with: harness run --workload recovery."
+)
 
 
 @app.callback()
 def _app() -> None:
-    """Crashes and damage, step by step: harness run --workload recovery."""
+    """Scenarios of crashes and disk damage, run with: harness run --workload recovery."""
 
 
 @app.command("list")
 def list_() -> int:
-    """The scenarios, and what each is about."""
+    """List the scenarios and what each one shows."""
     from workloads.recovery.scenarios import SCENARIOS
 
     width = max(map(len, SCENARIOS))
@@ -34,10 +36,13 @@ def list_() -> int:
 @app.command()
 def table(
     runs: RunsDir = Path("runs"),
-    kafka_version: Annotated[str, typer.Option(help="Only runs of this version.")] = "",
-    markdown: Annotated[bool, typer.Option(help="As a table for a document.")] = False,
+    kafka_version: Annotated[str, typer.Option(help="Only runs of this Kafka version.")] = "",
+    markdown: Annotated[bool, typer.Option(help="Print a Markdown table.")] = False,
 ) -> int:
-    """What came of the newest run of each scenario, from the stored runs. Exit code 0: all as expected."""
+    """Show the result of the newest stored run of each scenario.
+
+    Exit code 0: all results are as expected; 2: some are not, or there are no runs.
+    """
     from harness.experiments import recovery
 
     rows = recovery.stored(runs, kafka_version)
@@ -47,14 +52,14 @@ def table(
 
 
 def several(scenario: str | None, plan_file: Path | None) -> bool:
-    """Whether more than one scenario is asked for: some with commas, or, by naming none, all."""
+    """Whether the options ask for more than one scenario. Without --scenario, all of them run."""
     return plan_file is None and (not scenario or "," in scenario)
 
 
 def run_several(options: Mapping[str, Any], schedule: Path | None, runs: Path, master: str, quiet: bool) -> int:
-    """Every scenario, or those that --scenario names with commas, each on a cluster of its own.
+    """Runs every scenario, or those that --scenario lists, each on its own cluster. Raises BadInput.
 
-    Exit code 0: each did what is expected of it; 1: one did not; 2: some could not be run. Raises BadInput.
+    Exit code 0: all results are as expected; 1: some are not; 2: some scenarios could not be run.
     """
     from harness.experiments import recovery
     from harness.model.errors_and_exit_codes import BadInput
@@ -62,7 +67,7 @@ def run_several(options: Mapping[str, Any], schedule: Path | None, runs: Path, m
     from harness.run import test
 
     if schedule is not None:
-        raise BadInput("--workload recovery has its own faults: leave --schedule out")
+        raise BadInput("--schedule cannot be combined with --workload recovery, which has its own faults")
 
     def say(text: str) -> None:
         print(text, flush=True)

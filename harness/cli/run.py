@@ -1,4 +1,4 @@
-"""`harness run`: one test, from its options to its verdict."""
+"""The `harness run` command, which runs one test and judges it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from harness.model.errors_and_exit_codes import EXIT_INTERRUPTED
 def run(
     ctx: typer.Context,
     *,
-    plan: Annotated[Path | None, typer.Option("--plan", help="A plan.yaml; options given here win.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="A plan.yaml to run; options on the command line override it.")
+    ] = None,
     schedule: Annotated[
         Path | None,
         typer.Option(
             "--schedule",
             rich_help_panel=FAULTS,
-            help="A YAML list of faults, each with its own rhythm or trigger.",
+            help="A YAML list of faults, each with its own interval or trigger.",
         ),
     ] = None,
     spark_master: SparkMaster = "local[*]",
@@ -31,10 +33,10 @@ def run(
     allow_commands: Annotated[
         bool, typer.Option("--allow-commands", help="Execute the client programs that the plan file names.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress line.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the progress line.")] = False,
     **options: Any,
 ) -> int:
-    """Run a test: start the cluster, apply load and faults, heal, read everything back, and judge.
+    """Run a test: start the cluster, apply load and faults, heal, read everything back, and check the history.
 
     [bold]Examples[/bold]
 

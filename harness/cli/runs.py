@@ -1,4 +1,4 @@
-"""`harness list`, `show`, `explain`, `around`, `compare`, `page` and `open`: looking at stored runs."""
+"""The commands that show stored runs: `harness list`, `show`, `explain`, `around`, `compare`, `page` and `open`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.cli.parameters import RunsDir
 from harness.model.check_result import to_data
 from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 
-RUN = "Run folder, id, unambiguous prefix, or latest."
+RUN = "Run folder, run id, unambiguous prefix of an id, or latest."
 
 
 def _json(data: dict[str, Any]) -> str:
@@ -23,9 +23,9 @@ def _json(data: dict[str, Any]) -> str:
 
 def list_(
     runs: RunsDir = Path("runs"),
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most this many, the newest first.")] = 30,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Maximum number of runs to list.")] = 30,
 ) -> int:
-    """List the runs, the newest first, with their verdicts."""
+    """List the runs with their verdicts, newest first."""
     from harness.stored import find_runs
 
     say(find_runs.table(find_runs.rows(runs), limit))
@@ -33,30 +33,34 @@ def list_(
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
-    witnesses: Annotated[int, typer.Option("--witnesses", "-w", min=0, help="How many of each anomaly.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print results.json.")] = False,
+    name: Annotated[str, typer.Argument(help=RUN)] = "latest",
+    witnesses: Annotated[
+        int, typer.Option("--witnesses", "-w", min=0, help="Number of witnesses to print for each anomaly.")
+    ] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the content of results.json.")] = False,
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Show what a run found: the verdict, its reasons, and a few witnesses of each anomaly in prose."""
+    """Show the result of a run: the verdict, its reasons, and a few witnesses of each anomaly in prose."""
     from harness.report.text import summary
     from harness.stored import damaged, find_runs
 
     folder = find_runs.resolve(runs, name)
     result = find_runs.require_result(folder)
-    with damaged.telling(folder):
+    with damaged.reporting_damage(folder):
         output = _json(to_data(result)) if as_json else summary.summary(folder, result, witnesses)
     print(output)
     return EXIT_VALID
 
 
 def explain(
-    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
-    anomaly: Annotated[str | None, typer.Argument(help="An anomaly, G1a, or one of its witnesses, G1a#3.")] = None,
+    name: Annotated[str, typer.Argument(help=RUN)] = "latest",
+    anomaly: Annotated[
+        str | None, typer.Argument(help="An anomaly, such as G1a, or one of its witnesses, such as G1a#3.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Explain what was found: each anomaly with its first witness, or one witness in full.
+    """Explain the anomalies of a run: each one with its first witness, or one witness in full.
 
     [bold]Examples[/bold]
 
@@ -71,7 +75,7 @@ def explain(
 
     folder = find_runs.judged(runs, name)
     result = find_runs.require_result(folder)
-    with damaged.telling(folder):
+    with damaged.reporting_damage(folder):
         if anomaly is None:
             output = _json(to_data(result)) if as_json else print_explanation.overview(folder, result)
         else:
@@ -82,15 +86,20 @@ def explain(
 
 
 def around(
-    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, latest, or history.jsonl.")],
-    key: Annotated[str, typer.Option("--key", "-k", help="The key.")],
-    offset: Annotated[int | None, typer.Option("--offset", "-o", help="Around this offset.")] = None,
-    value: Annotated[str | None, typer.Option("--value", "-v", help="Around this value.")] = None,
-    n: Annotated[int, typer.Option("-n", min=0, help="How many offsets, or records of a poll, around it.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print each op as a line of JSON.")] = False,
+    name: Annotated[
+        str, typer.Argument(help="Run folder, run id, unambiguous prefix of an id, or latest; or a history.jsonl file.")
+    ],
+    key: Annotated[str, typer.Option("--key", "-k", help="Key of the records.")],
+    offset: Annotated[int | None, typer.Option("--offset", "-o", help="Show records near this offset.")] = None,
+    value: Annotated[str | None, typer.Option("--value", "-v", help="Show records near this value.")] = None,
+    n: Annotated[
+        int,
+        typer.Option("-n", min=0, help="Number of offsets (with --value: records of a poll) to show on each side."),
+    ] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each operation as a line of JSON.")] = False,
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Show the operations that sent or polled the records around a place, trimmed to those.
+    """Show the operations that sent or polled records near an offset or value, trimmed to those records.
 
     [bold]Examples[/bold]
 
@@ -102,7 +111,7 @@ def around(
     from harness.stored import find_runs
 
     if (offset is None) == (value is None):
-        raise BadInput("give either --offset or --value, the place to look around")
+        raise BadInput("give either --offset or --value")
     history = find_runs.history(runs, name)
     place = nearby_ops.Place(nearby_ops.given(key), offset, None if value is None else nearby_ops.given(value), n)
     seen = nearby_ops.Seen()
@@ -119,12 +128,12 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Show two runs side by side: settings that differ, verdicts, anomalies, rates and latencies."""
+    """Compare two runs: settings that differ, verdicts, anomalies, rates and latencies."""
     from harness.report.text import compare as comparing
     from harness.stored import damaged, find_runs
 
     folders = find_runs.judged(runs, a), find_runs.judged(runs, b)
-    with damaged.telling(*folders):
+    with damaged.reporting_damage(*folders):
         comparison = comparing.compare(*folders)
         output = _json(comparing.data(comparison)) if as_json else comparing.text(comparison)
     print(output)
@@ -135,7 +144,7 @@ def page(
     name: Annotated[str, typer.Argument(help=RUN)] = "latest",
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Write the page of a run again, as each check does: runs/ID/report.html, one file that opens offline."""
+    """Rewrite the page of a run, runs/ID/report.html, one file that opens offline. `harness check` writes it too."""
     from harness.report.page import run_page
     from harness.stored import find_runs
 
@@ -147,7 +156,7 @@ def open_(
     name: Annotated[str, typer.Argument(help=RUN)] = "latest",
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Open the page of a run in the browser, or its folder where it has no page; print where it is."""
+    """Open the page of a run in the browser, or the run's folder if it has no page, and print the path."""
     import webbrowser
 
     from harness.stored import find_runs
@@ -159,5 +168,5 @@ def open_(
     try:
         webbrowser.get().open(target.as_uri())
     except webbrowser.Error:
-        print("no browser was found on this machine: open it from elsewhere")
+        print("no browser was found on this machine: open the file on another one")
     return EXIT_VALID

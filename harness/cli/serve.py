@@ -1,4 +1,4 @@
-"""`harness serve`: stored runs in a browser."""
+"""The `harness serve` command, which shows stored runs in a browser."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from harness.model.errors_and_exit_codes import EXIT_VALID
 
 
 def serve(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1; 0: any that is free.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0: any free port.")] = 8080,
     export: Annotated[
-        Path | None, typer.Option(help="Write the pages as files into this new folder, and serve nothing.")
+        Path | None, typer.Option(help="Write the pages as files to this new folder instead of serving them.")
     ] = None,
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Show the runs in a browser, on this machine only: list, pages, files, comparisons, and what goes on.
+    """Serve the runs to a browser on this machine: list, pages, files, comparisons, and runs in progress.
 
     [bold]Examples[/bold]
 
@@ -36,8 +36,8 @@ def serve(
         print(f"open: {export / 'index.html'} ({count:,} run{'' if count == 1 else 's'})")
         return EXIT_VALID
     with server.made(runs, port, lambda text: print(f"harness: {text}", file=sys.stderr, flush=True)) as made:
-        missing = "" if runs.is_dir() else " (there is no such folder yet)"
-        print(f"runs in {runs}{missing}: http://{server.ADDRESS}:{made.port}/   Ctrl-C ends it", flush=True)
+        missing = "" if runs.is_dir() else " (the folder does not exist yet)"
+        print(f"runs in {runs}{missing}: http://{server.ADDRESS}:{made.port}/   (Ctrl-C to stop)", flush=True)
         try:
             made.serve_forever()
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`harness replay` and `harness shrink`: the same again, and the smallest that still shows it."""
+"""The commands `harness replay` and `harness shrink`, which repeat a run and reduce it to what shows an anomaly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from harness.cli.parameters import SparkMaster
 from harness.model.errors_and_exit_codes import EXIT_VALID
 
-Name = Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")]
+Name = Annotated[str, typer.Argument(help="Run folder, run id, unambiguous prefix of an id, or latest.")]
 RunsFolder = Annotated[Path, typer.Option("--runs-dir", envvar="HARNESS_RUNS", help="Folder that holds the runs.")]
 AllowCommands = Annotated[
     bool, typer.Option("--allow-commands", help="Execute the client programs that the stored plan names.")
@@ -23,18 +23,27 @@ def shrink(
     name: Name = "latest",
     anomaly: Annotated[
         str | None,
-        typer.Option("--anomaly", "-a", help="An anomaly, or a witness of it, G1a#3. [default: the worst]"),
+        typer.Option(
+            "--anomaly", "-a", help="An anomaly, or one of its witnesses, such as G1a#3. [default: the worst]"
+        ),
     ] = None,
-    faults: Annotated[bool, typer.Option(help="Keep the faults that were on, as context.")] = True,
+    faults: Annotated[bool, typer.Option(help="Keep the faults that were active, as context.")] = True,
     schedule: Annotated[
         bool,
-        typer.Option("--schedule", help="Make the plan smaller, by running it: faults, time, load."),
+        typer.Option(
+            "--schedule", help="Shrink the plan (faults, time, load) by running smaller plans, not the history."
+        ),
     ] = False,
     times: Annotated[
         int,
-        typer.Option("--runs", "-n", min=1, help="With --schedule: runs of a plan; most must show it."),
+        typer.Option(
+            "--runs",
+            "-n",
+            min=1,
+            help="With --schedule: number of runs of each plan, most of which must show the anomaly.",
+        ),
     ] = 3,
-    budget: Annotated[str, typer.Option(help="With --schedule: time for all runs: 45s, 30m, 2h.")] = "30m",
+    budget: Annotated[str, typer.Option(help="With --schedule: time for all runs, such as 45s, 30m or 2h.")] = "30m",
     allow_commands: AllowCommands = False,
     as_json: AsJson = False,
     spark_master: SparkMaster = "local[*]",
@@ -42,7 +51,7 @@ def shrink(
 ) -> int:
     """Find the smallest part of a history, or of a plan, that still shows an anomaly.
 
-    The operations are written to RUN/shrunk/, and judged again.
+    The remaining operations are written to RUN/shrunk/ and checked again.
 
     [bold]Examples[/bold]
 
@@ -78,15 +87,15 @@ def shrink(
 
 def replay(
     name: Name = "latest",
-    times: Annotated[int, typer.Option("--runs", "-n", min=1, help="How often.")] = 1,
+    times: Annotated[int, typer.Option("--runs", "-n", min=1, help="Number of runs.")] = 1,
     allow_commands: AllowCommands = False,
     as_json: AsJson = False,
     spark_master: SparkMaster = "local[*]",
     runs: RunsFolder = Path("runs"),
 ) -> int:
-    """Run the same plan with the same seed again, and say how often the same anomalies came.
+    """Run the same plan with the same seed again, and count how often the same anomalies recur.
 
-    Exit code 0: each of them came again (or still nothing, of a run that had none); 1: not so; 2: not known.
+    Exit code 0: each anomaly recurred (or, if the run had none, no anomaly appeared); 1: otherwise; 2: undecided.
     """
     import sys
 
@@ -101,8 +110,8 @@ def replay(
     def say(text: str) -> None:
         print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
 
-    shown = ", ".join(f"{anomaly} {count:,}" for anomaly, count in before.items()) or "no anomaly that counts"
-    say(f"{folder.name}, seed {plan.seed}: {shown}")
+    shown = ", ".join(f"{anomaly} {count:,}" for anomaly, count in before.items())
+    say(f"{folder.name}, seed {plan.seed}: {shown or 'no anomaly that counts against the verdict'}")
     commands = allowed_commands.announced(plan, "", allow_commands, say)
     repeats = again.replay(lambda: again.once(plan, runs, spark_master, commands), times, say)
     print(json.dumps(again.data(before, repeats)) if as_json else again.text(before, repeats))

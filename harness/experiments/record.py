@@ -129,10 +129,10 @@ def markdown(found: Sequence[Entry], command: str) -> str:
     lines = [
         "# Track record",
         "",
-        f"Made by `{command}` from runs of {when}. Each row is a case of an [experiment](experiments.md):",
+        f"Made by `{command}` from runs of {when}. Each row is a case of an experiment:",
         "in how many of how many runs was seen what it expects, the 95% interval of that rate (Wilson), and",
         "how long after the start of a run, and after how many operations, the anomaly could first be proved",
-        "(medians). What lies behind some of them is told in [findings](findings.md).",
+        "(medians). What lies behind some of them is told in docs/understand/findings.md.",
         "",
         f"{len(found)} cases, {len(wrong)} not as expected.",
         "",

@@ -86,7 +86,9 @@ class ClusterFields(BaseModel):
     )
     cluster_name: str = ""
     # path of the file that describes them
-    hosts: str = Field("", description="With --cluster ssh: a YAML file that lists the hosts; see docs/ssh.md.")
+    hosts: str = Field(
+        "", description="With --cluster ssh: a YAML file that lists the hosts; see docs/use/clusters.md."
+    )
     system: Literal["kafka", "redpanda"] = Field("kafka", description="With --cluster docker: kafka or redpanda.")
     image: str = Field(
         "",
@@ -262,7 +264,7 @@ class PipelineFields(BaseModel):
         le=3600,
         description="How long work waits before it is produced. [default: 0.25, and 30 for files]",
     )
-    pipeline_mistake: str = Field("", description="A mistake for the check to find; see docs/pipeline.md.")
+    pipeline_mistake: str = Field("", description="A mistake for the check to find; see docs/use/pipelines.md.")
 
 
 class ClientFields(BaseModel):

@@ -117,7 +117,7 @@ def covered(content: bytes | bytearray) -> list[range]:
     """Returns, for each whole record batch of a segment, the range of bytes that its checksum covers.
 
     The leader epoch is not covered. If one of its bits is flipped, no server notices, and the replica may never get in
-    sync again: docs/findings.md.
+    sync again: docs/understand/findings.md.
     """
     return [range(place.start + COVERED_AT, place.stop) for place in whole_batches(content)]
 

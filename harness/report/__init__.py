@@ -1,1 +1,1 @@
-"""Plots, prose and pages made from a stored run."""
+"""Plots, text and HTML pages that are generated from a stored run."""

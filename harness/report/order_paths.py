@@ -1,4 +1,4 @@
-"""Where order pages stand: runs/ID/orders/index.html and key-<key>.html."""
+"""Paths of the order pages in a run folder: orders/index.html and orders/key-<key>.html."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ PLAIN: Final = re.compile(r"-?[\w]{1,40}", re.ASCII)
 
 
 def folder(run: Path) -> Path:
-    """The folder of the pages."""
+    """Returns the folder of the pages."""
     return run / NAME
 
 
 def index(run: Path) -> Path:
-    """The page that lists the others."""
+    """Returns the path of the index page, which lists the other pages."""
     return folder(run) / "index.html"
 
 
 def file_name(key: Any) -> str:
-    """The file of a key; one that is no name for a file gets a digest."""
+    """Returns the file name of a key's page. A key that cannot be part of a file name is replaced by a digest."""
     text = str(key)
     if PLAIN.fullmatch(text) and (type(key) is int or not re.fullmatch(r"-?\d+", text)):
         return f"key-{text}.html"
@@ -30,10 +30,10 @@ def file_name(key: Any) -> str:
 
 
 def page(run: Path, key: Any) -> Path:
-    """The page of a key, which may not be there."""
+    """Returns the path of a key's page, which may not exist."""
     return folder(run) / file_name(key)
 
 
 def pages(run: Path) -> list[Path]:
-    """The pages that there are."""
+    """Returns the existing pages of keys."""
     return sorted(folder(run).glob("key-*.html"))

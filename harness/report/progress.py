@@ -1,4 +1,7 @@
-"""What happened of a run so far, in figures: counted op by op, of a running test or of its history."""
+"""Running totals of a test: outcomes, rates, active faults and unread records, updated operation by operation.
+
+The operations come from a running test, or from the history of one.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ RECORDS: Final = ("send", "poll", "txn")
 
 @dataclass(slots=True)
 class Progress:
-    """Times are nanoseconds since the run began.
+    """The totals of a run so far. Times are nanoseconds since the run began.
 
-    by_f      f -> outcome -> how many
-    rates     outcome -> second -> completions in it
-    on        faults that are on: name -> name and what it hit
-    since     since when: name -> time
-    faults    the last of what the nemesis did: (time, what)
+    by_f      f -> outcome -> number of operations
+    rates     outcome -> second -> number of completions in it
+    on        active faults: name -> name and targets
+    since     fault name -> time of its latest start
+    faults    the latest actions of the nemesis: (time, text)
     """
 
     end_ns: int = 0
@@ -38,7 +41,7 @@ class Progress:
     faults: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=FAULTS_KEPT))
 
     def add(self, op: Op) -> None:
-        """Count an op."""
+        """Counts an operation."""
         if op.time_ns > self.end_ns:
             self.end_ns = op.time_ns
         if op.type == INVOKE:
@@ -73,11 +76,11 @@ class Progress:
         self.faults.append((op.time_ns, f"{op.f}: {label}{' (no effect)' if effect else ''}"))
 
     def count(self, outcome: str) -> int:
-        """Completions of an outcome."""
+        """Returns the number of completions with an outcome."""
         return sum(counted[outcome] for counted in list(self.by_f.values()))
 
     def recent(self, outcome: str = OK, now_ns: int | None = None) -> float:
-        """Completions a second in the last whole seconds."""
+        """Returns the completions per second over the last RECENT_S complete seconds."""
         last = (self.end_ns if now_ns is None else now_ns) // SECOND_NS
         seconds = self.rates.get(outcome)
         if seconds is None or last < 1:
@@ -93,16 +96,16 @@ def _hit(value: Any) -> list[str]:
 
 @dataclass(slots=True)
 class Unread:
-    """Acknowledged records beyond the furthest place of their log that anybody has polled.
+    """Acknowledged records above the highest polled offset of their key.
 
-    It costs little: a record that readers passed over does not count, nor one acknowledged without its
-    offset. The checker finds those.
+    This is a cheap estimate: it misses records that readers skipped, and records acknowledged without an offset.
+    The checker finds those.
 
-    waiting  key -> (offset, when it was acknowledged) of each, in order of acknowledgement
-    read     key -> the furthest offset that was polled
-    size     how many wait
+    waiting  key -> (offset, time of acknowledgement) of each unread record, in order of acknowledgement
+    read     key -> highest polled offset
+    size     number of unread records
     located  whether any record was acknowledged with its offset
-    full     there were more than are remembered, so nothing is known any more
+    full     more than WAITING_MAX records were unread, so counting has stopped
     """
 
     waiting: dict[Any, deque[tuple[int, int]]] = field(default_factory=dict)
@@ -112,7 +115,7 @@ class Unread:
     full: bool = False
 
     def add(self, op: Op) -> None:
-        """Look at an op."""
+        """Updates the unread records from a completed operation."""
         if op.type != OK or op.f not in RECORDS or self.full:
             return
         for key, offset, _ in sends(op):
@@ -133,17 +136,17 @@ class Unread:
         waiting = self.waiting.pop(key, None)
         if waiting is None:
             return
-        left = deque(one for one in waiting if one[0] > offset)
-        self.size -= len(waiting) - len(left)
-        if left:
-            self.waiting[key] = left
+        unread = deque(one for one in waiting if one[0] > offset)
+        self.size -= len(waiting) - len(unread)
+        if unread:
+            self.waiting[key] = unread
 
     def lag_ns(self, now_ns: int) -> int | None:
-        """For how long the oldest of them has waited; None where none does. From any thread."""
+        """Returns the age of the oldest unread record, or None if there is none. Safe to call from any thread."""
         first = []
         for waiting in list(self.waiting.values()):
             try:
                 first.append(waiting[0][1])
-            except IndexError:  # it was read meanwhile
+            except IndexError:  # another thread has just removed the last record of this key
                 continue
         return max(0, now_ns - min(first)) if first else None

@@ -1,1 +1,1 @@
-"""Stored runs: finding them, reading their operations, faults, facts and broker data."""
+"""Access to stored runs: finding them, and reading their operations, records, faults and broker data."""

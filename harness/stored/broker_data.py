@@ -1,4 +1,4 @@
-"""`--keep-data`: a copy of what the brokers hold of a run's topics, for `harness inspect`.
+"""Copies the brokers' data of a run's topics into the run folder (`--keep-data`), for `harness inspect`.
 
 runs/<id>/data/<node>/   checkpoints and meta.properties of the node, and a folder for each partition
 """
@@ -19,17 +19,17 @@ log = logging.getLogger("harness")
 
 
 def keep(run: Path, cluster: Cluster, prefix: str, say: Callable[[str], None]) -> None:
-    """Copy the data into the run folder; say what was left out, or why there is nothing."""
+    """Copies the data into the run folder. Reports partitions that were skipped, or why nothing was copied."""
     if not offers(cluster, Data):
-        say("the data was not kept: this cluster does not offer it")
+        say("the brokers' data was not kept: this kind of cluster does not support --keep-data")
         return
     try:
         done = cluster.keep_data(str((run / FOLDER).absolute()), f"{prefix}-", MOST_BYTES)
     except (ClusterTrouble, OSError, ValueError) as error:
-        log.warning("the data was not kept: %s", error)
-        say(f"the data was not kept: {error}")
+        log.warning("the brokers' data was not kept: %s", error)
+        say(f"the brokers' data was not kept: {error}")
         return
-    say(f"{done['bytes'] / (1 << 20):.1f} MiB of data kept: harness inspect {run}")
+    say(f"kept {done['bytes'] / (1 << 20):.1f} MiB of the brokers' data: harness inspect {run}")
     if left_out := done["left_out"]:
-        most = f"more than {MOST_BYTES >> 30} GiB together"
-        say(f"{len(left_out)} partitions were left out ({most}): {', '.join(left_out[:5])}...")
+        limit = f"the limit is {MOST_BYTES >> 30} GiB in total"
+        say(f"{len(left_out)} partitions were not copied ({limit}): {', '.join(left_out[:5])}...")

@@ -1,8 +1,8 @@
-"""Results, plans and tables that someone edited, or that are damaged: refused with one message.
+"""Detects edited or damaged results, plans and tables, and reports them in one message.
 
-`well_formed` looks at what every reader of results.json relies on. What witnesses hold is as varied as the
-anomalies, so a mistake in there shows only when it is told: `telling` turns what then goes wrong into the
-message.
+`well_formed` checks the parts of results.json that every reader relies on. The contents of witnesses vary as much
+as the anomalies, so errors in them appear only when they are described: `reporting_damage` turns the resulting
+exceptions into the message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import NOT_OURS, BadInput
 
-# What files of another version, or edited ones, make of code that reads them.
+# The exceptions that code may raise when it reads edited files, or files of another version.
 DAMAGED: Final = (
     OSError,
     ValueError,
@@ -34,10 +34,10 @@ OF_PIPELINES: Final = ("inputs", "done", "outputs", "expected", "extra", "aborte
 
 
 @contextmanager
-def telling(*runs: Path) -> Iterator[None]:
-    """For what tells of the results of runs: raises BadInput where they cannot be told.
+def reporting_damage(*runs: Path) -> Iterator[None]:
+    """Context manager for code that describes the results of runs. Raises BadInput if they are damaged.
 
-    A full disk or a missing permission is not their fault, and stays the OSError that it is.
+    A full disk or a missing permission is not caused by the results, so such an OSError is passed on unchanged.
     """
     try:
         yield
@@ -48,13 +48,13 @@ def telling(*runs: Path) -> Iterator[None]:
         first = (str(error).splitlines() or [""])[0]
         again = " ".join(map(str, runs))
         raise BadInput(
-            f"{named}: edited or damaged, so that it cannot be told ({type(error).__name__}: {first}); "
-            f"judge it again: harness check {again}"
+            f"{named}: edited or damaged, so the results cannot be shown ({type(error).__name__}: {first}); "
+            f"check the run again: harness check {again}"
         ) from None
 
 
 def well_formed(result: Result) -> Result:
-    """The result, whose parts are of the types that all readers rely on. Raises TypeError."""
+    """Returns the result if its parts have the types that all readers rely on. Raises TypeError otherwise."""
     for anomaly in result.anomalies:
         if not (isinstance(anomaly.name, str) and isinstance(anomaly.summary, str) and _count(anomaly.count)):
             raise TypeError(f"the anomaly {anomaly.name!r}")
@@ -84,7 +84,7 @@ def _counts(value: Any) -> bool:
 
 
 def _wrong(figures: Mapping[str, Any]) -> str:
-    """Which of the figures is not of its type; empty: none. One that is not there is no mistake."""
+    """Returns the name of a figure with a wrong type; empty if there is none. Figures may be missing."""
     for name in COUNTS:
         if name in figures and not _count(figures[name]):
             return name

@@ -1,6 +1,7 @@
-"""`harness inspect`: a run's kept data, or any data folders, decoded and compared; causes by its history.
+"""Decodes and compares the kept broker data of a run, or any data folders, for `harness inspect`.
 
-Nothing is started and nothing is written but the run's tables where they are missing.
+For a run, the causes of missing records are determined from its history. Nothing is started, and nothing is written
+except the run's tables if they are missing.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ _Partition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was found. nodes: data folders; findings: by partition, of a run; missing: keys without data."""
+    """The result of an inspection.
+
+    nodes       node -> data folder
+    partitions  the comparison of the replicas of each partition
+    findings    of a run: partition -> records that are missing or at a wrong place
+    judged      whether the causes of missing records were determined, which needs the history of a run
+    missing     keys of the history without data
+    """
 
     place: Path
     nodes: Mapping[str, Path]
@@ -45,7 +53,7 @@ class Inspection:
 
     @property
     def well(self) -> bool:
-        """Whether all replicas are whole and the same, and every record is where it should be."""
+        """Whether all replicas are complete and identical, and no record is missing or at a wrong place."""
         whole = all(
             comparison.same and not comparison.flaws and not comparison.behind for comparison in self.partitions
         )
@@ -53,9 +61,9 @@ class Inspection:
 
 
 def inspect(place: Path, topic: str = "") -> Inspection:
-    """Look at a run folder, or at a folder with data folders. Raises BadInput, BadHistory.
+    """Inspects a run folder, or a folder with data folders. Raises BadInput, BadHistory.
 
-    topic  that one only; empty for all, of a run: for its own
+    topic  the topic to inspect; empty: all topics (for a run: all topics of that run)
     """
     run = place if is_run(place) else None
     nodes = data_folder.nodes(place / FOLDER if run else place)
@@ -66,7 +74,7 @@ def inspect(place: Path, topic: str = "") -> Inspection:
     wanted = [partition for partition in named if partition[0] == topic or (not topic and _is_own(partition[0], plan))]
     if not wanted:
         known_topics = ", ".join(dict.fromkeys(name for name, _ in named)) or "none"
-        raise BadInput(f"{place}: no data of {topic or 'a topic'} there; the topics are {known_topics}")
+        raise BadInput(f"{place}: no data of {topic or 'a topic'}; the existing topics are {known_topics}")
     history = _History(place, plan) if run and plan else None
     marks = history.ends() if history else {}
     comparisons = tuple(compare(nodes, *partition, high_watermark=marks.get(partition)) for partition in wanted)
@@ -84,10 +92,10 @@ def inspect(place: Path, topic: str = "") -> Inspection:
 
 def _nothing(place: Path, run: Path | None) -> str:
     if run:
-        return f"{place}: the run kept no data of its brokers; run again with --keep-data"
+        return f"{place}: this run did not keep its brokers' data; run it again with --keep-data"
     return (
-        f"{place}: no data of Kafka brokers there: give a run, a broker's data folder (what log.dirs names), "
-        "or a folder that holds one for each node"
+        f"{place}: no data of Kafka brokers; give a run, a broker's data folder (see log.dirs), "
+        "or a folder that contains one for each node"
     )
 
 
@@ -106,7 +114,7 @@ def _truncations(run: Path, nodes: Mapping[str, Path]) -> Mapping[_Partition, Se
     return found
 
 
-@lru_cache(maxsize=4)  # the keys of a bucket come one after another
+@lru_cache(maxsize=4)  # keys of the same bucket are read in succession
 def _columns(folder: Path, kind: str, bucket: int, *names: str) -> Any:
     return read_tables.bucket_columns(folder, kind, bucket, *names)
 
@@ -128,12 +136,12 @@ class _History:
         self.keys = sorted(self._bucket)
 
     def place(self, key: int) -> _Partition:
-        """Where a key's records are: see docs/architecture.md."""
+        """Returns the partition of a key: see docs/understand/architecture.md."""
         topic, partition = divmod(key, self._plan.partitions_per_topic)
         return f"{self._plan.run}-{topic}", partition
 
     def key_of(self, place: _Partition) -> int | None:
-        """The key of a partition, where the history has one."""
+        """Returns the key of a partition, or None if the history does not contain it."""
         number = place[0].removeprefix(f"{self._plan.run}-")
         if not number.isdecimal():
             return None
@@ -141,7 +149,7 @@ class _History:
         return key if key in self._bucket and self.place(key) == place else None
 
     def ends(self) -> dict[_Partition, int]:
-        """The highest offset that an `ok` poll saw, and one: no high watermark is lower."""
+        """Returns the highest offset of an `ok` poll plus one per partition, a lower bound of the high watermark."""
         found: dict[_Partition, int] = {}
         for key in self.keys:
             offsets = [read.offset for read in self._reads(key)]
@@ -155,7 +163,7 @@ class _History:
         comparison: Comparison,
         truncated: Mapping[_Partition, Sequence[Truncation]],
     ) -> Iterator[Finding]:
-        """The records of a partition's key that are not where they should be."""
+        """Yields the records of a partition's key that are missing or at a wrong place."""
         at = comparison.topic, comparison.partition
         key = self.key_of(at)
         best = comparison.replicas.get(comparison.reference)
@@ -193,7 +201,7 @@ class _History:
                 yield Read(value, offset, op)
 
     def _of(self, key: int, kind: str, names: Sequence[str]) -> list[Sequence[Any]]:
-        """Rows of one key."""
+        """Returns the rows of one key."""
         table = _columns(self._folder, kind, self._bucket[key], "key", *names)
         mine = table.filter(np.asarray(table.column("key").to_numpy() == key))
         columns = [mine.column(name).to_pylist() for name in names]

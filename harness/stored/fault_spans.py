@@ -1,4 +1,4 @@
-"""Faults as spans of time, from the nemesis's ops: what was hit, from when to when, and what came of it."""
+"""Converts the nemesis's operations to spans of time: the fault, its targets, its begin and end, and its effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 import pyarrow.parquet as pq
 
-# Fields of a completed nemesis op's value that name what was hit, in order of preference.
+# Fields of a completed nemesis operation's value that name the targets, in order of preference.
 HIT_FIELDS: Final = ("nodes", "clients", "workers", "processes")
 
 
@@ -19,12 +19,12 @@ class Span:
     """One injection of a fault.
 
     fault         its name, "kill:leader"
-    hit           what it hit: nodes or client processes; empty while not known
-    begin_ns      when it was asked for
-    end_ns        when its end was complete; None: it lasted to the end of the history
-    took_effect   as the fault itself saw it; None where it did not say
-    new_leaders   partition -> node, of those that moved
-    detail        what else it did, in words; empty for nothing
+    hit           its targets: nodes or client processes; empty if not known
+    begin_ns      time of the invocation that started it
+    end_ns        time at which its end completed; None: it lasted until the end of the history
+    took_effect   whether the fault reported an effect; None if it reported nothing
+    new_leaders   partition -> node, for partitions whose leader changed
+    detail        other effects, as text; may be empty
     """
 
     fault: str
@@ -37,7 +37,7 @@ class Span:
 
     @property
     def label(self) -> str:
-        """The fault and what it hit."""
+        """The fault and its targets."""
         return f"{self.fault} {'+'.join(self.hit)}".rstrip()
 
 
@@ -52,10 +52,10 @@ def _hit(value: Any) -> tuple[str, ...]:
 
 
 def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Span]:
-    """Spans of the rows of tables/nemesis.parquet (`value` as JSON text), in order of time.
+    """Returns the spans for the rows of tables/nemesis.parquet (`value` is JSON text), in order of time.
 
-    A fault without a stop (span "") lasts from its invocation to its completion. What belongs to no fault, as
-    the final wait for a healthy cluster, makes no span.
+    A fault without a stop (span "") lasts from its invocation to its completion. Operations that belong to no fault,
+    such as the final wait for a healthy cluster, are ignored.
     """
     done: list[Span] = []
     on: dict[str, Span] = {}
@@ -70,15 +70,15 @@ def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Span]:
                 detail = "; ".join(filter(None, (on[fault].detail, _detail(_data(row)))))
                 done.append(replace(on.pop(fault), end_ns=at, detail=detail))
         elif not complete:
-            if fault in on:  # begun again without an end: the first one ends here
+            if fault in on:  # started again without a stop: the first span ends here
                 done.append(replace(on.pop(fault), end_ns=at))
             on[fault] = Span(fault, (), at)
         else:
-            known = _completed(on.pop(fault, Span(fault, (), at)), row)
+            span = _completed(on.pop(fault, Span(fault, (), at)), row)
             if kind == "start":
-                on[fault] = known
+                on[fault] = span
             else:
-                done.append(replace(known, end_ns=at))
+                done.append(replace(span, end_ns=at))
     return sorted([*done, *on.values()], key=lambda span: (span.begin_ns, span.fault))
 
 
@@ -103,38 +103,38 @@ def _completed(span: Span, row: Mapping[str, Any]) -> Span:
 
 
 def _detail(data: Mapping[str, Any]) -> str:
-    """What the evidence says beside the leaders."""
+    """Describes the other effects in a completed operation's value, besides targets and new leaders."""
     parts = []
     lost, damage, deleted = (data.get(name) for name in ("lost_bytes", "damage", "deleted"))
     if isinstance(lost, dict):
-        parts.append(f"{sum(map(int, lost.values())):,} bytes of logs were not on disk")
+        parts.append(f"{sum(map(int, lost.values())):,} bytes of logs had not been flushed to disk")
     if isinstance(damage, dict):
         files = [done["file"] for done in damage.values() if isinstance(done, dict) and "file" in done]
         parts.append(f"damaged {', '.join(map(str, files))}" if files else "")
     if isinstance(data.get("without_leader"), int):
         parts.append(f"{data['without_leader']} partitions had no leader")
     if isinstance(deleted, list):
-        parts.append(f"the beginnings of {len(deleted)} logs were deleted")
+        parts.append(f"records were deleted from the start of {len(deleted)} logs")
     moved, grown, settings = (data.get(name) for name in ("moved", "partitions", "settings"))
     if isinstance(moved, int):
         parts.append(f"{moved} partitions moved to other replicas")
     if isinstance(grown, dict):
-        parts.append(f"{len(grown)} topics got one more partition")
+        parts.append(f"one partition was added to each of {len(grown)} topics")
     if isinstance(settings, dict):
         parts.append(", ".join(f"{name}={value}" for name, value in settings.items()))
     if isinstance(data.get("shared"), int):
-        parts.append(f"the group took in a stranger {data['shared']} times")
+        parts.append(f"a foreign consumer joined the group {data['shared']} times")
     rules = data.get("rules")
     if isinstance(rules, list):
         applied = sum(int(rule.get("applied", 0)) for rule in rules if isinstance(rule, dict))
-        parts.append(f"rules were applied {applied:,} times")
+        parts.append(f"the rules were applied {applied:,} times")
     if isinstance(data.get("trigger"), str):
         parts.append(f"when {data['trigger']}")
     return "; ".join(filter(None, parts))
 
 
 def of_run(run: Path) -> list[Span]:
-    """Spans of a run folder's tables; none where there is no such table."""
+    """Returns the spans of a run folder's tables; none if the table does not exist."""
     path = run / "tables" / "nemesis.parquet"
     if not path.is_file():
         return []
@@ -142,5 +142,5 @@ def of_run(run: Path) -> list[Span]:
 
 
 def during(spans: Sequence[Span], begin_ns: int, end_ns: int) -> list[Span]:
-    """The spans that were on at any time between two times."""
+    """Returns the spans that were active at any time between two times."""
     return [span for span in spans if span.begin_ns <= end_ns and (span.end_ns is None or begin_ns <= span.end_ns)]

@@ -1,7 +1,7 @@
-"""The runs of a folder: listing them, and finding the one that a user names.
+"""Lists the runs of a folder and finds the run that a user names.
 
-Reads plan.yaml, results.json and the size of the history; a run that is still going, was cut short or was
-never judged is listed with what there is of it.
+Reads plan.yaml and results.json. Runs that are in progress, were interrupted or were never judged are listed with
+the information that exists.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.stored import damaged
 
 LATEST: Final = "latest"
-OWNER: Final = "owner"  # in a run folder while the run goes on, as `harness.history_writer` has it
-PAGE: Final = "report.html"  # of a run, in its folder
+OWNER: Final = "owner"  # a file in the run folder while the run is in progress; see `harness.history_writer`
+PAGE: Final = "report.html"  # the run page, in the run folder
 CANDIDATES: Final = 8
 PLAN_BYTES_MAX: Final = 1 << 20
 BRACKETS_MAX: Final = 500
@@ -33,7 +33,7 @@ NONE: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run. `seconds`: the time limit of its load; empty strings and None: not known."""
+    """One run. `seconds` is the time limit of its load. Empty strings and None mean not known."""
 
     id: str
     path: Path
@@ -47,12 +47,12 @@ class RunRow:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is one of a run: it has a plan or a history."""
+    """Whether a folder is a run folder: it has a plan or a history."""
     return folder.is_dir() and ((folder / "history").is_dir() or (folder / "plan.yaml").is_file())
 
 
 def plan_of(folder: Path) -> Mapping[str, Any]:
-    """What plan.yaml says, empty where it is missing or damaged: what is shown must not hang on it."""
+    """Returns the content of plan.yaml; empty if it is missing or damaged, since results are shown even without it."""
     try:
         with (folder / "plan.yaml").open("rb") as file:
             raw = file.read(PLAN_BYTES_MAX + 1)
@@ -63,7 +63,7 @@ def plan_of(folder: Path) -> Mapping[str, Any]:
 
 
 def _loader(raw: bytes) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
-    """The eightfold faster loader in C, which deep nesting crashes, where lines and brackets are few."""
+    """Returns the loader in C, which is eight times faster but crashes on deep nesting, if the text cannot be deep."""
     quick = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     shallow = raw.count(b"[") + raw.count(b"{") < BRACKETS_MAX
     if shallow and max(map(len, raw.splitlines()), default=0) < LINE_BYTES_MAX:
@@ -72,30 +72,33 @@ def _loader(raw: bytes) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
 
 
 def _small(data: Any) -> bool:
-    """Whether a plan has few values, none of them huge; an alias counts as often as it is used."""
-    left = [data]
+    """Whether a plan has at most VALUES_MAX values, none of them huge. An alias counts each time it is used."""
+    pending = [data]
     for _ in range(VALUES_MAX):
-        if not left:
+        if not pending:
             return True
-        value = left.pop()
-        if isinstance(value, int) and abs(value) >= INT_MAX:  # no setting, and no float holds it
+        value = pending.pop()
+        if isinstance(value, int) and abs(value) >= INT_MAX:  # not a valid setting, and may be too large for a float
             return False
-        left.extend((*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ())
+        pending.extend(
+            (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ()
+        )
     return False
 
 
 def result_of(folder: Path) -> Result | None:
-    """The result of a judged run, or None without results.json. Raises BadInput when it cannot be used."""
+    """Returns the result of a judged run, or None without results.json. Raises BadInput if it cannot be used."""
     path = folder / "results.json"
     if not path.is_file():
         return None
-    again = f"judge the run again: harness check {folder}"
+    again = f"check the run again: harness check {folder}"
     try:
         data = orjson.loads(path.read_bytes())
-        newer = data.get("schema", SCHEMA)
-        if not isinstance(newer, int) or newer > SCHEMA:
+        found_schema = data.get("schema", SCHEMA)
+        if not isinstance(found_schema, int) or found_schema > SCHEMA:
             raise BadInput(
-                f"{path}: schema {newer}; this version reads up to {SCHEMA}: use a newer harness, or {again}"
+                f"{path}: schema {found_schema}; this version reads schemas up to {SCHEMA}; "
+                f"use a newer version of the harness, or {again}"
             )
         return damaged.well_formed(from_data(data))
     except OSError as error:
@@ -103,32 +106,32 @@ def result_of(folder: Path) -> Result | None:
     except orjson.JSONDecodeError as error:
         raise BadInput(f"{path}: not JSON ({error}); {again}") from None
     except (KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"{path}: not the result of a check (missing or wrong: {error}); {again}") from None
+        raise BadInput(f"{path}: not a valid result (missing or wrong: {error}); {again}") from None
 
 
 def rows(runs: Path) -> list[RunRow]:
-    """The runs in a folder, the newest first; none where there is no folder. Raises BadInput for a file."""
+    """Returns the runs in a folder, the newest first; none if it does not exist. Raises BadInput for a file."""
     found = [row(folder, plan_of(folder)) for folder in folders(runs)]
     return sorted(found, key=lambda row: (row.started or row.id, row.id), reverse=True)
 
 
 def folders(runs: Path) -> list[Path]:
-    """The run folders in a folder, in no order; none where there is none. Raises BadInput for a file."""
+    """Returns the run folders in a folder, unordered; none if it does not exist. Raises BadInput for a file."""
     return [folder for folder in _entries(runs) if not folder.is_symlink() and is_run(folder)]
 
 
 def _entries(runs: Path) -> list[Path]:
-    """What is in the folder of runs; nothing where there is none."""
+    """Returns the entries of the folder of runs; none if it does not exist."""
     try:
         return list(runs.iterdir())
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise BadInput(f"{runs}: not a folder of runs ({error.strerror}); name one with --runs") from None
+        raise BadInput(f"{runs}: not a folder of runs ({error.strerror}); give one with --runs") from None
 
 
 def faults_of(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """The faults that a plan names, in its list and in its schedule."""
+    """Returns the faults that a plan names, in its `nemesis` list and in its schedule."""
     listed, schedule = plan.get("nemesis"), plan.get("schedule")
     names = [str(name) for name in listed] if isinstance(listed, list) else []
     lines = schedule if isinstance(schedule, list) else []
@@ -137,7 +140,7 @@ def faults_of(plan: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def row(folder: Path, plan: Mapping[str, Any]) -> RunRow:
-    """The row of a run and its plan."""
+    """Returns the row of a run with a given plan."""
     try:
         result = result_of(folder)
         verdict: str = "not judged" if result is None else result.valid
@@ -161,9 +164,9 @@ HEAD: Final = ("run", "verdict", "workload", "nemesis", "acks", "seconds", "anom
 
 
 def table(listed: Sequence[RunRow], limit: int = 30) -> str:
-    """The rows as text in columns, the first `limit` of them."""
+    """Returns the first `limit` rows as text in columns."""
     if not listed:
-        return "no runs yet; make one: harness run --nemesis leader-kill"
+        return "no runs yet; start one: harness run --nemesis leader-kill"
     lines = [HEAD, *(_cells(row) for row in listed[: max(limit, 0)])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD) - 1)]
     text = [
@@ -171,7 +174,7 @@ def table(listed: Sequence[RunRow], limit: int = 30) -> str:
         for line in lines
     ]
     if len(listed) > limit:
-        text.append(f"... and {len(listed) - limit} older ones; --limit shows more")
+        text.append(f"... and {len(listed) - limit} older runs; use --limit to show more")
     return "\n".join(text)
 
 
@@ -188,12 +191,12 @@ def _cells(row: RunRow) -> tuple[str, ...]:
 
 
 def resolve(runs: Path, name: str) -> Path:
-    """The run folder that a user names: a path, an id, `latest`, or an unambiguous prefix of an id.
+    """Returns the run folder that a user names: a path, an id, `latest`, or an unambiguous prefix of an id.
 
-    Raises BadInput: unknown, ambiguous (with the candidates), or not a run folder (with what is missing).
+    Raises BadInput if the name is unknown, ambiguous (with the candidates), or not a run folder (with the reason).
     """
     if not name.strip():
-        raise BadInput("an empty name of a run; give a run folder, an id, or latest")
+        raise BadInput("the name of the run is empty; give a run folder, an id, or latest")
     plain = "/" not in name and name not in (".", "..")
     if plain and name == LATEST:
         return _latest(runs)
@@ -203,51 +206,50 @@ def resolve(runs: Path, name: str) -> Path:
     if path.is_dir():
         return _run_at(path)
     if path.exists():
-        raise BadInput(f"{path}: a file, not a run folder; give the folder that holds plan.yaml and history/")
+        raise BadInput(f"{path}: a file, not a run folder; give the folder that contains plan.yaml and history/")
     if not plain:
         raise BadInput(f"{path}: no such folder; `harness list` shows the runs in {runs}")
     return _by_prefix(runs, name)
 
 
 def judged(runs: Path, name: str) -> Path:
-    """The run folder that a user names in order to see what was found. Raises BadInput, for a file too."""
+    """Returns the run folder that a user names, for commands that need results. Raises BadInput, also for a file."""
     path = Path(name)
     if path.is_file():
         raise BadInput(
-            f"{path}: a history file has no results beside it; make a run folder of it, and judge that: "
-            f"harness import {path}"
+            f"{path}: a history file has no results; create a run folder from it, and check that: harness import {path}"
         )
     return resolve(runs, name)
 
 
 def require_result(folder: Path) -> Result:
-    """The result of a run folder. Raises BadInput when it was not judged yet."""
+    """Returns the result of a run folder. Raises BadInput if it was not judged yet."""
     result = result_of(folder)
     if result is not None:
         return result
     if (folder / OWNER).is_file():
         raise BadInput(
-            f"{folder}: no result yet: the run goes on, or was cut off; to watch it: harness serve; "
-            f"to judge what there is: harness check {folder}"
+            f"{folder}: no result yet: the run is in progress, or was interrupted; to watch it: harness serve; "
+            f"to check the history so far: harness check {folder}"
         )
     raise BadInput(f"{folder}: not judged yet (no results.json); run: harness check {folder}")
 
 
 def history(runs: Path, name: str) -> Path:
-    """The run folder, or the history file in JSON lines, that a user names. Raises BadInput."""
+    """Returns the run folder, or the history file in JSON lines, that a user names. Raises BadInput."""
     path = Path(name)
     if not path.is_file():
         return resolve(runs, name)
     if ".jsonl" not in path.suffixes[-2:]:
-        raise BadInput(f"{path}: not a history in JSON lines; make a run folder of it: harness import {path}")
+        raise BadInput(f"{path}: not a history in JSON lines; create a run folder from it: harness import {path}")
     return path
 
 
 def _run_at(path: Path) -> Path:
     if not is_run(path):
-        inside = f" ({path / LATEST} is one)" if is_run(path / LATEST) else ""
+        hint = f" ({path / LATEST} is one)" if is_run(path / LATEST) else ""
         raise BadInput(
-            f"{path}: not a run folder: it has neither plan.yaml nor history/{inside}; "
+            f"{path}: not a run folder: it has neither plan.yaml nor history/{hint}; "
             "give a folder that `harness list` shows"
         )
     return path.resolve() if path.is_symlink() else path
@@ -257,9 +259,9 @@ def _latest(runs: Path) -> Path:
     pointer = runs / LATEST
     if is_run(pointer):
         return runs / pointer.resolve().name if pointer.is_symlink() else pointer
-    newest = rows(runs)  # the pointer can be broken, when its run was removed, or was not copied along
+    newest = rows(runs)  # the link is broken if its run was removed, or was not copied with it
     if not newest:
-        raise BadInput(f"{runs}: no runs yet; make one: harness run --nemesis leader-kill")
+        raise BadInput(f"{runs}: no runs yet; start one: harness run --nemesis leader-kill")
     return newest[0].path
 
 
@@ -270,7 +272,7 @@ def _by_prefix(runs: Path, name: str) -> Path:
         return runs / starts[0]
     if starts:
         listed = ", ".join(starts[:CANDIDATES]) + (", ..." if len(starts) > CANDIDATES else "")
-        raise BadInput(f"{name}: {len(starts)} runs in {runs} begin so: {listed}; give more of the name")
+        raise BadInput(f"{name}: {len(starts)} runs in {runs} begin with this: {listed}; give a longer prefix")
     if not ids:
-        raise BadInput(f"{name}: there are no runs in {runs}; make one, or say where with --runs")
-    raise BadInput(f"{name}: no run in {runs} begins so; `harness list` shows the {len(ids)} that there are")
+        raise BadInput(f"{name}: there are no runs in {runs}; start one, or give another folder with --runs")
+    raise BadInput(f"{name}: no run in {runs} begins with this; `harness list` shows the {len(ids)} existing runs")

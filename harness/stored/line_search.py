@@ -1,7 +1,6 @@
-"""Finding a place in a large file of lines without reading all of it: lines ordered by a number, halved.
+"""Binary search in a large text file whose lines are ordered by a number.
 
-Used for the history (ordered by index) and for server logs (ordered by time, with lines between that carry
-none).
+Used for the history (ordered by index) and for broker logs (ordered by time, with some lines without a time).
 """
 
 from __future__ import annotations
@@ -9,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import BinaryIO, Final
 
-NEAR: Final = 1 << 16  # bytes within which reading on is as quick as halving
-KEYLESS_MAX: Final = 4096  # lines without a number that are passed over in search of one that has it
+NEAR: Final = 1 << 16  # bytes; below this distance, reading line by line is as fast as halving
+KEYLESS_MAX: Final = 4096  # maximum number of consecutive lines without a number that are skipped
 LINE_MAX: Final = 256 << 20
 
 Key = Callable[[bytes], float | None]
 
 
 def seek(file: BinaryIO, key: Key, wanted: float) -> bool:
-    """Put the file at the first line whose number is `wanted` or more; False when there is none.
+    """Moves the file position to the first line whose number is at least `wanted`. Returns False if there is none.
 
-    Reads O(log size) pieces, and at the end at most NEAR bytes and the line after them. In a file that is not
-    in order it stops somewhere: look at what stands there.
+    Reads O(log size) pieces, and finally at most NEAR bytes and the line after them. In a file that is not ordered,
+    the resulting position is arbitrary, so callers must check the line there.
     """
     low, high = 0, file.seek(0, 2)
     while high - low > NEAR:
@@ -42,7 +41,7 @@ def seek(file: BinaryIO, key: Key, wanted: float) -> bool:
 
 
 def _next(file: BinaryIO, key: Key, high: int) -> tuple[float, int] | None:
-    """(number, end) of the next line that has a number and begins before `high`."""
+    """Returns (number, end) of the next line that has a number and begins before `high`, or None."""
     for _ in range(KEYLESS_MAX):
         if file.tell() >= high:
             return None

@@ -1,4 +1,4 @@
-"""`harness offsets --pattern FILE.yaml`: how the lines of somebody's logs tell of offsets.
+"""Loads and validates the file of `harness offsets --pattern`, which describes the log lines that contain offsets.
 
 time: "%Y-%m-%d %H:%M:%S,%f"
 line: '^\\[(?P<time>[^\\]]+)\\] .*clientId=(?P<instance>[^,\\]]+)'
@@ -25,22 +25,22 @@ EXAMPLES: Final = Path(__file__).parent / "log_patterns"
 
 
 def load(path: Path) -> LogPattern:
-    """The patterns in a file, or those of an example by its name ("java"). Raises BadInput, with the line."""
+    """Loads the patterns of a file, or of a built-in example by its name ("java"). Raises BadInput, with the line."""
     example = EXAMPLES / f"{path}.yaml"
     if not path.exists() and len(path.parts) == 1 and example.is_file():
         path = example
     loaded = yaml_data.load(path, WHAT)
     data = loaded.data
     if not isinstance(data, dict):
-        raise BadInput(f"{path}:1:1: not {WHAT}: write it as keys and values; there are {', '.join(KEYS)}")
+        raise BadInput(f"{path}:1:1: not {WHAT}: write it as keys and values; the keys are {', '.join(KEYS)}")
     for key in data:
         if key not in KEYS:
-            hint = yaml_data.did_you_mean(str(key), KEYS) or f"there are {', '.join(KEYS)}"
+            hint = yaml_data.did_you_mean(str(key), KEYS) or f"the keys are {', '.join(KEYS)}"
             raise BadInput(f"{loaded.where((key,))}: {key}: no such key; {hint.strip()}")
     form = _time(loaded)
     line, each = _regex(loaded, ("line",), ""), _regex(loaded, ("each",), foreign_logs.ONE_PARTITION)
     if not {"topic", "partition"} <= foreign_logs.groups(each):
-        raise BadInput(f"{loaded.where(('each',), True)}: each: it needs the groups topic and partition")
+        raise BadInput(f"{loaded.where(('each',), True)}: each: the pattern needs the groups topic and partition")
     return LogPattern(_events(loaded, line), form, line, _text(loaded, ("instance",), ""), each)
 
 
@@ -56,21 +56,21 @@ def _text(loaded: Loaded, place: Place, default: str | None = None) -> str:
     if found is None and default is not None:
         return default
     if not isinstance(found, str) or not found:
-        raise BadInput(f"{loaded.where(place, True)}: {place[-1]}: give a text")
+        raise BadInput(f"{loaded.where(place, True)}: {place[-1]}: give a non-empty text")
     return found
 
 
 def _regex(loaded: Loaded, place: Place, default: str | None = None) -> str:
-    """A regular expression, in RE2's syntax, whose groups all have one of the known names."""
+    """Returns a regular expression in RE2's syntax whose groups all have known names."""
     found = _text(loaded, place, default)
     at = loaded.where(place, True)
     if why := foreign_logs.wrong(found):
-        raise BadInput(f"{at}: {place[-1]}: not a regular expression ({why}); RE2's syntax, groups with names")
+        raise BadInput(f"{at}: {place[-1]}: not a valid regular expression ({why}); use RE2's syntax and named groups")
     if unknown := sorted(foreign_logs.groups(found) - foreign_logs.GROUPS):
         hint = yaml_data.did_you_mean(unknown[0], sorted(foreign_logs.GROUPS))
         raise BadInput(
-            f"{at}: {place[-1]}: no group is called {unknown[0]!r}; {hint}"
-            f"there are {', '.join(sorted(foreign_logs.GROUPS))}"
+            f"{at}: {place[-1]}: unknown group {unknown[0]!r}; {hint}"
+            f"the groups are {', '.join(sorted(foreign_logs.GROUPS))}"
         )
     return found
 
@@ -81,8 +81,8 @@ def _time(loaded: Loaded) -> str:
         return form
     if not foreign_logs.is_time_format(form):
         raise BadInput(
-            f"{loaded.where(('time',), True)}: time {form}: no format of a time; write it as of strptime "
-            f"(%Y-%m-%d %H:%M:%S,%f), or one of {', '.join(foreign_logs.EPOCHS)}"
+            f"{loaded.where(('time',), True)}: time {form}: not a time format; give a format of strptime "
+            f"(such as %Y-%m-%d %H:%M:%S,%f), or one of {', '.join(foreign_logs.EPOCHS)}"
         )
     return form
 
@@ -90,30 +90,32 @@ def _time(loaded: Loaded) -> str:
 def _events(loaded: Loaded, line: str) -> tuple[EventPattern, ...]:
     listed = _value_at(loaded, ("events",))
     if not isinstance(listed, list) or not listed:
-        raise BadInput(f"{loaded.where(('events',))}: events: give a list, each with event and match")
+        raise BadInput(f"{loaded.where(('events',))}: events: give a list of items with the keys event and match")
     return tuple(_event(loaded, ("events", number), line) for number in range(len(listed)))
 
 
 def _event(loaded: Loaded, place: Place, line: str) -> EventPattern:
     event, at = _value_at(loaded, place), loaded.where(place)
     if not isinstance(event, dict) or not set(event) <= {"event", "match"} or "match" not in event:
-        raise BadInput(f"{at}: an event has the keys event and match, and no others")
+        raise BadInput(f"{at}: an event has the key match, optionally the key event, and no others")
     match = _regex(loaded, (*place, "match"))
     kind = _text(loaded, (*place, "event"), "")
     named = foreign_logs.groups(match) | (foreign_logs.groups(line) if line else frozenset())
     if kind and kind not in foreign_logs.KINDS:
         hint = yaml_data.did_you_mean(kind, sorted(foreign_logs.KINDS))
-        known = ", ".join(sorted(foreign_logs.KINDS))
-        raise BadInput(f"{loaded.where((*place, 'event'), True)}: event {kind}: {hint}any of {known}")
+        kinds = ", ".join(sorted(foreign_logs.KINDS))
+        raise BadInput(
+            f"{loaded.where((*place, 'event'), True)}: event {kind}: unknown event; {hint}the events are {kinds}"
+        )
     if not kind and "event" not in named:
-        raise BadInput(f"{at}: give the event's name, or match it by a group called event")
+        raise BadInput(f"{at}: give the event's name with the key event, or a group named event in match")
     if lacking := _lacking(kind, named):
         raise BadInput(f"{loaded.where((*place, 'match'), True)}: match: {kind or 'it'} needs {lacking}")
     return EventPattern(match, kind)
 
 
 def _lacking(kind: str, named: frozenset[str]) -> str:
-    """The groups that an event of this kind needs and has not."""
+    """Describes the groups that an event of this kind needs but does not have; empty if it has all."""
     of_one = {"topic", "partition"} <= named
     if "time" not in named:
         return "the group time, in match or in line"

@@ -1,8 +1,8 @@
-"""Single ops of a run, as its history has them, found by index; and all its lines, one after the other.
+"""Reads single operations of a history by index, and streams all its lines.
 
-An index is found by halving a segment, so that it costs the same in a history of ten million ops. What
-cannot be found (no such op, a history that is not in the order of its indices, damaged lines) has no
-answer.
+An operation is found by binary search in a segment, which is fast even in a history of ten million operations. If it
+cannot be found (no such operation, a history that is not in the order of its indices, damaged lines), the result is
+None.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ INDEX: Final = re.compile(rb'^\{"index":(\d+),')
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line of a history: the run's name, and the wall clock at its time zero."""
+    """The first line of a history: the run's name, and the wall-clock time at which its time began."""
 
     run: str
     wall_ns: int
 
 
 def segments(run: Path) -> list[Path]:
-    """The files of a history, in order: of a run folder, or the one file itself.
+    """Returns the files of a run folder's history in order, or the history file itself.
 
-    Raises BadInput for a FIFO or the like, which would be read for ever.
+    Raises BadInput for a FIFO or the like, from which reading might never end.
     """
     found = [run] if run.is_file() else sorted((run / "history").glob("*.jsonl"))
     for path in found:
         if not path.is_file():
-            raise BadInput(f"{path}: not a regular file; a history is read from regular files only")
+            raise BadInput(f"{path}: not a regular file; a history can only be read from regular files")
     return found
 
 
 def opened(path: Path) -> BinaryIO:
-    """A file of lines, gzipped or not. Raises BadInput when it cannot be opened."""
+    """Opens a file of lines, gzipped or not. Raises BadInput if it cannot be opened."""
     try:
         return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
@@ -55,20 +55,20 @@ def opened(path: Path) -> BinaryIO:
 
 
 def each(run: Path) -> Iterator[tuple[Path, int, bytes]]:
-    """(file, line number, line) of a whole history, streamed. Raises BadInput for what cannot be read."""
+    """Yields (file, line number, line) of a whole history. Raises BadInput for a file that cannot be read."""
     for path in segments(run):
         with opened(path) as file:
             try:
                 for number, line in enumerate(file, 1):
                     yield path, number, line
-            except EOFError:  # a gzip stream that was cut off: what there is of it
+            except EOFError:  # a truncated gzip stream: keep what could be read
                 return
             except (OSError, zlib.error) as error:
                 raise BadInput(f"{path}: cannot be read ({error})") from None
 
 
 def index_of(line: bytes) -> int | None:
-    """The index of a line's op; None for a header, and for what is no op."""
+    """Returns the index of a line's operation; None for a header or anything else."""
     found = INDEX.match(line)
     if found:
         return int(found.group(1))
@@ -81,7 +81,7 @@ def index_of(line: bytes) -> int | None:
 
 
 class OpLog:
-    """The ops of a run folder, by index."""
+    """The operations of a run folder, by index."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -90,7 +90,7 @@ class OpLog:
 
     @cached_property
     def header(self) -> Header | None:
-        """The header of the first segment; None where there is none that can be used."""
+        """The header of the first segment; None if it is missing or invalid."""
         try:
             with self._segments[0].open("rb") as file:
                 data = orjson.loads(file.readline(1 << 16))

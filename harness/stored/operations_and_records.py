@@ -1,6 +1,6 @@
-"""Facts about single ops and records of a run, from its tables: who sent a value, who read it, and when.
+"""Looks up single operations and records in a run's tables: who sent a value, who read it, and when.
 
-Each question reads the columns it needs of one bucket, and no more; nothing is held but the answers.
+Each lookup reads only the columns that it needs, of one bucket. Only the results are kept in memory.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow.dataset as ds
 
 from harness.stored import fault_spans
 
-# Keys and values that are not plain integers stand in the tables as codes from here upwards, in the order of
-# tables/_dictionary.json (see docs/history.md).
+# In the tables, keys and values that are not plain integers are replaced by codes from CODE_BASE upwards, in the order
+# of tables/_dictionary.json (see docs/reference/formats.md).
 CODE_BASE: Final = 1 << 61
-NO_VALUE: Final = -CODE_BASE  # of a poll that named the key and held no record of it
+NO_VALUE: Final = -CODE_BASE  # the value of a poll that included the key but returned no record of it
 MANY: Final = 64
 TYPES: Final = ("ok", "info", "fail")
 ROW: Final = ("op", "value", "offset", "process", "type", "invoke_ns", "complete_ns")
@@ -30,7 +30,7 @@ ROW: Final = ("op", "value", "offset", "process", "type", "invoke_ns", "complete
 
 @dataclass(frozen=True, slots=True)
 class OpFact:
-    """One op. `id` is the index of its completion, or of its invocation when it never completed."""
+    """One operation. `id` is the index of its completion, or of its invocation if it never completed."""
 
     id: int
     invoke_index: int
@@ -43,13 +43,13 @@ class OpFact:
 
     @property
     def at_ns(self) -> int:
-        """When it completed, or else began."""
+        """The time of its completion, or of its invocation if it never completed."""
         return self.invoke_ns if self.complete_ns is None else self.complete_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One send or polled record. `offset` None: not known."""
+    """One sent or polled record. `offset` is None if it is not known."""
 
     op: int
     value: int
@@ -58,7 +58,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One send or polled record with what its op was. `offset` None: not known; `sent`: by a send."""
+    """One sent or polled record with the facts of its operation.
+
+    sent    whether it was sent; otherwise it was polled
+    offset  None if it is not known
+    """
 
     sent: bool
     op: int
@@ -72,7 +76,7 @@ class Row:
 
 
 class Facts(Protocol):
-    """What prose asks: of a whole run (Lookup), or of what a page holds."""
+    """The lookups that descriptions of witnesses use: in a whole run (Lookup), or in the records of one page."""
 
     @property
     def spans(self) -> Sequence[fault_spans.Span]: ...
@@ -87,7 +91,10 @@ class Facts(Protocol):
 
 
 class Lookup:
-    """Answers from the tables of one run folder. An unknown op or record has no answer; nothing raises."""
+    """Looks up operations and records in the tables of one run folder.
+
+    Unknown operations and records give None or an empty result. Only `open` raises exceptions.
+    """
 
     def __init__(self, tables: Path) -> None:
         self._tables = tables
@@ -100,7 +107,7 @@ class Lookup:
         return fault_spans.of_run(self._tables.parent)
 
     def open(self) -> None:
-        """Look whether the tables are there and whole. Raises OSError, ValueError, KeyError."""
+        """Checks that the tables exist and are readable. Raises OSError, ValueError, KeyError."""
         _ = self._ops.schema, self.spans, self._buckets, self._codes
 
     @cached_property
@@ -138,7 +145,7 @@ class Lookup:
 
     @cached_property
     def end_ns(self) -> int:
-        """The last time of the history; 0 where it is not known."""
+        """The last time of the history; 0 if it is not known."""
         last = self._meta.get("max_ns")
         return last if type(last) is int else 0
 
@@ -168,19 +175,19 @@ class Lookup:
         return self._records(kind, key_code, field, code)
 
     def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
-        """Who sent a value."""
+        """Returns the sends of a value."""
         return self._found("sends", key, "value", value)
 
     def polls(self, key: Any, value: Any) -> tuple[Record, ...]:
-        """Who polled a value: the first MANY of them, in the order of the history."""
+        """Returns the first MANY polls of a value, in the order of the history."""
         return self._found("polls", key, "value", value)
 
     def polls_by(self, key: Any, op: int) -> tuple[Record, ...]:
-        """What an op polled of a key: the first MANY of it."""
+        """Returns the first MANY records of a key that an operation polled."""
         return self._found("polls", key, "op", op)
 
     def ops(self, ids: Iterable[int]) -> dict[int, OpFact]:
-        """The facts about many ops, in one pass over their table."""
+        """Returns the facts of many operations, in one pass over their table."""
         wanted = sorted(set(ids))
         try:
             table = self._ops.to_table(filter=pc.field("index").isin(wanted)) if wanted else None
@@ -199,7 +206,12 @@ class Lookup:
         values: Sequence[Any] | None = None,
         ops: Sequence[int] | None = None,
     ) -> list[Row]:
-        """The first `limit` records of a key in windows of offsets (both ends in), of some values, or ops."""
+        """Returns the first `limit` records of a key that match all given filters.
+
+        offsets  windows of offsets, inclusive
+        values   values of the records
+        ops      indices of the operations
+        """
         code = self._code(key)
         if code is None:
             return []
@@ -221,12 +233,12 @@ class Lookup:
         return [self._row(kind == "sends", row) for row in (table.to_pylist() if table is not None else ())]
 
     def _row(self, sent: bool, row: dict[str, Any]) -> Row:
-        known, done = row["offset"], row["complete_ns"]
+        offset, done = row["offset"], row["complete_ns"]
         return Row(
             sent,
             row["op"],
             self._original(row["value"]),
-            known if known is not None and known >= 0 else None,
+            offset if offset is not None and offset >= 0 else None,
             row["process"],
             TYPES[row["type"]],
             bool(row.get("txn")),
@@ -247,7 +259,7 @@ def _fact(id_: int, row: dict[str, Any]) -> OpFact:
 
 
 def of_run(run: Path) -> Lookup | None:
-    """The lookup of a run folder, or None where there are no tables, or damaged ones."""
+    """Returns the lookup of a run folder, or None if the tables are missing or damaged."""
     tables = run / "tables"
     whole = (tables / "_schema.json").is_file() and any((tables / "ops").glob("*.parquet"))
     if not whole:

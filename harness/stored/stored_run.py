@@ -1,14 +1,14 @@
-"""A stored run in Python: `harness.load("latest")`.
+"""The Python API for stored runs: `harness.load("latest")`.
 
     run = harness.load("latest")
     run.ops                      Arrow: a row per operation, see checker.tables.schema.OPS
     run.pandas()                 the same as a pandas DataFrame; run.pandas("polls"): another table
     run.polars("sends")          polars, where it is installed
-    run.spark(session, "polls")  a DataFrame of Spark, read where its executors are
+    run.spark(session, "polls")  a Spark DataFrame, read by the executors
     run.results, run.plan        the verdict with its witnesses; every option of the run
 
-Tables: ops, sends, polls, nemesis, assigns, ends and the others of checker.tables.schema. Of keys and values that
-are not plain integers the tables hold codes; here they are what the history has, as JSON text.
+Tables: ops, sends, polls, nemesis, assigns, ends and the others of checker.tables.schema. The stored tables contain
+codes for keys and values that are not plain integers; this API returns the original values as JSON text.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.stored import find_runs
 
 TABLES: Final[Mapping[str, pa.Schema]] = {"ops": schema.OPS, **schema.SPREAD, **schema.SMALL}
-CODED: Final = ("key", "value")  # of every table; the value of `nemesis` is JSON text as it stands
+CODED: Final = ("key", "value")  # columns with codes in all tables except `nemesis`, whose values are JSON text
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run folder. Nothing is read before it is asked for; tables are made where there are none."""
+    """One run folder. Everything is read on first use; missing tables are created."""
 
     path: Path
 
     @cached_property
     def results(self) -> Result:
-        """The verdict. Raises BadInput when the run was not judged yet."""
+        """The verdict. Raises BadInput if the run was not judged yet."""
         return find_runs.require_result(self.path)
 
     @cached_property
     def plan(self) -> Mapping[str, Any]:
-        """Every option of the run by its name in plan.yaml; empty for an imported history."""
+        """All options of the run by their names in plan.yaml; empty for an imported history."""
         return find_runs.plan_of(self.path)
 
     @property
@@ -56,30 +56,30 @@ class Run:
         return self.arrow("ops")
 
     def arrow(self, table: str = "ops") -> pa.Table:
-        """A table of the run. Raises BadInput for a name that is none, BadHistory, Missing."""
+        """Returns a table of the run. Raises BadInput for an unknown name, BadHistory, Missing."""
         form = TABLES.get(table)
         if form is None:
-            raise BadInput(f"no table {table!r}; one of {', '.join(TABLES)}")
+            raise BadInput(f"no table {table!r}; give one of {', '.join(TABLES)}")
         parts = [pq.read_table(file, schema=form) for file in self._files(table)]
         return self._decoded(table, pa.concat_tables(parts) if parts else form.empty_table())
 
     def pandas(self, table: str = "ops") -> Any:
-        """A table as a pandas DataFrame."""
+        """Returns a table as a pandas DataFrame."""
         return self.arrow(table).to_pandas()
 
     def polars(self, table: str = "ops") -> Any:
-        """A table as a polars DataFrame. Raises Missing where polars is not installed."""
+        """Returns a table as a polars DataFrame. Raises Missing if polars is not installed."""
         try:
             import polars  # type: ignore[import-not-found, unused-ignore]
         except ImportError:
             raise Missing(
-                "polars is not installed here, and the harness does not need it: pip install polars, "
+                "polars is an optional dependency and is not installed: pip install polars, "
                 "or use run.pandas() or run.ops"
             ) from None
         return polars.from_arrow(self.arrow(table))
 
     def spark(self, session: Any, table: str = "ops") -> Any:
-        """A table as a DataFrame of Spark, read by its tasks where nothing in it must be decoded."""
+        """Returns a table as a Spark DataFrame. Spark's tasks read the files, unless values must be decoded."""
         files = [str(file) for file in self._files(table)] if table in TABLES and not self._texts else []
         return session.read.parquet(*files) if files else session.createDataFrame(self.arrow(table))
 
@@ -87,7 +87,7 @@ class Run:
 
     @cached_property
     def _tables(self) -> Path:
-        """Where the tables are: those of the run, made now where they are missing or of another history."""
+        """The folder of the run's tables. They are created if they are missing or belong to another history."""
         folder = require_run(self.path) / "tables"
         if make_tables.ready(self.path, folder, None) is None:
             join_segments.make(self.path, folder, None, lambda text: None, None)
@@ -104,7 +104,7 @@ class Run:
         return found
 
     def _decoded(self, name: str, table: pa.Table) -> pa.Table:
-        """Codes as what they stand for: the column is text then."""
+        """Replaces codes by the original values, in which case the column becomes text."""
         if not self._texts or name == "nemesis":
             return table
         for column in CODED:
@@ -123,7 +123,7 @@ class Run:
 
 
 def load(name: str | Path = "latest", runs: str | Path = "runs") -> Run:
-    """The run that a name means, as on the command line: folder, id, unambiguous prefix, or latest.
+    """Returns the run with a name as on the command line: a folder, an id, an unambiguous prefix, or latest.
 
     Raises BadInput.
     """

@@ -1,1 +1,1 @@
-"""Stored runs as web pages, on loopback or as a static site; from their files alone."""
+"""Web pages of stored runs, served on the loopback interface or exported as a static site."""

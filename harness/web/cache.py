@@ -1,4 +1,4 @@
-"""What was read of files, kept until they change."""
+"""A cache of values that were read from files. A value is read again when its files change."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-# Of each file: when it was changed, its size and its number; None: there is none.
+# For each file: modification time, size and inode number; None if the file does not exist.
 Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 def stamp(*files: Path) -> Stamp:
-    """Changes when one of the files does."""
+    """Returns a value that changes when one of the files changes."""
     return tuple(map(_stamp, files))
 
 
@@ -26,14 +26,14 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 class Cache(Generic[T]):
-    """By path. Any thread may ask; one at a time reads. As many entries as the last `keep` left."""
+    """A cache by path, safe for threads; one thread reads at a time. Entries are only removed by `keep`."""
 
     def __init__(self, read: Callable[[Path], T]) -> None:
         self._read, self._lock = read, Lock()
         self._entries: dict[Path, tuple[Stamp, T]] = {}
 
     def get(self, path: Path, now: Stamp) -> T:
-        """What stands at a path, read anew when its stamp is another one."""
+        """Returns the value for a path. Reads it again if the stamp differs from the stored one."""
         with self._lock:
             entry = self._entries.get(path)
             if entry is None or entry[0] != now:
@@ -41,7 +41,7 @@ class Cache(Generic[T]):
             return entry[1]
 
     def keep(self, paths: Collection[Path]) -> None:
-        """Forget all others."""
+        """Removes the entries of all other paths."""
         with self._lock:
             for path in self._entries.keys() - set(paths):
                 del self._entries[path]

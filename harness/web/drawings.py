@@ -1,4 +1,4 @@
-"""Coordinates of the small drawings: rates while a run goes on, shares over time. Pure."""
+"""Computes the coordinates of two drawings: the rates of a run in progress, and an experiment's shares over time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINE_HIGH: Final = 44
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A rectangle, in pixels from the upper left corner."""
+    """A rectangle, in pixels from the top left corner."""
 
     outcome: str
     x: float
@@ -30,7 +30,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Stacked bars; `top`: completions a second at the upper edge; `seconds`: at the right one."""
+    """Stacked bars.
+
+    top      completions per second at the upper edge
+    seconds  time at the right edge
+    """
 
     bars: Sequence[Bar]
     top: float
@@ -38,7 +42,10 @@ class Rates:
 
 
 def rates(counted: Mapping[str, Mapping[int, int]], end_s: float) -> Rates:
-    """Completions a second by outcome, over the time so far."""
+    """Returns the bars of completions per second by outcome, from the start of the run until `end_s`.
+
+    counted  outcome -> second -> number of completions
+    """
     seconds = max(int(end_s) + 1, 10)
     each = -(-seconds // BARS_MAX)
     cells = -(-seconds // each)
@@ -61,7 +68,7 @@ def rates(counted: Mapping[str, Mapping[int, int]], end_s: float) -> Rates:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A share at a time: where it is, and where its interval begins and ends."""
+    """A share at one time: its position, and the ends of its confidence interval."""
 
     x: float
     y: float
@@ -72,7 +79,7 @@ class Point:
 
 
 def shares(line: Line) -> list[Point]:
-    """The last POINTS_MAX points of an expectation over time, from left to right."""
+    """Returns the last POINTS_MAX points of an expectation, in order of time."""
     found = []
     for at, (when, _, share) in enumerate(line.points[-POINTS_MAX:]):
         low, high = share.interval

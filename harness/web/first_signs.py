@@ -1,4 +1,7 @@
-"""First signs of anomalies while a run goes on: what two operations suffice to show. The checker judges."""
+"""Detects first signs of anomalies during a run: those that two operations suffice to show.
+
+These are hints only; the checker decides at the end of the run.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,16 @@ Place = tuple[bytes, bytes] | tuple[bytes, int]
 
 @dataclass(slots=True)
 class First:
-    """values: (key, offset) -> value; offsets: (key, value) -> offset; both as JSON.
+    """The signs found so far, and the records that are needed to find more. Keys and values are JSON.
 
-    counts  by anomaly: places of the log, or records; `places` holds them
-    unread  records that an ok operation sent and none has polled yet
-    full    there were more records than are remembered, so no more is looked for
+    values    (key, offset) -> value
+    offsets   (key, value) -> offset
+    unread    records that were sent by an ok operation and have not been polled yet
+    read      records that were polled
+    counts    anomaly -> number of offsets or records with it
+    places    (anomaly, offset or record) of those that were counted
+    messages  descriptions of the first SHOWN of each anomaly
+    full      more than RECORDS_MAX records were stored, so the search has stopped
     """
 
     values: dict[tuple[bytes, int], bytes] = field(default_factory=dict)
@@ -33,7 +41,7 @@ class First:
     full: bool = False
 
     def add(self, op: Op) -> None:
-        """Look at an ok operation."""
+        """Checks an ok operation against the earlier ones."""
         if self.full:
             return
         for key, offset, value in sends(op):
@@ -57,14 +65,14 @@ class First:
         key, value = record
         known_value = self.values.setdefault((key, offset), value)
         if known_value != value:
-            text = f"offset {offset} held {known_value.decode()} before"
-            self._tell("inconsistent-offsets", (key, offset), op, record, text)
+            text = f"offset {offset} contained {known_value.decode()} before"
+            self._report("inconsistent-offsets", (key, offset), op, record, text)
             return
         known_offset = self.offsets.setdefault(record, offset)
         if known_offset != offset:
-            self._tell("duplicate", record, op, record, f"at offset {offset}, and at {known_offset} before")
+            self._report("duplicate", record, op, record, f"at offset {offset}, and at offset {known_offset} before")
 
-    def _tell(self, name: str, place: Place, op: Op, record: tuple[bytes, bytes], what: str) -> None:
+    def _report(self, name: str, place: Place, op: Op, record: tuple[bytes, bytes], what: str) -> None:
         if (name, place) in self.places:
             return
         self.places.add((name, place))

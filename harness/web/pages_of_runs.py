@@ -1,4 +1,4 @@
-"""What each page shows, gathered from the runs. The same for the server and for an export."""
+"""Renders the pages from the stored runs, for the server and for an export."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.web.read_live_history import Reading, Watches
 from harness.web.run_list import GOING, Catalogue, Row
 
 STATIC: Final = {name: f"by-{name}.html" for name in run_query.COLUMNS} | {run_query.FIRST: "index.html"}
-TEXT_MAX: Final = 400  # characters of a value that is compared
+TEXT_MAX: Final = 400  # characters of a value in a comparison
 UP: Final = "../"
 REFRESH_S: Final = 2
 MATRICES_MAX: Final = 12
@@ -26,7 +26,10 @@ NODES_MAX: Final = 30
 
 @dataclass(frozen=True)
 class Views:
-    """The pages of a folder of runs. static: as files of an export, which have no queries."""
+    """The pages of a folder of runs.
+
+    static  whether the pages are files of an export, which cannot have queries
+    """
 
     runs: Path
     static: bool = False
@@ -44,7 +47,7 @@ class Views:
     # --- runs -----------------------------------------------------------------------------------------
 
     def index(self, query: run_query.Query, rows: Sequence[Row] | None = None) -> bytes:
-        """The list of runs; all of them on one page of an export."""
+        """Returns the list of runs. An export shows all runs on one page."""
         every = self.catalogue.rows() if rows is None else rows
         chosen = run_query.select(every, query, max(1, len(every)) if self.static else run_query.PER_PAGE)
         return self._render(
@@ -61,7 +64,7 @@ class Views:
         )
 
     def _heads(self, query: run_query.Query) -> list[tuple[str, str, str]]:
-        """(title, link that sorts by it, order now) of each column."""
+        """Returns (title, link that sorts by the column, current order) of each column."""
         found = []
         for name, column in run_query.COLUMNS.items():
             mine = query.sort == name
@@ -71,7 +74,10 @@ class Views:
         return found
 
     def run(self, folder: Path, rows: Sequence[Row], still: bool = False) -> bytes:
-        """One run: what came of it, and where everything is. still: do not load it again by itself."""
+        """Returns the page of a run: its result, and links to its files.
+
+        still  do not reload the page automatically
+        """
         row = self.catalogue.row(folder)
         plan = find_runs.plan_of(folder)
         previous = run_query.before(rows, row)
@@ -95,7 +101,7 @@ class Views:
         )
 
     def _summary(self, folder: Path) -> list[str]:
-        """The summary, line by line."""
+        """Returns the lines of the summary, or a message if the results cannot be used."""
         try:
             result = find_runs.result_of(folder)
             if result is None:
@@ -104,11 +110,11 @@ class Views:
         except BadInput as error:
             return [str(error)]
         except damaged.DAMAGED as error:
-            return [f"The results cannot be told ({type(error).__name__}: {error})."]
+            return [f"The results cannot be shown ({type(error).__name__}: {error})."]
 
     def _parts(self, folder: Path) -> list[tuple[str, str]]:
-        """(what, link) of what a run left."""
-        known: list[tuple[str, tuple[str, ...]]] = [
+        """Returns (name, link) of the existing parts of a run."""
+        candidates: list[tuple[str, tuple[str, ...]]] = [
             ("order pages", ("orders", "index.html")),
             ("plan", ("plan.yaml",)),
             ("results", ("results.json",)),
@@ -119,12 +125,12 @@ class Views:
         ]
         return [
             (what, run_files.link(folder, names, self.static))
-            for what, names in known
+            for what, names in candidates
             if paths.inside(folder, names) is not None
         ]
 
     def files(self, folder: Path) -> bytes:
-        """The files of a run."""
+        """Returns the page that lists the files of a run."""
         listed, more = run_files.listed(folder)
         rows = [("/".join(file.names), run_files.link(folder, file.names, self.static), file.size) for file in listed]
         return self._render("files.html.j2", UP * 2, here="run", title=folder.name, files=rows, more=more)
@@ -132,17 +138,17 @@ class Views:
     # --- comparing ------------------------------------------------------------------------------------
 
     def since(self, folder: Path, rows: Sequence[Row]) -> bytes:
-        """A run and the one before it that did the same. Raises BadInput, as `compare`."""
+        """Compares a run with the previous run of the same workload and faults. Raises BadInput."""
         previous = run_query.before(rows, self.catalogue.row(folder))
         if previous is None:
-            raise BadInput(f"no run before {folder.name} has its workload and its faults")
+            raise BadInput(f"no run before {folder.name} has the same workload and faults")
         return self.compare([previous.id, folder.name], UP * 2)
 
     def compare(self, chosen: Sequence[str], root: str = "") -> bytes:
-        """Two runs side by side. Raises BadInput, where they are not two, or cannot be compared."""
+        """Compares two runs. Raises BadInput if there are not exactly two, or if they cannot be compared."""
         names = [name for name in dict.fromkeys(chosen) if name]
         if len(names) != 2:
-            raise BadInput(f"{len(names)} runs were chosen; choose two in the list of runs to compare them")
+            raise BadInput(f"{len(names)} runs were selected; select two in the list of runs to compare them")
         folders = [self.folder(name) for name in names]
         try:
             comparison = compare.compare(*folders)
@@ -162,25 +168,29 @@ class Views:
         )
 
     def folder(self, name: str) -> Path:
-        """The folder of a run. Raises BadInput."""
+        """Returns the folder of a run. Raises BadInput if there is no such run, or if it must not be shown."""
         found = paths.folder_of(self.runs, name)
         if found is None or not find_runs.is_run(found):
             raise BadInput(f"there is no run {name[:300]} here")
         if out := paths.leaving(found):
-            raise BadInput(f"{found}: not shown, because {out} is a link that leads out of the folder")
+            raise BadInput(f"{found}: not shown, because {out} is a link to a place outside the folder")
         return found
 
     # --- experiments ----------------------------------------------------------------------------------
 
     def experiments(self, past: Past) -> bytes:
-        """What was run of each experiment, the last time."""
+        """Returns the list of experiments with their latest results."""
         rows = [(done[0], len(done), past_results.slug(name)) for name, done in past.by_name.items()]
         return self._render(
             "experiments.html.j2", "", here="experiments", title="experiments", rows=rows, broken=past.broken
         )
 
     def experiment(self, done: Sequence[Done], ids: frozenset[str]) -> bytes:
-        """One experiment over time. ids: the runs that are there."""
+        """Returns the page of one experiment with its results over time.
+
+        done  all results of the experiment, the newest first
+        ids   ids of the existing runs, which get links
+        """
         lines = [(line, drawings.shares(line)) for line in past_results.lines(done)]
         return self._render(
             "experiment.html.j2",
@@ -196,7 +206,7 @@ class Views:
         )
 
     def matrix(self, past: Past, ids: frozenset[str]) -> bytes:
-        """The cells of the last matrices, a column for each time."""
+        """Returns the page of the latest matrices: a row for each cell, and a column for each matrix."""
         times = list(past.matrices[:MATRICES_MAX])
         cells: dict[str, dict[str, past_results.Case]] = {}
         for result in times:
@@ -214,7 +224,7 @@ class Views:
         )
 
     def message(self, title: str, text: str, root: str) -> bytes:
-        """A page that says why there is none."""
+        """Returns a page with an error message."""
         return self._render("message.html.j2", root, here="", title=title, text=text)
 
 
@@ -233,7 +243,7 @@ def _nodes(folder: Path) -> list[str]:
 
 
 def _compared(row: compare.Row) -> tuple[str, str, str, bool]:
-    """Name and both values as text, and whether they differ."""
+    """Returns the name and both values as text, and whether they differ."""
     name, a, b = (
         text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
         for text in (str(row.name), compare.cell(row.a), compare.cell(row.b))
@@ -242,7 +252,7 @@ def _compared(row: compare.Row) -> tuple[str, str, str, bool]:
 
 
 def _live(reading: Reading, plan: Any) -> dict[str, Any]:
-    """What is shown of a run that goes on."""
+    """Returns the values that are shown for a run in progress."""
     limit, progress = plan.get("time_limit_s"), reading.progress
     return {
         "reading": reading,

@@ -1,6 +1,7 @@
-"""Results of experiments and matrices that stand beside the runs, and how they changed over time.
+"""Reads the results of earlier experiments and matrices, and their development over time.
 
-Read as plain data from experiments/*/results.json and matrix/*/results.json; what is damaged is named.
+They are read as plain data from experiments/*/results.json and matrix/*/results.json in the folder of runs.
+Damaged files are reported.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from harness.web.cache import Cache, stamp
 FILE: Final = "results.json"
 SCHEMA: Final = 1
 BYTES_MAX: Final = 64 << 20
-FOLDERS_MAX: Final = 2_000  # the newest
+FOLDERS_MAX: Final = 2_000  # only the newest are read
 SLUG: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,80}", re.ASCII)
 WRONG: Final = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """k of n runs that could be judged did as expected; agrees: whether that is as many as must."""
+    """k of the n runs that could be judged were as expected.
+
+    agrees  whether k is as large as the experiment expects
+    """
 
     text: str
     k: int
@@ -37,13 +41,16 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95%, Wilson."""
+        """The 95% Wilson confidence interval."""
         return wilson(self.k, self.n)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case of an experiment. runs: (folder's name, verdict)."""
+    """A case of an experiment, or a cell of a matrix.
+
+    runs  (name of the run folder, verdict)
+    """
 
     name: str
     title: str
@@ -54,7 +61,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An experiment or a matrix that was run. problem: why it cannot be read; then there is nothing else."""
+    """The results of an experiment or a matrix.
+
+    problem  why they cannot be read, in which case there are no cases; else empty
+    """
 
     folder: str
     name: str
@@ -65,13 +75,13 @@ class Done:
 
     @property
     def agrees(self) -> bool:
-        """Whether all was as expected."""
+        """Whether all results were as expected."""
         return all(share.agrees for case in self.cases for share in case.shares)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One expectation over time, oldest first: (when, the folder, its share)."""
+    """One expectation over time. Each point is (start time, result folder, share), the oldest first."""
 
     case: str
     text: str
@@ -80,7 +90,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """by_name: the runs of each experiment, the newest first; broken: those that cannot be read."""
+    """All earlier results.
+
+    by_name   experiment -> its results, the newest first
+    matrices  results of matrices, the newest first
+    broken    results that cannot be read
+    """
 
     by_name: Mapping[str, Sequence[Done]] = field(default_factory=dict)
     matrices: Sequence[Done] = ()
@@ -88,14 +103,14 @@ class Past:
 
 
 def slug(name: str) -> str:
-    """A name as one of a file; one that is none gets a digest."""
+    """Returns a file name for a name: the name itself if it is suitable, else a digest."""
     if SLUG.fullmatch(name):
         return name
     return f"-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def lines(done: Sequence[Done]) -> list[Line]:
-    """What was seen of each expectation in each of several times that the same was run."""
+    """Returns the shares of each expectation over several results of the same experiment."""
     found: dict[tuple[str, str], list[tuple[str, str, Share]]] = {}
     for result in sorted(done, key=lambda result: result.began):
         for case in result.cases:
@@ -105,7 +120,7 @@ def lines(done: Sequence[Done]) -> list[Line]:
 
 
 class Results:
-    """What stands in experiments/ and matrix/ of the folder of runs. Files that did not change stay read."""
+    """Reads experiments/ and matrix/ in the folder of runs. Unchanged files are not read again."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
@@ -113,7 +128,7 @@ class Results:
         self._matrices = Cache(lambda folder: _read_done(folder, _matrix))
 
     def read(self) -> Past:
-        """Everything, the newest first."""
+        """Reads all results, the newest first."""
         experiments = self._all("experiments", self._experiments)
         matrices = self._all("matrix", self._matrices)
         by_name: dict[str, list[Done]] = {}
@@ -145,7 +160,7 @@ def _read_done(folder: Path, make: Any) -> Done:
         made: Done = make(folder, orjson.loads(path.read_bytes()))
         return made
     except WRONG as error:
-        why = f"{path}: not results as this version writes them ({type(error).__name__}: {error})"
+        why = f"{path}: not in the format that this version writes ({type(error).__name__}: {error})"
         return Done(folder.name, folder.name, problem=why[:500])
 
 
@@ -179,7 +194,10 @@ def _share(text: str, k: Any, n: Any, agrees: Any) -> Share:
 
 
 def _matrix(folder: Path, rows: Any) -> Done:
-    """The cells of one name are a case: how many did as they should (0), of those that could be judged."""
+    """Converts the rows of a matrix. Rows with the same cell name form one case, with one share.
+
+    Exit code 0 means as expected. Exit code 2 means that the run could not be judged, and does not count.
+    """
     cells: dict[str, list[Mapping[str, Any]]] = {}
     for cell in rows:
         cells.setdefault(str(cell["name"]), []).append(cell)

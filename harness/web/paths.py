@@ -1,6 +1,6 @@
-"""From what a browser asks for to a file, and back: no path leads out of the folder that it is meant for.
+"""Maps request paths to files and files to links, without ever leaving the folder in question.
 
-Names on disk may be any bytes. In a link each is one percent-encoded segment.
+File names may contain any bytes. In a link, each name is one percent-encoded segment.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ RUN_FILES: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def segment(name: str) -> str:
-    """A name as one segment of a link; it can be read as nothing else."""
+    """Returns a name as one percent-encoded segment of a link."""
     return quote(os.fsencode(name), safe="")
 
 
 def link(*names: str) -> str:
-    """A relative link of names."""
+    """Returns a relative link."""
     return "/".join(map(segment, names))
 
 
 def parts(target: str) -> tuple[str, ...] | None:
-    """The names in an absolute path of a request; the last is empty for a folder. None: not a path here."""
+    """Returns the names in the path of a request; the last is empty for a folder. None if the path is invalid."""
     path = target.partition("?")[0]
     if not path.startswith("/") or len(target) > TARGET_MAX:
         return None
@@ -54,18 +54,21 @@ def _is_name(name: str) -> bool:
 
 
 def folder_of(runs: Path, name: str) -> Path | None:
-    """The folder of that name directly in the folder of runs; links lead to others in there, at most."""
+    """Returns the folder with a name directly in the folder of runs, or None.
+
+    Symbolic links are followed only to other folders directly in the folder of runs.
+    """
     if not _is_name(name):
         return None
     try:
         found = (runs / name).resolve(strict=True)
         return found if found.parent == runs.resolve(strict=True) and found.is_dir() else None
-    except (OSError, ValueError, RuntimeError):  # RuntimeError: links in a circle
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
         return None
 
 
 def inside(folder: Path, names: tuple[str, ...]) -> Path | None:
-    """A plain file in a folder, links followed; None where there is none, or it is not in the folder."""
+    """Returns a regular file in a folder, following links. None if there is none, or if it is outside the folder."""
     if not names or not all(map(_is_name, names)):
         return None
     try:
@@ -77,7 +80,7 @@ def inside(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def leaving(folder: Path) -> str:
-    """What of that which pages read of a run is a link out of its folder; empty: nothing is."""
+    """Returns a link to a place outside the run folder among the files that pages read, or "" if there is none."""
     waiting = [folder / name for name in READ]
     while waiting:
         path = waiting.pop()
@@ -101,10 +104,10 @@ def _stays(folder: Path, path: Path) -> bool:
 
 
 def opened(path: Path) -> tuple[BinaryIO, int]:
-    """A plain file that `inside` found, and its size now. Raises OSError, also where it is none any more."""
+    """Opens a file that `inside` found. Returns it with its size. Raises OSError, also if it is no longer regular."""
     descriptor = os.open(path, RUN_FILES)
     state = os.fstat(descriptor)
     if not stat.S_ISREG(state.st_mode):
         os.close(descriptor)
-        raise FileNotFoundError(f"{path}: not a file")
+        raise FileNotFoundError(f"{path}: not a regular file")
     return os.fdopen(descriptor, "rb"), state.st_size

@@ -1,4 +1,4 @@
-"""The page of `harness qos`: windows of a live comparison, and the same as JSON. No HTTP in here."""
+"""The page of `harness qos`: the windows of a live comparison, as HTML and as JSON. Independent of HTTP."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a page shows.
+    """The content of the page.
 
-    rows   of windows, the newest first: {"window", "state", "in", "out", "missing", "duplicate", "late",
-           "unmatched", "pending"}; state: open, good or bad
-    sums   the same columns over closed windows
-    notes  what else is to be said, a sentence each
+    rows   windows, the newest first: {"window", "state", "in", "out", "missing", "duplicate", "late",
+           "unmatched", "pending"}; the state is open, good or bad
+    sums   totals of the same columns over all closed windows
+    notes  further information, one or more sentences each
     """
 
     title: str
@@ -32,13 +32,13 @@ class Shown:
 
 
 class QosSite:
-    """Answers with what `look` gives at that moment."""
+    """Answers requests with the current result of `look`."""
 
     def __init__(self, look: Callable[[], Shown]) -> None:
         self._look = look
 
     def answer(self, target: str) -> Answer:
-        """What stands at the target of a request."""
+        """Returns the answer to a request for `target`."""
         match target.partition("?")[0]:
             case "/" | "/index.html":
                 shown = self._look()

@@ -1,4 +1,4 @@
-"""A run while it goes on: its history is read on from where it was read to, a piece at a time."""
+"""Reads the history of a run in progress incrementally, from where the previous read ended."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from harness.model.op import NEMESIS, OK, TYPES, Op
 from harness.report.progress import Progress
 from harness.web.first_signs import First
 
-PIECE_BYTES: Final = 32 << 20  # read at once, in a quarter of a second
+PIECE_BYTES: Final = 32 << 20  # bytes per read, which takes about a quarter of a second
 RUNS_KEPT: Final = 8
 
 
 @dataclass(slots=True)
 class Reading:
-    """What was read of a history so far.
+    """The state after reading a part of a history.
 
-    whole     everything that was there has been read
-    skipped   lines that are no ops
+    whole     whether everything that was available has been read
+    skipped   number of lines that are not operations
     """
 
     progress: Progress = field(default_factory=Progress)
@@ -33,14 +33,14 @@ class Reading:
     skipped: int = 0
 
     def add(self, op: Op) -> None:
-        """Count an op."""
+        """Counts an operation."""
         self.progress.add(op)
         if op.type == OK and op.process != NEMESIS:
             self.first.add(op)
 
 
 class Watch:
-    """The history of one run, read on each time."""
+    """Reads the history of one run incrementally."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "history"
@@ -48,14 +48,14 @@ class Watch:
         self.reading = Reading()
 
     def read(self, limit: int = PIECE_BYTES) -> Reading:
-        """Read at most `limit` bytes more, whole lines only."""
+        """Reads at most `limit` more bytes, and processes complete lines only."""
         while limit > 0:
             data = self._piece(limit)
             end = data.rfind(b"\n") + 1
             for line in data[:end].splitlines():
                 self._line(line)
             self._offset += end
-            if not end and len(data) == limit:  # a part of a line: the rest of it comes with the next look
+            if not end and len(data) == limit:  # an incomplete line, which the next call reads in full
                 break
             limit -= len(data)
             if not end:
@@ -92,14 +92,14 @@ class Watch:
 
 
 class Watches:
-    """The runs that somebody looks at, the last few of them. Any thread may ask."""
+    """The watches of the runs that were viewed last, at most RUNS_KEPT. Safe for threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._watches: OrderedDict[Path, Watch] = OrderedDict()
 
     def look(self, folder: Path) -> Reading:
-        """What there is of a run by now."""
+        """Reads on in the history of a run, and returns the state so far."""
         with self._lock:
             watch = self._watches.pop(folder, None) or Watch(folder)
             self._watches[folder] = watch

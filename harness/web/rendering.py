@@ -1,4 +1,4 @@
-"""Templates of the pages, escaped throughout, in the look of the run page. No script at all."""
+"""Renders the pages from templates, with escaping and in the style of the run page. The pages contain no scripts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _file(folder: str, name: str) -> str:
 
 @lru_cache(maxsize=1)
 def style() -> str:
-    """That of the run page, dark where the system is, and what is of these pages only."""
+    """Returns the style of the run page, dark where the system prefers it, followed by the style of these pages."""
     page_css = document.asset("page.css")
     dark = DARK.search(page_css)
     colours = dark[1] if dark else ""
@@ -34,7 +34,7 @@ def style() -> str:
 
 @lru_cache(maxsize=1)
 def policy() -> str:
-    """What these pages may do: show text and pictures of the same place, and ask it for others."""
+    """Returns the content security policy: this style, images of the same origin, and forms to it, but no scripts."""
     return (
         f"default-src 'none'; style-src {document.digest(style())}; img-src 'self' data:; "
         "form-action 'self'; base-uri 'none'"
@@ -58,12 +58,12 @@ def _environment() -> jinja2.Environment:
 
 
 def _printable(value: Any) -> Any:
-    """Text of which everything can be seen, beside what is markup already."""
+    """Makes unprintable characters of text visible. Leaves markup unchanged."""
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def size(number: int) -> str:
-    """Bytes in words."""
+    """Formats a number of bytes with a unit."""
     if number < 1000:
         return f"{number} B"
     scaled = float(number)
@@ -75,7 +75,11 @@ def size(number: int) -> str:
 
 
 def render(template: str, root: str, static: bool, **values: Any) -> bytes:
-    """A page. root: the way from it to the list of runs; static: it is a file of an export."""
+    """Renders a page.
+
+    root    relative path from the page to the list of runs
+    static  whether the page is a file of an export
+    """
     text = (
         _environment()
         .get_template(template)

@@ -1,7 +1,7 @@
-"""The files of a run: what there is, and as what a browser may take each.
+"""Lists the files of a run and decides the content type and policy with which each is served.
 
-A browser runs nothing of them: pages of ours with the policy that lets only our own scripts run, pictures,
-and everything else as text or to be saved.
+No script from a run's files runs in a browser: the harness's own pages have a policy that allows only its own
+scripts, images are served as images, and everything else as plain text or as a download.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TEXTS: Final = frozenset(
         ".css",
     }
 )
-# What a browser that opens it from a disk or from any server runs nothing of.
+# Types of files from which a browser runs no scripts, whether it opens them from disk or from any server.
 HARMLESS: Final = frozenset(
     {
         ".txt",
@@ -72,14 +72,14 @@ NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a run: its names from the run folder on, and its bytes."""
+    """A file of a run: its path from the run folder, as names, and its size in bytes."""
 
     names: tuple[str, ...]
     size: int
 
 
 def walk(folder: Path) -> Iterator[File]:
-    """The plain files of a run, by name; links that lead out of it are left out, those to folders too."""
+    """Yields the regular files of a run by name. Skips links to folders, and links to places outside the run."""
     for base, folders, files in os.walk(folder):
         folders.sort()
         parts = Path(base).relative_to(folder).parts
@@ -93,12 +93,12 @@ def walk(folder: Path) -> Iterator[File]:
 def _size(path: Path) -> int | None:
     try:
         return path.stat().st_size
-    except OSError:  # gone meanwhile
+    except OSError:  # removed in the meantime
         return None
 
 
 def listed(folder: Path) -> tuple[list[File], bool]:
-    """The first LISTED_MAX files, and whether there are more."""
+    """Returns the first LISTED_MAX files, and whether there are more."""
     found: list[File] = []
     for file in walk(folder):
         if len(found) == LISTED_MAX:
@@ -108,7 +108,7 @@ def listed(folder: Path) -> tuple[list[File], bool]:
 
 
 def plots(folder: Path) -> list[str]:
-    """The names of the plots, as PNG."""
+    """Returns the names of the PNG files of the plots."""
     try:
         names = sorted(path.name for path in (folder / "plots").iterdir())
     except OSError:
@@ -118,39 +118,39 @@ def plots(folder: Path) -> list[str]:
 
 
 def is_order_page(names: Sequence[str]) -> bool:
-    """Whether it is where order pages stand."""
+    """Whether a path is that of an order page."""
     return len(names) == 2 and names[0] == order_paths.NAME and names[1].endswith(".html")
 
 
 def kind(names: Sequence[str]) -> tuple[str, str]:
-    """As what a browser is to take a file, and under which policy."""
+    """Returns the content type and the content security policy for a file."""
     suffix = Path(names[-1]).suffix.lower()
     if is_order_page(names):
         return HTML, f"{key_page.POLICY}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     if suffix == ".svg":
         return SVG, f"{NOTHING}; style-src 'unsafe-inline'; sandbox"
-    known = {".png": PNG, **dict.fromkeys(TEXTS, TEXT)}
-    return known.get(suffix, BYTES), f"{NOTHING}; sandbox"
+    types = {".png": PNG, **dict.fromkeys(TEXTS, TEXT)}
+    return types.get(suffix, BYTES), f"{NOTHING}; sandbox"
 
 
 def report_policy() -> str:
-    """The policy of a run's own page."""
+    """Returns the content security policy of the run page."""
     return f"{document.policy(*document.bundle())}; frame-ancestors 'none'"
 
 
 def report(folder: Path) -> str:
-    """The page of a run: the stored one if this version would run its script, otherwise it is made now."""
+    """Returns the run page: the stored one if its policy allows exactly this version's script, else a new one."""
     text = _stored(folder)
     if text.startswith(document.beginning(TEMPLATE)):
         return text
     try:
         return run_page.page(folder)
     except damaged.DAMAGED as error:
-        raise BadInput(f"{folder}: its page cannot be made ({type(error).__name__}: {error})") from None
+        raise BadInput(f"{folder}: the page of this run cannot be made ({type(error).__name__}: {error})") from None
 
 
 def _stored(folder: Path) -> str:
-    """The page that stands in a run folder; empty where there is none to be read."""
+    """Returns the stored run page; empty if it is missing, unreadable or too large."""
     path = paths.inside(folder, REPORT)
     try:
         if path is None or path.stat().st_size > 2 * run_page.BYTES_MAX:
@@ -161,7 +161,7 @@ def _stored(folder: Path) -> str:
 
 
 def exported(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
-    """The names of a file in an export: text, where a browser that opens it could run what is in there."""
+    """Returns the path of a file in an export. ".txt" is appended where a browser might run scripts from the file."""
     path = paths.inside(folder, tuple(names))
     if path is None or tuple(names) == REPORT or Path(names[-1]).suffix.lower() in HARMLESS:
         return tuple(names)
@@ -171,7 +171,7 @@ def exported(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _has_policy(path: Path) -> bool:
-    """Whether a page carries the policy of order pages before anything else."""
+    """Whether a file begins with the head and policy of an order page."""
     head = key_page.document("").partition('<meta name="viewport"')[0].encode()
     try:
         with path.open("rb") as file:
@@ -181,5 +181,5 @@ def _has_policy(path: Path) -> bool:
 
 
 def link(folder: Path, names: Sequence[str], static: bool) -> str:
-    """From the page of a run to one of its files."""
+    """Returns the link from the page of a run to one of its files."""
     return paths.link("files", *(exported(folder, names) if static else names))

@@ -1,4 +1,4 @@
-"""The runs of a folder as rows of the list: what `harness list` shows, and settings, versions, length."""
+"""The rows of the list of runs: what `harness list` shows, with settings, versions and length in addition."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from harness.stored import find_runs
 from harness.web import paths
 from harness.web.cache import Cache, stamp
 
-QUIET_S: Final = 60.0  # a run that goes on writes more often
+QUIET_S: Final = 60.0  # a run in progress writes to its history more often than this
 TAIL_BYTES: Final = 1 << 20
-# Columns of their own, or too long for one.
+# Options that have their own columns, or are too long for one.
 ELSEWHERE: Final = frozenset(
     {"--workload", "--nemesis", "--schedule", "--seed", "--time-limit", "--kafka-version", "--cluster"}
 )
@@ -33,11 +33,11 @@ class Row:
     """One run.
 
     verdict     valid, invalid, unknown, running, cut off, not judged, unreadable
-    settings    options that are not the defaults, "acks 1"
-    versions    the system under test and its clients, in words
-    seconds     from the first op to the last; the time limit where that is not known
-    anomalies   those that count, with how many
-    going       the run was not judged, and its folder says that it goes on
+    settings    options that differ from the defaults, such as "acks 1"
+    versions    the system under test and its clients, as text
+    seconds     time of the last operation; the time limit if that is not known
+    anomalies   (name, number of witnesses) of those that affect the verdict
+    going       the run was not judged, and still has the file of a run in progress
     """
 
     id: str
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def found(self) -> int:
-        """Witnesses of all that counts."""
+        """The number of witnesses of all anomalies that affect the verdict."""
         return sum(count for _, count in self.anomalies)
 
 
@@ -62,19 +62,19 @@ def _read(folder: Path) -> Row:
     if paths.leaving(folder):
         return Row(folder.name, folder, "", "unreadable", "", (), (), "", None, (), False)
     plan = find_runs.plan_of(folder)
-    known = find_runs.row(folder, plan)
+    listed = find_runs.row(folder, plan)
     return Row(
-        known.id,
+        listed.id,
         folder,
-        known.started,
-        known.verdict,
-        known.workload,
-        known.nemesis,
+        listed.started,
+        listed.verdict,
+        listed.workload,
+        listed.nemesis,
         _settings(plan),
         _versions(plan),
-        _length_s(folder) or known.seconds,
-        known.anomalies,
-        known.verdict == "not judged" and (folder / find_runs.OWNER).exists(),
+        _length_s(folder) or listed.seconds,
+        listed.anomalies,
+        listed.verdict == "not judged" and (folder / find_runs.OWNER).exists(),
     )
 
 
@@ -96,7 +96,7 @@ def _versions(plan: Mapping[str, Any]) -> str:
 
 
 def last_segment(folder: Path) -> Path | None:
-    """The newest file of a history."""
+    """Returns the last file of a history."""
     try:
         return max((folder / "history").glob("*.jsonl"), default=None)
     except OSError:
@@ -104,7 +104,7 @@ def last_segment(folder: Path) -> Path | None:
 
 
 def _length_s(folder: Path) -> float | None:
-    """When the last whole line of the history was, in seconds."""
+    """Returns the time of the last complete line of the history, in seconds."""
     path = last_segment(folder)
     if path is None or not path.is_file():
         return None
@@ -125,21 +125,21 @@ def _length_s(folder: Path) -> float | None:
 
 
 class Catalogue:
-    """The runs of a folder. What did not change since the last time is not read again."""
+    """The runs of a folder. Unchanged runs are not read again."""
 
     def __init__(self, runs: Path) -> None:
         self.runs = runs
         self._cache = Cache(_read)
 
     def rows(self) -> list[Row]:
-        """The newest first; none where there is no folder. Raises BadInput for a file."""
+        """Returns all rows, the newest first; none if the folder does not exist. Raises BadInput for a file."""
         folders = find_runs.folders(self.runs)
         self._cache.keep(folders)
         found = [self._row(folder) for folder in folders]
         return sorted(found, key=lambda row: (row.started or row.id, row.id), reverse=True)
 
     def row(self, folder: Path) -> Row:
-        """The row of a run folder."""
+        """Returns the row of a run folder."""
         return self._row(folder)
 
     def _row(self, folder: Path) -> Row:

@@ -1,4 +1,4 @@
-"""What of the list of runs is asked for: words, filters, order and page, from the query of a link. Pure."""
+"""Parses the query of the list of runs (search words, filters, order and page) and applies it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _severity(row: Row) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the list; `down`: its first order is the descending one."""
+    """A column of the list. `down`: whether it is first sorted in descending order."""
 
     title: str
     key: Callable[[Row], Any]
@@ -45,10 +45,11 @@ FIRST: Final = "run"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked for; empty: any.
+    """A query of the list. Empty fields match every run.
 
-    q      words, or phrases in quotes, that must all occur; the other fields: exactly that
-    page   from 1
+    q      words, or phrases in quotes, that must all occur
+    verdict, workload, fault, anomaly   must match exactly
+    page   number of the page, from 1
     """
 
     q: str = ""
@@ -61,7 +62,7 @@ class Query:
     page: int = 1
 
     def link(self, **changes: Any) -> str:
-        """The query of a link to this with changes."""
+        """Returns the query string for this query with changes."""
         changed = replace(self, **changes)
         fields = {name: getattr(changed, name) for name in FIELDS if getattr(changed, name)}
         if (changed.sort, changed.down) != (FIRST, True):
@@ -73,7 +74,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """rows: of this page; matching: of all pages; total: before filters; pages: how many."""
+    """One page of the list.
+
+    rows      rows on this page
+    matching  number of matching rows on all pages
+    total     number of rows before filtering
+    page      number of this page
+    pages     number of pages
+    """
 
     rows: Sequence[Row]
     matching: int
@@ -83,7 +91,7 @@ class Selected:
 
 
 def of(given: Mapping[str, Sequence[str]]) -> Query:
-    """The query that a link gives; what makes no sense is left out."""
+    """Parses the fields of a query string. Ignores invalid values."""
     first = {name: values[0][:WORD_BYTES] for name, values in given.items() if values}
     sort = first.get("sort", FIRST)
     if sort not in COLUMNS:
@@ -96,7 +104,7 @@ def of(given: Mapping[str, Sequence[str]]) -> Query:
 
 
 def select(rows: Sequence[Row], query: Query, per_page: int = PER_PAGE) -> Selected:
-    """The rows that are asked for, in their order."""
+    """Returns the page of rows that a query selects, in its order."""
     words = [phrase or word for phrase, word in WORDS.findall(query.q.casefold())]
     found = [row for row in rows if _matches(row, query, words)]
     found.sort(key=COLUMNS[query.sort].key, reverse=query.down)
@@ -124,7 +132,7 @@ def _text(row: Row) -> str:
 
 
 def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """What can be chosen of each field."""
+    """Returns the possible values of each filter."""
     return {
         "verdict": sorted({row.verdict for row in rows}),
         "workload": sorted({row.workload for row in rows if row.workload}),
@@ -134,7 +142,7 @@ def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def before(rows: Sequence[Row], row: Row) -> Row | None:
-    """The last run before one that did the same: its workload, with its faults. `rows`: the newest first."""
+    """Returns the previous run with the same workload and faults, or None. `rows` must be sorted, the newest first."""
     older = rows[next((at + 1 for at, candidate in enumerate(rows) if candidate.id == row.id), len(rows)) :]
     same = (run for run in older if (run.workload, run.faults) == (row.workload, row.faults))
     return next(same, None)

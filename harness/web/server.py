@@ -1,7 +1,8 @@
-"""The server: HTTP on loopback, for the browser of who started it, and nobody else.
+"""The HTTP server on the loopback interface, for a browser on this machine only.
 
-A page of another origin can make a browser ask 127.0.0.1 under a name of its own (DNS rebinding), so the
-Host header must be one of loopback's. There is nothing to change here, so nothing but GET and HEAD is taken.
+A page of another origin can make a browser send requests to 127.0.0.1 under a different host name (DNS rebinding).
+Therefore the Host header must be a name of the loopback interface. The server changes nothing, so it accepts only
+GET and HEAD.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ Say = Callable[[str], None]
 
 
 class Answering(Protocol):
-    """What stands where."""
+    """Something that answers requests."""
 
     def answer(self, target: str) -> Answer:
-        """What stands at the target of a request."""
+        """Returns the answer to a request for `target`."""
 
 
 class Server(ThreadingHTTPServer):
-    """A thread for each request, AT_ONCE of them."""
+    """Handles each request in its own thread, at most AT_ONCE at the same time."""
 
     daemon_threads = True
     block_on_close = False
@@ -48,47 +49,47 @@ class Server(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
-        """The one that it listens on."""
+        """The port that the server listens on."""
         return int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a request when there is room; drop it when there is none for long."""
+        """Starts a request as soon as fewer than AT_ONCE are running. Drops it after waiting for BUSY_S."""
         if not self._room.acquire(timeout=BUSY_S):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Carry out a request."""
+        """Handles a request in its thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is no news; anything else is one line."""
+        """Logs a failed request in one line. Ignores connections that the browser closed."""
         error = sys.exc_info()[1]
         if not isinstance(error, ConnectionError | TimeoutError):
             self.log(f"a request failed: {type(error).__name__}: {error}")
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection; it is closed after a request."""
+    """Handles one connection, which is closed after one request."""
 
     server: Server
     timeout = IDLE_S
     server_version, sys_version = "harness", ""
 
     def do_GET(self) -> None:
-        """Answer with what stands there."""
+        """Answers a GET request."""
         self._answer(True)
 
     def do_HEAD(self) -> None:
-        """Answer with its headers."""
+        """Answers a HEAD request."""
         self._answer(False)
 
     def _refuse_method(self) -> None:
-        self._plain(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET and HEAD are answered here.")
+        self._plain(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET and HEAD are supported.")
 
     do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _refuse_method
 
@@ -97,16 +98,18 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return
         if not self._is_for_us():
-            self._plain(HTTPStatus.FORBIDDEN, f"This server answers as http://{ADDRESS}:{self.server.port}/ only.")
+            self._plain(HTTPStatus.FORBIDDEN, f"Use http://{ADDRESS}:{self.server.port}/ instead.")
             return
         try:
             answer = self.server.site.answer(self.path)
         except ConnectionError:
             raise
         except Exception as error:
-            # Whatever an odd file does to code that reads it is this request's trouble only.
+            # An unusual file may cause any error; it must affect this request only.
             self.server.log(f"{self.path[:200]!r}: {type(error).__name__}: {error}"[:1000])
-            self._plain(HTTPStatus.INTERNAL_SERVER_ERROR, "This cannot be shown: the terminal of the server says why.")
+            self._plain(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "This cannot be shown; see the server's terminal for the reason."
+            )
             return
         try:
             self._send(answer, body)
@@ -163,29 +166,29 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the library refuses by itself: a request that is none, or too long."""
+        """Answers requests that the standard library rejects: malformed or too long ones."""
         self.command = getattr(self, "command", None) or ""
         if self.request_version == "HTTP/0.9":
-            self.request_version = "HTTP/1.0"  # so that the answer has headers
+            self.request_version = "HTTP/1.0"  # otherwise the answer would have no headers
         self._plain(code, message or HTTPStatus(code).phrase)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests that went well are not told."""
+        """Does nothing: successful requests are not logged."""
 
 
 def _copy(source: Any, out: Any, length: int) -> None:
-    """What a file held when it was opened; it may grow meanwhile, or be cut off."""
+    """Copies `length` bytes, the size at opening; less if the file has been truncated in the meantime."""
     while length > 0 and (data := source.read(min(COPY_BYTES, length))):
         out.write(data)
         length -= len(data)
 
 
 def made(runs: Path, port: int, log: Say) -> Server:
-    """A server that listens. Raises BadInput for a folder that is none, and Missing for a port in use."""
+    """Returns a listening server for a folder of runs. Raises BadInput for a file, and Missing for a port in use."""
     site = Site(runs)
     server = listening(site, port, log)
     try:
-        site.views.catalogue.rows()  # so that the first page comes as quickly as the others
+        site.views.catalogue.rows()  # fills the cache, so that the first page is as fast as later ones
     except BaseException:
         server.server_close()
         raise
@@ -193,9 +196,9 @@ def made(runs: Path, port: int, log: Say) -> Server:
 
 
 def listening(site: Answering, port: int, log: Say) -> Server:
-    """A server of anything that answers. Raises Missing for a port in use."""
+    """Returns a listening server for any site. Raises Missing for a port in use."""
     try:
         return Server(port, site, log)
     except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
-        raise Missing(f"port {port} of {ADDRESS} {why}; name another with --port, or 0 for any that is free") from None
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
+        raise Missing(f"port {port} on {ADDRESS} {why}; give another --port, or 0 for any free port") from None

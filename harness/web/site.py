@@ -1,4 +1,4 @@
-"""From a path to what stands there: pages, files of runs, archives. No HTTP in here."""
+"""Routes request paths to pages, files of runs and archives. Independent of HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ZIP: Final = "application/zip"
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent. body: bytes; or an open file and its length; or a function that writes it."""
+    """An answer to a request. The content is `body`, or an open file with its length, or a function that writes it."""
 
     status: int
     kind: str
@@ -35,13 +35,13 @@ class Answer:
 
 
 class Site:
-    """Everything that is to be seen of a folder of runs."""
+    """The website of a folder of runs."""
 
     def __init__(self, runs: Path) -> None:
         self.views = Views(runs)
 
     def answer(self, target: str) -> Answer:
-        """What stands at the target of a request. Never raises BadInput."""
+        """Returns the answer to a request for `target`. Never raises BadInput."""
         names = paths.parts(target)
         if names is None:
             return self.missing("There is nothing at this address.")
@@ -49,7 +49,7 @@ class Site:
             query_text = target.partition("?")[2]
             query = parse_qs(query_text, errors="surrogateescape", max_num_fields=FIELDS_MAX)
         except ValueError:
-            return self._message(400, "not understood", "The address has too many fields.")
+            return self._message(400, "bad request", "The address has too many query fields.")
         try:
             return self._route(names, query)
         except BadInput as error:
@@ -117,13 +117,13 @@ class Site:
         for name, done in experiments.items():
             if past_results.slug(name) == slug:
                 return _page(self.views.experiment(done, self._ids()))
-        return self.missing("No such experiment was run here.")
+        return self.missing("There are no results of this experiment here.")
 
     def _ids(self) -> frozenset[str]:
         return frozenset(folder.name for folder in find_runs.folders(self.views.runs))
 
     def missing(self, text: str) -> Answer:
-        """There is nothing."""
+        """Returns the answer for a missing page or file."""
         return self._message(404, "not found", text)
 
     def _message(self, status: int, title: str, text: str) -> Answer:

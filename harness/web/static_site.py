@@ -1,7 +1,7 @@
-"""The pages of the server as files: a static site, which opens from disk and from where artefacts are kept.
+"""Exports the server's pages as a static site, which opens from disk or from an artefact store.
 
-What a server says in headers, files cannot: so pages carry their policy, and what a browser might run of the
-files of a run becomes text.
+Files cannot set HTTP headers. Therefore the pages contain their content security policy, and files of a run from
+which a browser might run scripts are exported as text.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from harness.web.pages_of_runs import STATIC, UP, Views
 from harness.web.run_list import Row
 
 Say = Callable[[str], None]
-NAMES_MAX: Final = 255  # bytes of a name of a file
+NAMES_MAX: Final = 255  # bytes of a file name
 
 
 def export(runs: Path, target: Path, say: Say) -> int:
-    """Write the site into a new or empty folder; how many runs it has. Raises BadInput and Missing."""
+    """Writes the site to a new or empty folder and returns the number of runs. Raises BadInput and Missing."""
     if not runs.is_dir():
-        raise BadInput(f"{runs}: no folder of runs; name one with --runs")
+        raise BadInput(f"{runs}: not a folder of runs; give one with --runs")
     _check(runs, target)
     views = Views(runs, static=True)
     rows = views.catalogue.rows()
@@ -40,7 +40,9 @@ def export(runs: Path, target: Path, say: Say) -> int:
         _past(views, rows, target)
     except OSError as error:
         where = error.filename or target
-        raise Missing(f"{where}: cannot be written ({error.strerror}); make room or allow it") from None
+        raise Missing(
+            f"{where}: cannot be written ({error.strerror}); free some space or fix the permissions"
+        ) from None
     return len(rows)
 
 
@@ -49,13 +51,13 @@ def _check(runs: Path, target: Path) -> None:
         taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
         site_folder, runs_folder = target.resolve(), runs.resolve()
     except OSError as error:
-        raise BadInput(f"--export {target}: {error.strerror}; name a new folder") from None
+        raise BadInput(f"--export {target}: {error.strerror}; give a new folder") from None
     if any(parent.is_file() for parent in target.parents):
-        raise BadInput(f"--export {target}: lies in a file; name a new folder")
+        raise BadInput(f"--export {target}: a parent is a file; give a new folder")
     if taken:
-        raise BadInput(f"--export {target}: is there already; name a new or an empty folder")
+        raise BadInput(f"--export {target}: already exists; give a new or an empty folder")
     if site_folder.is_relative_to(runs_folder):
-        raise BadInput(f"--export {target}: lies in the folder of runs; name one elsewhere")
+        raise BadInput(f"--export {target}: is inside the folder of runs; give a folder elsewhere")
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -84,7 +86,7 @@ def _run(views: Views, rows: Sequence[Row], row: Row, target: Path) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         try:
             source, _ = paths.opened(path)
-        except OSError:  # gone meanwhile, or not ours to read
+        except OSError:  # removed in the meantime, or not readable
             continue
         with source, copy.open("wb") as out:
             shutil.copyfileobj(source, out)

@@ -1,4 +1,4 @@
-"""A run folder as a ZIP archive, written while it is sent: nothing of it is held in memory or on disk."""
+"""Writes a run folder as a ZIP archive directly to its receiver, without a copy in memory or on disk."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Final, Protocol
 
 from harness.web import paths, run_files
 
-EARLIEST, LATEST = 315_532_800, 4_354_819_198  # what an archive can say of times: 1980 to 2107
+EARLIEST, LATEST = 315_532_800, 4_354_819_198  # the times that an archive can store: 1980 to 2107
 PIECE: Final = 1 << 18
 PACKED: Final = frozenset({".parquet", ".png", ".gz", ".zip"})
-# What is no name of a file elsewhere, or leads out of the folder there.
+# Characters that are invalid in file names on other systems, or would lead out of the folder there.
 ODD: Final = re.compile(r'[\\:*?"<>|\x00-\x1f\x7f\ud800-\udfff]')
 
 
 class Out(Protocol):
-    """Where bytes go."""
+    """A receiver of bytes."""
 
     def write(self, data: bytes, /) -> object: ...
 
 
 class _Stream:
-    """What zipfile writes to: no seeking, so sizes stand behind the content."""
+    """The stream that zipfile writes to. It cannot seek, so zipfile writes sizes after the content."""
 
     def __init__(self, out: Out) -> None:
         self._out = out
@@ -39,12 +39,12 @@ class _Stream:
 
 
 def name_of(names: tuple[str, ...]) -> str:
-    """A path in the archive."""
+    """Returns the path of a file in the archive."""
     return "/".join(ODD.sub("_", name) for name in names)
 
 
 def write(folder: Path, out: Out) -> None:
-    """All plain files of a run, each with what it held when its turn came. Raises OSError of `out`."""
+    """Writes all regular files of a run, each with its content at that moment. Raises OSError if `out` does."""
     top = name_of((folder.name,))
     taken: set[str] = set()
     with zipfile.ZipFile(_Stream(out), "w", compresslevel=1) as archive:  # type: ignore[call-overload]
@@ -58,7 +58,7 @@ def write(folder: Path, out: Out) -> None:
                 continue
             try:
                 content, size = paths.opened(path)
-            except OSError:  # gone meanwhile, or not ours to read
+            except OSError:  # removed in the meantime, or not readable
                 continue
             with content:
                 changed = min(max(os.fstat(content.fileno()).st_mtime, EARLIEST), LATEST)

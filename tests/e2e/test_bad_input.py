@@ -370,7 +370,7 @@ def test_a_truncated_history_is_judged_up_to_its_last_whole_line(served: Command
     assert (whole.code, whole.results[0]["valid"]) == (0, True)
     answer = served("check", "torn.jsonl")
     assert (answer.code, answer.err) == (2, "")
-    assert "the history was cut short: torn.jsonl: cut off in its last line" in " ".join(answer.out.split())
+    assert "the history is truncated: torn.jsonl: cut off in its last line" in " ".join(answer.out.split())
     run = served("check", "--json", "torn")
     (result,) = run.results
     assert (run.code, run.err, result["valid"]) == (2, "", "unknown")  # its final polls are cut off

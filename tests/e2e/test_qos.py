@@ -143,7 +143,7 @@ def test_holes_and_copies_are_found_whatever_is_killed(
     again = [*argv, "--until-idle", "2s"]
     done = subprocess.run(again, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "going on from batch" in done.stderr
+    assert "resuming from batch" in done.stderr
     found = windows(checkpoint)
     assert {start: row["missing"] for start, row in found.items() if row["missing"]} == +load.missing
     assert {start: row["duplicate"] for start, row in found.items() if row["duplicate"]} == +load.copies

@@ -19,7 +19,7 @@ from tests.e2e.harness_command import Ran, harness, run
 from tests.e2e.shrunk_run import quickly_shown_by_few, shown_by_few
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAPTERS = ("docs/tutorial-1.md", "docs/tutorial-2.md")
+CHAPTERS = ("docs/start/tutorial.md",)
 PROMISE = re.compile(r"^<!-- exit (\d)((?:, (?:shows|never) [\w-]+)*) -->\n\n    (harness run .*)$", re.M)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(400)]

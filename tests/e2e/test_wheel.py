@@ -66,7 +66,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_main_job(installed: Path, tmp_path: Path) -> None:
     command = ("run", "--nemesis", "leader-kill", "--acks", "all", "--time-limit", "15")
     printed = _run(installed / "harness", *command, cwd=tmp_path, within_s=RUN_S)
-    assert "VALID: nothing wrong" in printed
+    assert "VALID: no anomaly" in printed
     assert (tmp_path / "runs" / "latest" / "report.html").is_file()
 
 

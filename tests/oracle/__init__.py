@@ -1,7 +1,7 @@
 """An oracle of another kind for the checker: what Kafka promises, said slowly and plainly.
 
-It shares no code with the checker, and was written from Kafka's documentation and docs/history.md alone. Where the
-two differ, one of them is wrong.
+It shares no code with the checker, and was written from Kafka's documentation and docs/reference/formats.md alone.
+Where the two differ, one of them is wrong.
 
     case.py      what a run is drawn to be: settings, faults, lies
     log.py       replicated logs of keys, and what became of every record

@@ -1,8 +1,8 @@
 """Processes of a run: what they ask of the logs, step by step, and what is recorded as their answer.
 
 Each operation is a generator: it yields where other things may happen in between, and returns its completion as
-(type, value, error, extra). What is a definite failure, and what nobody knows, follows docs/history.md: `fail` only
-where certainly nothing was appended.
+(type, value, error, extra). What is a definite failure, and what nobody knows, follows docs/reference/formats.md:
+`fail` only where certainly nothing was appended.
 """
 
 from __future__ import annotations

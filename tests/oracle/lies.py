@@ -18,7 +18,7 @@ from harness.model.op import INFO, NEMESIS, OK, Op
 from tests.oracle.case import Case
 
 FAR = 1 << 40
-ORIGINAL_MISSING, ORIGINAL_KEPT = outputs._missing, witnesses.kept
+ORIGINAL_MISSING, ORIGINAL_STILL_PROMISED = outputs._missing, witnesses.still_promised
 Given = tuple[list[Op], CheckOptions]
 
 
@@ -279,7 +279,7 @@ def _one_output_is_enough(inputs: Any, matched: Any) -> Any:
 
 
 def _only_lost_input_is_weakened(one: Any, settings: Any) -> bool | None:
-    kept = ORIGINAL_KEPT(one, settings)
+    kept = ORIGINAL_STILL_PROMISED(one, settings)
     return kept if one.name == "lost-input" else one.promised
 
 
@@ -295,5 +295,7 @@ TABLES_ARE_KNOWN_BY_SIZE = Patch(
 )
 PIPELINE_LIES = (
     Patch("one output is enough for all copies of an input record", outputs, "_missing", _one_output_is_enough),
-    Patch("what a pipeline is promised hangs on its mode alone", witnesses, "kept", _only_lost_input_is_weakened),
+    Patch(
+        "what a pipeline is promised hangs on its mode alone", witnesses, "still_promised", _only_lost_input_is_weakened
+    ),
 )

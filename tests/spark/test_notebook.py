@@ -1,4 +1,4 @@
-"""docs/notebook.ipynb, executed cell by cell."""
+"""docs/use/notebook.ipynb, executed cell by cell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, recorded
 
 pytestmark = pytest.mark.spark
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "use" / "notebook.ipynb"
 
 
 def test_the_notebook_runs(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from checker.anomalies.catalogue import CATALOGUE
 from nemesis import table as nemeses
 
 DOCS = Path(__file__).parents[2] / "docs"
+NAMES = ("anomalies", "errors", "faults", "options", "versions")
 
 
 @pytest.fixture(scope="module")
@@ -20,16 +21,20 @@ def made() -> dict[str, Any]:
     return runpy.run_path(str(DOCS / "generate.py"))
 
 
-@pytest.mark.parametrize("name", ["anomalies", "errors", "faults", "versions"])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_file_is_what_the_script_makes(made: dict[str, Any], name: str) -> None:
-    stored = (DOCS / f"{name}.md").read_text()
-    assert stored == made[name](), f"docs/{name}.md is out of date; run: make docs"
+    stored = (DOCS / "reference" / f"{name}.md").read_text()
+    assert stored == made["PAGES"][name](), f"docs/reference/{name}.md is out of date; run: make docs"
+
+
+def test_every_generated_page_is_compared(made: dict[str, Any]) -> None:
+    assert set(made["PAGES"]) == set(NAMES)
 
 
 def test_every_anomaly_has_a_section(made: dict[str, Any]) -> None:
     records = [name for name, anomaly in CATALOGUE.items() if anomaly.kind == "records"]
     sections = re.findall(r"^## (.*)$", made["anomalies"](), re.MULTILINE)
-    assert sections == [*records, "Cycles", "What faults leave of a promise", "Pipelines"]
+    assert sections == [*records, "Cycles", "Pipelines"]
 
 
 def test_every_file_that_is_named_is_there(made: dict[str, Any]) -> None:
@@ -38,18 +43,30 @@ def test_every_file_that_is_named_is_there(made: dict[str, Any]) -> None:
 
 
 def test_every_fault_and_short_name_is_listed(made: dict[str, Any]) -> None:
-    text = made["faults"]()
+    rows = rows_by_verb(made)
+    assert list(rows) == list(nemeses.VERBS)
     for verb, row in nemeses.VERBS.items():
-        for target in row.targets:
-            assert f"| `{verb}:{target}` |" in text
-    for short in nemeses.aliases():
-        assert f"`{short}`" in text
-    assert "ring:client" not in text
+        assert all(f"[`{name}`]" in rows[verb] for name in row.named)
+        assert ("[nodes]" in rows[verb]) == row.nodes
+    for short, full in nemeses.aliases().items():
+        assert f"| `{short}` | `{full}` |" in made["faults"]()
 
 
 def test_network_faults_are_only_where_there_is_a_network(made: dict[str, Any]) -> None:
-    row = next(line for line in made["faults"]().splitlines() if line.startswith("| `isolate:leader` |"))
-    assert row.endswith("| Network | `local`, `docker`, `ssh` |")
+    assert "| [Network](#capabilities) |" in rows_by_verb(made)["isolate-in"]
+    row = next(line for line in made["faults"]().splitlines() if line.startswith("| `Network` |"))
+    assert row.endswith("| `local`, `docker`, `ssh` |")
+
+
+def test_every_command_has_a_section(made: dict[str, Any]) -> None:
+    sections = re.findall(r"^## (.*)$", made["options"](), re.MULTILINE)
+    assert {"harness run", "harness check", "harness cluster up", "harness nemesis list"} <= set(sections)
+
+
+def rows_by_verb(made: dict[str, Any]) -> dict[str, str]:
+    """The rows of the page of faults, by their verbs."""
+    table = made["faults"]().partition("## Targets")[0]
+    return {line.split("`")[1]: line for line in table.splitlines() if line.startswith("| `")}
 
 
 def test_sources_are_named_for_readers(made: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ def test_the_page_of_a_record_that_was_really_lost(browser: Any, tmp_path: Path,
         first.locator("[data-draw=lanes] svg").wait_for()
         assert "never" in first.locator("[data-draw=strips] svg").first.text_content()
         text = first.inner_text()
-        assert "isolate:leader" in text and "What the servers logged" in text
+        assert "isolate:leader" in text and "Broker logs" in text
         first.scroll_into_view_if_needed()
         page.screenshot(path=shots / "real-lost-witness.png")
         first.locator("a.link").click()

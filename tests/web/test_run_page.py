@@ -98,7 +98,7 @@ def test_a_lost_write(browser: Any, lost: Path, shots: Path) -> None:
         for shown in page.locator(".group:not(#unseen) details.witness:visible").all():
             ends = [float(shown.get_attribute(f"data-{name}")) for name in ("begin", "end")]
             assert any(begin <= at <= end for at in ends)
-        assert "in the range" in page.locator("#lost-write .inrange").inner_text()
+        assert "in the selected range" in page.locator("#lost-write .inrange").inner_text()
         assert page.evaluate("Run.ops[0].rates.ok.slice(...Range.cells()).reduce((one, two) => one + two, 0)") >= int(
             page.locator("#counts tbody tr td").first.inner_text().replace(",", "")
         )

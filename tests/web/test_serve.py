@@ -224,7 +224,7 @@ def test_an_export_opens_from_disk(browser: Any, tmp_path: Path) -> None:
         go(page, page.locator("thead a", has_text="workload").click)
         assert page.locator("th[aria-sort=ascending]").inner_text().startswith("workload")
         go(page, page.locator("td.id a", has_text=LOST).click)
-        go(page, page.locator("a", has_text="compare with the one before").click)
+        go(page, page.locator("a", has_text="compare with the previous run").click)
         assert page.locator("tr.differs", has_text="acks").count() == 1
         go(page, page.locator("th a", has_text=LOST).click)
         page.wait_for_function("document.querySelector('figure img').naturalWidth === 1")

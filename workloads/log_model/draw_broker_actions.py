@@ -68,7 +68,7 @@ class Target:
     full        whether a fetch returns as much as its limit allows; others may return less
     alone       whether brokers have no followers
     old         whether it accepts message formats before 2
-    known       whether to include actions that show known deviations of brokers; see docs/findings.md
+    known       whether to include actions that show known deviations of brokers; see docs/understand/findings.md
     deadline_s  how long the cluster may take for what it does by itself
     again_s     the same while a divergence is reproduced
     """

@@ -1,1 +1,1 @@
-"""Order pages: for each suspicious key, offset by offset, who wrote and who polled."""
+"""Order pages: for each key with anomalies, the writers and readers of every offset near them."""

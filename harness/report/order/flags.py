@@ -1,4 +1,4 @@
-"""Which lines, polls and sends of a section a page's marks stand on, and in which colour."""
+"""Assigns the marks of witnesses to the lines, polls and sends of a section, and colours to anomalies."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from harness.report.order.layout import Line, Section
 from harness.report.order.marks import Mark, Spot
 from harness.stored.operations_and_records import Row
 
-# Told apart from the colours of outcomes, and by those who do not tell red from green.
+# Distinct from the colours of outcomes, and distinguishable with red-green colour blindness.
 COLOURS: Final = ("#D55E00", "#009E73", "#5B4EA0", "#56B4E9", "#8C6D31", "#CC79A7", "#1a1a1a", "#767676")
 
 
 def colour(names: Sequence[str], name: str) -> str:
-    """The colour of an anomaly, by its place among the page's; those that are too many share the last one."""
+    """Returns the colour of an anomaly, by its position among those of the page. Excess ones share the last colour."""
     return COLOURS[min(names.index(name), len(COLOURS) - 1)]
 
 
 @dataclass(frozen=True)
 class Flagged:
-    """What is marked: by line (offset, value text), by poll (op, offset), by send (op, value text)."""
+    """The marks on lines (offset, value text), polls (op, offset) and sends (op, value text)."""
 
     lines: Mapping[tuple[int, str], Sequence[Mark]]
     polls: Mapping[tuple[int, int], Sequence[Mark]]
@@ -29,7 +29,7 @@ class Flagged:
 
 
 def flag(section: Section, marks: Sequence[Mark]) -> Flagged:
-    """Find the spots of marks on the lines and passes of a section."""
+    """Finds the lines, polls and sends of a section that the spots of marks refer to."""
     lines: dict[tuple[int, str], list[Mark]] = {}
     polls: dict[tuple[int, int], list[Mark]] = {}
     sends: dict[tuple[int, str], list[Mark]] = {}
@@ -75,5 +75,5 @@ def _polled(spot: Spot, by_op: Mapping[int, Sequence[Row]]) -> Sequence[Row]:
 
 
 def anchor(mark: Mark) -> str:
-    """The id of a witness on its page."""
+    """Returns the HTML id of a witness on its page."""
     return f"w-{mark.anomaly}-{mark.number}"

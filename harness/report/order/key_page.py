@@ -1,4 +1,4 @@
-"""The HTML page of one key, and the index of all. Nothing is loaded from elsewhere, and no script runs."""
+"""Renders the HTML page of one key and the index of all pages. They contain no scripts and load no other files."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ WITNESSES_MAX: Final = 60
 
 @dataclass(frozen=True)
 class Page:
-    """What is on the page of a key.
+    """The content of a key's page.
 
     sections   windows of offsets, ascending
-    marks      of the suspect, those that stand in one of the windows
-    told       by Mark.name: the sentences of the first WITNESSES_MAX of them
-    places     by Mark.name: an offset to which a witness leads
-    cut        there are more polls than were read
+    marks      the suspect's marks inside one of the windows
+    texts      Mark.name -> description, for the first WITNESSES_MAX witnesses
+    places     Mark.name -> an offset that the witness links to
+    cut        whether there are more polls than were read
     """
 
     run: str
@@ -60,7 +60,7 @@ class Page:
 
 
 def document(title: str, *body: object) -> str:
-    """A whole page."""
+    """Returns a complete HTML document."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -73,7 +73,7 @@ def document(title: str, *body: object) -> str:
 
 
 def render(page: Page) -> str:
-    """The page of a key."""
+    """Returns the page of a key as HTML."""
     suspect = page.suspect
     names = list(suspect.counts)
     picture = Picture(names, page.faults, frozenset(page.texts))
@@ -84,15 +84,15 @@ def render(page: Page) -> str:
             "p",
             element("a", "all keys", href="index.html"),
             "   ",
-            element("a", "what is wrong here", href="#wrong"),
+            element("a", "anomalies of this key", href="#wrong"),
         ),
         element("h1", f"{title}: offset by offset"),
-        element("p", f"run {page.run}{page.about}. Witnesses that name this key: {found}."),
+        element("p", f"run {page.run}{page.about}. Witnesses for this key: {found}."),
         _legend(names, page.faults),
         HOLES,
     ]
     if page.cut:
-        body.append(element("p", "There are more polls of these offsets than are shown, and counted, here."))
+        body.append(element("p", "This page shows and counts only some of the polls of these offsets."))
     last = -1
     for section in page.sections:
         body += [*_gap(last, section), _section(picture, section, page.marks)]
@@ -102,7 +102,7 @@ def render(page: Page) -> str:
 
 
 def _gap(last: int, section: Section) -> list[Markup]:
-    """What is left out before a section."""
+    """Returns a note about the offsets that are omitted before a section."""
     first = next((line for line in section.lines), None)
     if first is None:
         return []
@@ -119,7 +119,7 @@ def _section(picture: Picture, section: Section, marks: Sequence[Mark]) -> Marku
         return drawn
     return joined(
         drawn,
-        element("p", f"{many(section.left_out, 'more column')} for which there is no room", class_="faint"),
+        element("p", f"{many(section.left_out, 'more column')} omitted for lack of space", class_="faint"),
     )
 
 
@@ -129,19 +129,19 @@ def _swatch(fill: str) -> Markup:
 
 def _legend(names: Sequence[str], faults: Sequence[fault_spans.Span]) -> Markup:
     parts = [element("span", _swatch(colour(names, name)), name) for name in names]
-    outcomes = [(name, f"send or poll that ended {name}") for name in ("ok", "info", "fail")]
+    outcomes = [(name, f"send or poll with outcome {name}") for name in ("ok", "info", "fail")]
     parts += [element("span", _swatch(style.OUTCOMES[name]), text) for name, text in outcomes]
     fault_names = list(fault_bands.lanes(faults))
     parts += [
-        element("span", _swatch(fault_bands.colour(fault_names, name)), f"sent while {name} was on")
+        element("span", _swatch(fault_bands.colour(fault_names, name)), f"sent while {name} was active")
         for name in fault_names
     ]
     how = (
-        "A line is an offset and a value that was sent to or seen at it. A column is one pass of a process "
-        "through the log: dots are records that it polled, joined where one operation polled them; where a "
-        "process goes back, another column begins. Rings, frames and squares mark anomalies: point at them "
-        "for their names, follow them to the sentences below. Offsets without a record are holes: "
-        "transactions leave their markers there."
+        "Each row is an offset with a value that was sent to it or polled from it. Each column is one pass of a "
+        "process through the log: dots are the records that it polled, and lines join the records of one "
+        "operation. When a process moves back to an earlier offset, a new column begins. Rings, frames and "
+        "squares mark anomalies: hover over them for the names, click them for the descriptions below. "
+        "Hatched rows are offsets without a known record, for example because transaction markers occupy them."
     )
     return joined(element("p", *parts, class_="legend"), element("p", how, class_="faint"))
 
@@ -164,13 +164,17 @@ def _witnesses(page: Page, names: Sequence[str]) -> list[Markup]:
                 id=anchor(mark),
             )
         )
-    left = sum(page.suspect.counts.values()) - len(items)
-    more = [element("p", f"... and {left:,} more: harness explain, harness around", class_="faint")] if left > 0 else []
-    return [element("h2", "What is wrong here", id="wrong"), element("ol", *items), *more]
+    rest = sum(page.suspect.counts.values()) - len(items)
+    more = [element("p", f"... and {rest:,} more: harness explain, harness around", class_="faint")] if rest > 0 else []
+    return [element("h2", "Anomalies of this key", id="wrong"), element("ol", *items), *more]
 
 
 def render_index(run: str, verdict: str, rows: Sequence[tuple[str, Suspect]], left_out: int) -> str:
-    """The index. `rows`: (file name, suspect), the worst first; `left_out`: keys that have no page."""
+    """Returns the index page as HTML.
+
+    rows      (file name, suspect), the worst first
+    left_out  number of keys with witnesses but without a page
+    """
     lines = [
         element(
             "tr",
@@ -179,18 +183,14 @@ def render_index(run: str, verdict: str, rows: Sequence[tuple[str, Suspect]], le
         )
         for file, suspect in rows
     ]
-    more = (
-        [element("p", f"{left_out:,} more keys are named by witnesses and have no page", class_="faint")]
-        if left_out
-        else []
-    )
+    more = [element("p", f"{left_out:,} more keys have witnesses, but no page", class_="faint")] if left_out else []
     return document(
         f"keys of {run}",
         element("h1", f"run {run}: {verdict}"),
         element(
             "p",
-            "Keys in which something is wrong, the worst first: who wrote and who polled, offset by offset.",
+            "Keys with anomalies, the worst first. Each page shows the writers and readers of every offset.",
         ),
-        element("table", element("tr", element("th", "key"), element("th", "witnesses that name it")), *lines),
+        element("table", element("tr", element("th", "key"), element("th", "witnesses")), *lines),
         *more,
     )

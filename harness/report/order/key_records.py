@@ -1,7 +1,6 @@
-"""The records of one key around some places: who sent and who polled them, from the key's bucket of the
-tables.
+"""Reads the sends and polls of one key in given windows of offsets, from the key's bucket of the tables.
 
-Only the key's rows between the offsets asked for are read, and those of the values that witnesses name.
+Only the rows in these windows are read, and the sends of the values that were polled there.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Window = tuple[int, int]
 
 @dataclass(frozen=True)
 class Records:
-    """Of one key: sends and polls in the order of the history; facts of ops where they were looked up."""
+    """The sends and polls of one key, in the order of the history, with the facts of some operations."""
 
     sends_: Sequence[Row]
     polls_: Sequence[Row]
@@ -34,7 +33,7 @@ class Records:
         return len(self.polls_) >= ROWS_MAX
 
     def op(self, id_: int) -> OpFact | None:
-        """What is known of an op: all of it where that was looked up, else what its records say."""
+        """Returns the facts of an operation: those that were looked up, or else those that its records contain."""
         return self.ops.get(id_) or self._facts.get(id_)
 
     @cached_property
@@ -50,26 +49,26 @@ class Records:
         return found
 
     def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
-        """Who sent a value; `key` is this one."""
+        """Returns the sends of a value. `key` must be the key of these records."""
         return tuple(self._by_value[0].get(repr(value), ()))
 
     def polls(self, key: Any, value: Any) -> tuple[Record, ...]:
-        """Who polled a value; `key` is this one."""
+        """Returns the polls of a value. `key` must be the key of these records."""
         return tuple(self._by_value[1].get(repr(value), ()))
 
     def polls_by(self, key: Any, op: int) -> tuple[Record, ...]:
-        """What an op polled; `key` is this one."""
+        """Returns the records that an operation polled. `key` must be the key of these records."""
         return tuple(Record(row.op, row.value, row.offset) for row in self.polls_ if row.op == op)
 
 
 def fact_of(row: Row) -> OpFact:
-    """What a record says of its op."""
+    """Returns the facts about an operation that one of its records contains."""
     f = "txn" if row.txn else "send" if row.sent else "poll"
     return OpFact(row.op, row.op, row.process, row.type, f, row.invoke_ns, row.complete_ns, None)
 
 
 def offsets_of(lookup: Lookup, key: Any, values: Iterable[Any]) -> dict[str, set[int]]:
-    """repr(value) -> the offsets at which it was sent or polled."""
+    """Returns repr(value) -> the offsets at which the value was sent or polled."""
     wanted = list(values)
     found: dict[str, set[int]] = {}
     for kind in ("sends", "polls"):
@@ -80,7 +79,7 @@ def offsets_of(lookup: Lookup, key: Any, values: Iterable[Any]) -> dict[str, set
 
 
 def polled_by(lookup: Lookup, key: Any, ops: Iterable[int]) -> dict[int, list[int]]:
-    """op -> the offsets that it polled of the key, in order."""
+    """Returns op -> the offsets of the key that the operation polled, in order."""
     wanted = sorted(set(ops))
     found: dict[int, list[int]] = {}
     for row in lookup.rows("polls", key, ROWS_MAX, ops=wanted) if wanted else ():
@@ -90,13 +89,13 @@ def polled_by(lookup: Lookup, key: Any, ops: Iterable[int]) -> dict[int, list[in
 
 
 def read(lookup: Lookup, key: Any, windows: Sequence[Window], limit: int = ROWS_MAX) -> Records:
-    """The records of a key in windows of offsets (both ends in), and the sends of what was polled there.
+    """Reads the sends and polls of a key in windows of offsets (inclusive), and the sends of the values polled there.
 
-    At most `limit` of each: the first ones.
+    Reads at most the first `limit` of each.
     """
     sends = lookup.rows("sends", key, limit, offsets=windows)
     polls = lookup.rows("polls", key, limit, offsets=windows)
-    known = {repr(row.value) for row in sends}
-    unknown = {repr(row.value): row.value for row in polls if repr(row.value) not in known}
-    more = lookup.rows("sends", key, limit, values=list(unknown.values())) if unknown else []
+    sent_values = {repr(row.value) for row in sends}
+    unsent = {repr(row.value): row.value for row in polls if repr(row.value) not in sent_values}
+    more = lookup.rows("sends", key, limit, values=list(unsent.values())) if unsent else []
     return Records([*sends, *more], polls, lookup.spans)

@@ -1,8 +1,7 @@
-"""How the records of one window stand on a page: a line for each offset and value, a column for each pass
-of reading.
+"""Lays out the records of one window: a line for each offset and value, and a column for each pass of a reader.
 
-A pass is one process reading a key with ascending offsets; it ends where that process goes back, or reads
-an offset again. So a consumer that goes on is one column, and one that goes back begins another.
+A pass is a sequence of polls of one process with ascending offsets. It ends when the process moves back, or reads
+an offset again. So a consumer that reads forward is one column, and a consumer that moves back starts another one.
 """
 
 from __future__ import annotations
@@ -19,9 +18,10 @@ PASSES_MAX: Final = 72
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One offset and one value that was seen there; the sends of that value.
+    """One offset with one value that was sent to it or polled from it.
 
-    `readers`: polls of it, there.
+    writers  the sends of that value
+    readers  number of polls of the value at this offset
     """
 
     offset: int
@@ -32,7 +32,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Offsets, both ends in, of which no record is known."""
+    """A range of offsets (inclusive) without a known record."""
 
     begin: int
     end: int
@@ -40,14 +40,14 @@ class Hole:
 
 @dataclass(slots=True)
 class Pass:
-    """One column: the polls of one process, by op, offsets ascending."""
+    """One column: polls of one process with ascending offsets."""
 
     process: int
     begin_ns: int
     polls: list[Row] = field(default_factory=list)
 
     def runs(self) -> Iterator[list[Row]]:
-        """Its polls, op by op."""
+        """Yields the polls of the pass, grouped by operation."""
         run: list[Row] = []
         for row in self.polls:
             if run and run[-1].op != row.op:
@@ -60,7 +60,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Section:
-    """One window of a key, laid out. `left_out`: passes for which there was no room."""
+    """The layout of one window of a key. `left_out` is the number of passes that were omitted for lack of space."""
 
     window: Window
     lines: Sequence[Line | Hole]
@@ -69,7 +69,7 @@ class Section:
 
 
 def lines_of(records: Records, window: Window) -> list[Line | Hole]:
-    """Lines of a window by offset, with joined holes between; nothing beyond the first and last record."""
+    """Returns the lines of a window by offset, with holes between them, but none before the first or after the last."""
     low, high = window
     values: dict[int, dict[str, Any]] = {}
     counts: dict[tuple[int, str], int] = {}
@@ -99,7 +99,7 @@ def _writers(records: Records) -> Mapping[str, list[Row]]:
 
 
 def _at(rows: Sequence[Row], offset: int) -> tuple[Row, ...]:
-    """The sends that named this offset; without any, all sends of the value."""
+    """Returns the sends of a value with this offset; if there are none, all sends of the value."""
     here = tuple(row for row in rows if row.offset == offset)
     return here or tuple(rows)
 
@@ -109,7 +109,7 @@ def _end(line: Line | Hole) -> int:
 
 
 def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
-    """The passes through a window, by when they began. `polls`: in the order in which they were seen."""
+    """Returns the passes through a window in order of their start. `polls` must be in the order of the history."""
     low, high = window
     done: list[Pass] = []
     last: dict[int, Pass] = {}
@@ -125,7 +125,7 @@ def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
 
 
 def section(records: Records, window: Window, marked: frozenset[int]) -> Section:
-    """A window laid out; of too many passes those of the marked ops stay, then the first ones."""
+    """Lays out a window. If there are too many passes, those of marked operations are kept, then the first ones."""
     passes = passes_of(records.polls_, window)
     if len(passes) > PASSES_MAX:
         ordered = sorted(range(len(passes)), key=lambda n: (not any(row.op in marked for row in passes[n].polls), n))
@@ -136,10 +136,9 @@ def section(records: Records, window: Window, marked: frozenset[int]) -> Section
 
 
 def windows_of(offsets: Sequence[int], margin: int, rows_max: int) -> list[Window]:
-    """Windows of +-margin around offsets, given the worst first, joined where they touch, of `rows_max`
-    offsets in all.
+    """Returns windows of +-margin around offsets, merged where they touch, with at most `rows_max` offsets in total.
 
-    What does not fit is left out, from the end of the list; the first one always fits.
+    `offsets` lists the worst first. Offsets that do not fit are dropped from the end; the first one is always kept.
     """
     chosen: list[Window] = []
     for offset in offsets:

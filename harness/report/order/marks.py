@@ -1,4 +1,4 @@
-"""Where each witness points: the sends, polls and offsets of a key that an order page must mark."""
+"""Determines which sends, polls and offsets of a key an order page marks for each witness."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from harness.report.text.involved_ops import key_of
 from harness.stored.op_log import OpLog
 
 Witness = Mapping[str, Any]
-# row: an offset; sent: a record and who sent it; polled: a record by an op; ended, began: the last, or first
-# record of the key that an op polled; skipped: a record that was passed over.
+# row: an offset; sent: a record and its send; polled: a record as polled by an operation; ended, began: the last or
+# first record of the key that an operation polled; skipped: a record that readers skipped.
 Kind = Literal["row", "sent", "polled", "ended", "began", "skipped"]
 
 WITNESSES_MAX: Final = 20_000
@@ -27,7 +27,7 @@ SPOTS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One thing to mark. `value` None and `op` None: not named."""
+    """One thing to mark. `value` and `op` are None if the witness does not name them."""
 
     kind: Kind
     value: Any = None
@@ -37,7 +37,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A witness, as far as it concerns one key."""
+    """The spots of one witness on one key."""
 
     anomaly: str
     number: int
@@ -53,7 +53,9 @@ class Mark:
 class Suspect:
     """A key that witnesses name.
 
-    `counts`: how many of each anomaly name it; `marks`: the first PER_KEY_MAX of each.
+    bad     the bad anomalies among them
+    counts  anomaly -> number of witnesses
+    marks   the first PER_KEY_MAX witnesses of each anomaly
     """
 
     key: Any
@@ -63,12 +65,12 @@ class Suspect:
 
 
 def shown(result: Result) -> list[AnomalyFound]:
-    """The anomalies whose keys are suspicious: those that count, and what was never read."""
+    """Returns the anomalies whose keys get pages: those that affect the verdict, and `unseen`."""
     return [anomaly for anomaly in result.anomalies if (anomaly.bad or anomaly.name == "unseen") and anomaly.count]
 
 
 def suspects(run: Path, result: Result) -> list[Suspect]:
-    """The keys that witnesses name, first those with most types of bad anomalies, then with most of them."""
+    """Returns the keys that witnesses name, ordered by the number of different bad anomalies, then of bad witnesses."""
     log = OpLog(run)
     by_key: dict[str, Suspect] = {}
     for anomaly in shown(result):
@@ -92,7 +94,7 @@ def _natural(key: Any) -> tuple[bool, int, str]:
 
 
 def _by_key(name: str, witness: Witness, log: OpLog) -> Iterator[tuple[Any, tuple[Spot, ...]]]:
-    """(key, spots) of each key of a witness. A witness of a form that is not known has none."""
+    """Yields (key, spots) of each key of a witness; nothing for a witness in an unknown format."""
     keys: dict[str, Any] = {}
     spots_of: dict[str, list[Spot]] = {}
     try:
@@ -118,7 +120,7 @@ def _spots(name: str, witness: Witness, log: OpLog) -> Iterator[tuple[Any, Spot]
 
 
 def _of_key(name: str, witness: Witness) -> Iterator[Spot]:
-    """Spots of a witness that names one key."""
+    """Yields the spots of a witness that names one key."""
     values, ops, op = witness.get("values") or [], witness.get("ops") or [], witness.get("op")
     if name == "inconsistent-offsets":
         yield Spot("row", offset=witness["offset"])

@@ -1,4 +1,4 @@
-"""HTML and SVG whose text and attributes are always escaped: made by calls, never by formatting."""
+"""Builds HTML and SVG by function calls instead of formatting, so that text and attributes are always escaped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Markup(str):
-    """Text that is markup already. Made here only."""
+    """Text that is already markup. Only this module creates it."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ VOID: Final = frozenset({"meta", "br", "link"})
 
 
 def escaped(text: object) -> Markup:
-    """Any value as text that cannot become markup; what does not print is shown by its code."""
+    """Escapes any value as text. Unprintable characters are replaced by their escape sequences."""
     raw = str(text)
     if not raw.isprintable():
         raw = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in raw)
@@ -25,14 +25,14 @@ def escaped(text: object) -> Markup:
 
 
 def joined(*parts: object) -> Markup:
-    """Parts one after the other; what is not markup is escaped."""
+    """Concatenates parts, and escapes those that are not markup."""
     return Markup("".join(part if isinstance(part, Markup) else escaped(part) for part in parts))
 
 
 def element(name: str, /, *children: object, **attributes: object) -> Markup:
-    """<name attributes>children</name>. `class_` is the attribute class, `stroke_width` is stroke-width.
+    """Returns <name attributes>children</name>. `class_` is the attribute class, `stroke_width` is stroke-width.
 
-    An attribute None is left out. Names come from this package's code only, never from data.
+    Attributes that are None are omitted. Names must be constants of this package's code, never data.
     """
     attributes_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(_short(value))}"'
@@ -45,5 +45,5 @@ def element(name: str, /, *children: object, **attributes: object) -> Markup:
 
 
 def _short(value: object) -> object:
-    """Coordinates without more digits than a screen has."""
+    """Rounds coordinates to a tenth of a pixel."""
     return f"{value:.1f}".rstrip("0").rstrip(".") if isinstance(value, float) else value

@@ -1,7 +1,7 @@
-"""Order pages of a judged run: runs/ID/orders/index.html, and a page for each of the worst keys.
+"""Writes the order pages of a judged run: runs/ID/orders/index.html, and a page for each of the worst keys.
 
-Bounded whatever the size of the history: at most KEYS_MAX keys, 400 offsets of each (SIZES), and BYTES_MAX a
-page; what is read is the rows of those offsets, from the buckets of those keys.
+The pages do not grow with the history: there are at most KEYS_MAX keys, 400 offsets of each (SIZES), and BYTES_MAX
+per page. Only the rows of these offsets are read, from the buckets of these keys.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from harness.stored import find_runs
 from harness.stored.operations_and_records import Lookup, OpFact, of_run
 
 KEYS_MAX: Final = 20
-# (offsets on each side of an anomaly, offsets in all), tried in turn until a page is small enough.
+# (offsets on each side of an anomaly, offsets in total), tried in turn until a page is small enough.
 SIZES: Final = ((50, 400), (20, 400), (8, 300), (3, 120), (2, 40), (0, 8))
 BYTES_MAX: Final = 2 << 20
 
 
 def draw(run: Path, result: Result) -> list[Path]:
-    """Draw the pages anew; those of an earlier check are removed.
+    """Writes the pages, replacing those of an earlier check, and returns their paths, the index first.
 
-    The index comes first; none without anomalies.
+    Returns an empty list if there are no anomalies.
     """
     for old in (*order_paths.pages(run), order_paths.index(run)):
         old.unlink(missing_ok=True)
@@ -56,7 +56,7 @@ def draw(run: Path, result: Result) -> list[Path]:
 
 
 def _first_marks(found: Sequence[Mark]) -> list[Mark]:
-    """The marks that get sentences: anomaly by anomaly in turn, so that none crowds out the others."""
+    """Returns the marks that get a description: an equal share for each anomaly."""
     by_name: dict[str, list[Mark]] = {}
     for mark in found:
         by_name.setdefault(mark.anomaly, []).append(mark)
@@ -65,7 +65,7 @@ def _first_marks(found: Sequence[Mark]) -> list[Mark]:
 
 
 def _page(run: Path, facts: Lookup, suspect: Suspect, ops: dict[int, OpFact]) -> str | None:
-    """The page of a key, with as much around the anomalies as fits; None when no place is known."""
+    """Returns the page of a key, with as many offsets around the anomalies as fit; None if no offset is known."""
     places = _places(facts, suspect)
     wanted = [offset for mark in _first_marks(suspect.marks) for offset in places.get(mark.name, ())]
     if not wanted:
@@ -99,14 +99,14 @@ def _laid_out(
         mark.name: witness_text(mark.anomaly, _narrowed(mark.witness, suspect.key), facts)
         for mark in _first_marks(shown)
     }
-    known = {line.offset for one in sections for line in one.lines if isinstance(line, layout.Line)}
-    where = {mark.name: at for mark in shown for at in inside(mark)[:1] if at in known}
+    offsets = {line.offset for one in sections for line in one.lines if isinstance(line, layout.Line)}
+    where = {mark.name: at for mark in shown for at in inside(mark)[:1] if at in offsets}
     name = run.resolve().name
     return key_page.Page(name, _about(run, suspect.key), suspect, sections, shown, texts, where, facts.spans, facts.cut)
 
 
 def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
-    """A witness that speaks of many keys, as far as it concerns this one."""
+    """Reduces a witness of several keys (`unseen`) to one key."""
     if not isinstance(witness.get("unseen"), dict):
         return witness
     mine = {
@@ -117,7 +117,7 @@ def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
 
 
 def _about(run: Path, key: Any) -> str:
-    """The partition that holds the key."""
+    """Returns the name of the key's partition, for the heading."""
     plan = find_runs.plan_of(run)
     per_topic = plan.get("partitions_per_topic")
     name = broker_logs.partition(str(plan.get("run") or ""), key, per_topic) if type(per_topic) is int else None
@@ -125,7 +125,7 @@ def _about(run: Path, key: Any) -> str:
 
 
 def _places(facts: Lookup, suspect: Suspect) -> dict[str, list[int]]:
-    """Mark.name -> the offsets that it points to."""
+    """Returns Mark.name -> the offsets that the mark refers to."""
     spots = [spot for mark in suspect.marks for spot in mark.spots]
     values = {repr(spot.value): spot.value for spot in spots if spot.value is not None and spot.offset is None}
     by_value = key_records.offsets_of(facts, suspect.key, values.values())

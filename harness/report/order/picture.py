@@ -1,4 +1,4 @@
-"""One window of a key as an SVG: on the left who wrote, on the right who polled, a column for each pass."""
+"""Draws one window of a key as an SVG: writers on the left, and on the right a column for each pass of a reader."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ svg{font:12px system-ui,sans-serif}text{fill:#1a1a1a}.h,.faint{fill:#767676}.r{t
 
 
 class Picture:
-    """Draws sections of one page.
+    """Draws the sections of one page.
 
-    `names`: its anomalies; `faults`: spans of faults; `listed`: witnesses with a text.
+    names   the anomalies of the page
+    faults  when each fault was active
+    listed  names of the witnesses that are described on the page
     """
 
     def __init__(self, names: Sequence[str], faults: Sequence[fault_spans.Span], listed: frozenset[str]) -> None:
@@ -46,7 +48,7 @@ class Picture:
         self._passes_x = self._reads_x + READS_W
 
     def draw(self, section: Section, marks: Sequence[Mark]) -> Markup:
-        """The SVG of a section."""
+        """Returns the SVG of a section."""
         flagged = flag(section, marks)
         width = self._passes_x + max(STEP * len(section.passes) + 40, 200)
         height = TOP + ROW * len(section.lines) + 8
@@ -87,7 +89,7 @@ class Picture:
             element("text", "value", x=self._value_x, y=y, class_="h"),
             element("text", "written by", x=self._writer_x, y=y, class_="h"),
             element("text", "polled", x=self._reads_x + READS_W - 14, y=y, class_="h r"),
-            element("text", "passes of reading: process, begin", x=self._passes_x, y=12, class_="h"),
+            element("text", "passes of readers: process, start", x=self._passes_x, y=12, class_="h"),
         )
 
     def _line(
@@ -108,7 +110,7 @@ class Picture:
         return element("g", *parts, id=place)
 
     def _flags(self, marks: Sequence[Mark], y: float) -> list[Markup]:
-        """A small square for each anomaly, which leads to its first witness here."""
+        """Returns a small square for each anomaly, which links to its first witness on the page."""
         by_name: dict[str, list[Mark]] = {}
         for mark in marks:
             by_name.setdefault(mark.anomaly, []).append(mark)
@@ -122,14 +124,14 @@ class Picture:
         return found
 
     def _to(self, marks: Sequence[Mark], inner: Markup) -> Markup:
-        """A link to the first of the marks that is told below."""
+        """Wraps markup in a link to the first of the marks that is described on the page, if any."""
         target = next((anchor(mark) for mark in marks if mark.name in self._listed), None)
         return element("a", inner, href=f"#{target}") if target else inner
 
     def _writer(self, line: Line, y: float, flagged: Flagged) -> Markup:
         base, x = y + ROW - 5, self._writer_x
         if not line.writers:
-            return element("text", "nobody is known to have sent it", x=x + 14, y=base, class_="t bad")
+            return element("text", "no known send", x=x + 14, y=base, class_="t bad")
         row = line.writers[0]
         parts = [self._fault(row, y)]
         marks = flagged.sends.get((row.op, repr(line.value)), ())
@@ -150,8 +152,8 @@ class Picture:
         f = "txn" if row.txn else "send"
         done = row.complete_ns if row.complete_ns is not None else row.invoke_ns
         more = f" and {len(line.writers) - 1} more" if len(line.writers) > 1 else ""
-        noted = "" if row.offset is not None else " (offset not told)"
-        text = f"process {row.process}, {f} {row.type}, {done / 1e9:.3f} s, op {row.op}{more}{noted}"
+        unlocated = "" if row.offset is not None else " (no offset)"
+        text = f"process {row.process}, {f} {row.type}, {done / 1e9:.3f} s, op {row.op}{more}{unlocated}"
         title = f"{text}: value {plain(line.value)} at offset {line.offset}, from {seconds(row.invoke_ns)}"
         parts += [
             element("rect", x=x + 1, y=y + 4, width=9, height=9, fill=style.OUTCOMES[row.type]),
@@ -160,7 +162,7 @@ class Picture:
         return self._to(marks, element("g", _title(title), *parts))
 
     def _fault(self, row: Row, y: float) -> Markup:
-        """A strip beside a send that was under way while a fault was on."""
+        """Returns a coloured strip next to a send during which a fault was active."""
         end = row.complete_ns if row.complete_ns is not None else row.invoke_ns
         on = fault_spans.during(self._faults, row.invoke_ns, end)
         if not on or on[0].fault not in self._fault_names:
@@ -168,7 +170,7 @@ class Picture:
         fill = fault_bands.colour(self._fault_names, on[0].fault)
         names = " and ".join(span.label for span in on)
         x = self._writer_x - 9
-        return element("rect", _title(f"while {names} was on"), x=x, y=y, width=4, height=ROW, fill=fill)
+        return element("rect", _title(f"while {names} was active"), x=x, y=y, width=4, height=ROW, fill=fill)
 
     def _reads(self, line: Line, base: float) -> Markup:
         acknowledged = any(row.type == "ok" for row in line.writers)
@@ -178,7 +180,7 @@ class Picture:
 
     def _hole(self, hole: Hole, y: float) -> Markup:
         one = hole.begin == hole.end
-        text = f"no record is known at {hole.begin}" + ("" if one else f" to {hole.end}")
+        text = f"no known record at {hole.begin}" + ("" if one else f" to {hole.end}")
         wide = self._passes_x - 18
         return joined(
             element("rect", x=6, y=y + 2, width=wide, height=ROW - 4, fill="url(#hole)"),

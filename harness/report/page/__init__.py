@@ -1,1 +1,1 @@
-"""The run page: one file of HTML that shows a stored run, opens offline, and asks nobody for anything."""
+"""The run page: a single HTML file that shows a stored run, opens offline, and loads no other files."""

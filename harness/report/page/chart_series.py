@@ -1,7 +1,7 @@
-"""What the charts of the run page show, as plain data: the same reductions as the plots, from the same code.
+"""Computes the data of the run page's charts, with the same code as the plots.
 
-All series share one axis of time from 0 to the end of the run; each is cut into cells of equal width, of
-which the page knows the number. Times are seconds.
+All series share a time axis from 0 to the end of the run. Each is divided into a known number of cells of equal
+width. Times are seconds.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from harness.stored.fault_spans import Span
 
 KEYS_SHOWN: Final = 6
 ALL: Final = "all"
-POINTS_MAX: Final = 10_000  # of each outcome, of each kind of operation
-CELLS: Final = 10 * readings.WINDOWS  # of time, for what has moments
+POINTS_MAX: Final = 10_000  # points per outcome and kind of operation
+CELLS: Final = 10 * readings.WINDOWS  # cells of time in which witnesses are counted
 
 
 def of_run(run: Path, data: Readings, spans: Sequence[Span]) -> dict[str, Any]:
-    """Every series of a run, ready for JSON.
+    """Returns every series of a run, ready for JSON.
 
-    end, final   when the run ended, and when final polls began (or None)
-    windows, columns, rows   how many cells rates have; of time and latency, points
-    cells        of time, for what has moments
-    ops          one entry a kind of operation, and one of all where there are more kinds than one
-    unseen, lag  {cells, lines: [{name, colour, values}]}, or None without such a table
-    faults       see `faults`
+    end, final     time of the end of the run and of the first final poll (or None)
+    windows        number of cells of time of the rates
+    columns, rows  number of cells of time and of latency of the points
+    cells          number of cells of time in which witnesses are counted
+    ops            one entry per kind of operation, after one for all kinds if there are several
+    unseen, lag    {cells, lines: [{name, colour, values}]}, or None without such a table
+    faults         see `faults`
     """
     return {
         "end": data.end_s,
@@ -53,14 +54,14 @@ def of_run(run: Path, data: Readings, spans: Sequence[Span]) -> dict[str, Any]:
 
 
 def _operations(data: Readings) -> list[dict[str, Any]]:
-    """Rates, quantiles and points of each kind of operation that the plots show."""
+    """Returns the rates, quantiles and points of each kind of operation that the plots show."""
     shown = [(f, data.by_f[f]) for f in latency.shown(data)]
     readings = [(ALL, _together([data.by_f[f] for f in data.fs])), *shown] if len(data.fs) > 1 else shown
     return [_operation(name, reading, POINTS_MAX) for name, reading in readings]
 
 
 def _together(parts: Sequence[Reading]) -> Reading:
-    """All kinds of operations as one."""
+    """Merges all kinds of operations into one."""
     whole = Reading()
     for part in parts:
         whole.bins += part.bins
@@ -92,12 +93,12 @@ def _operation(name: str, reading: Reading, limit: int) -> dict[str, Any]:
 
 
 def _rounded(values: Floats) -> list[float | None]:
-    """Four digits; None where there is no value."""
+    """Rounds values to four significant digits; NaN becomes None."""
     return [None if np.isnan(value) else float(f"{value:.4g}") for value in values]
 
 
 def _table(run: Path, name: str) -> pa.Table | None:
-    """A series of the checker; None for one that is missing, empty or damaged."""
+    """Reads a series of the checker. Returns None if it is missing, empty or damaged."""
     try:
         return unseen.table_of(run, name)
     except (OSError, ValueError, pa.ArrowException):
@@ -127,7 +128,7 @@ def _lag(run: Path, end_s: float) -> dict[str, Any] | None:
     count = lag.cells(table)
     whole = lag.levels_of(table, [""] * table.num_rows, end_s, count)[""]
     worst = _worst_keys(table, end_s, count)
-    lines = [_line("the worst of all", "", whole)]
+    lines = [_line("maximum of all", "", whole)]
     lines += [
         _line(f"key {key}", colour, level) for (key, level), colour in zip(worst.items(), style.PALETTE, strict=False)
     ]
@@ -141,12 +142,15 @@ def _worst_keys(table: pa.Table, end_s: float, count: int) -> Mapping[Any, Float
 
 
 def _line(name: str, colour: str, values: Floats) -> dict[str, Any]:
-    """A line of a chart; one without a colour is drawn in that of text."""
+    """Returns a line of a chart. A line without a colour is drawn in the colour of text."""
     return {"name": name, "colour": colour, "values": _rounded(values)}
 
 
 def faults(spans: Sequence[Span], end_s: float) -> list[dict[str, Any]]:
-    """Faults in lanes as on the plots: {name, colour, spans: [{begin, end, hit, label, effect, detail}]}."""
+    """Groups faults into lanes, as on the plots.
+
+    Returns {name, colour, spans: [{begin, end, open, hit, label, effect, detail}]} for each lane.
+    """
     lanes = fault_bands.lanes(spans)
     return [
         {
@@ -179,7 +183,7 @@ def _leaders(span: Span) -> str:
 
 
 def moments(times: Sequence[float], end_s: float) -> dict[str, Any]:
-    """Moments as counts of cells of time: {cells, counts, known}, cells ascending and not empty."""
+    """Counts moments in cells of time: {cells, counts, known}, where `cells` lists the non-empty cells in order."""
     if not times or end_s <= 0:
         return {"cells": [], "counts": [], "known": 0}
     cells = np.clip((np.asarray(times) / end_s * CELLS).astype(np.int64), 0, CELLS - 1)

@@ -1,6 +1,7 @@
-"""Which witnesses a page shows, and which it lists in a line each: the worst, and some of all its time.
+"""Chooses the witnesses that a page shows in full and those that it lists in one line each.
 
-A range of time that somebody chooses then has witnesses to open, or at least lines that say how to.
+It chooses the worst ones and others from all parts of the run, so that most ranges of time that a user may select
+contain witnesses to open, or at least lines with the command that explains them.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from harness.report.text.witness_text import witness_text
 from harness.stored.fault_spans import Span
 from harness.stored.operations_and_records import Lookup
 
-WORST: Final = 3  # shown whenever they were
-CELLS: Final = 120  # of the run's time, which are to have lines alike
-TIMES_MAX: Final = 6_000  # witnesses of an anomaly whose times are looked up, evenly among them
-KEYS_MAX: Final = 24  # in which the records of witnesses are looked up that name no operation
-TEXT_MAX: Final = 160  # characters of a line
+WORST: Final = 3  # witnesses that are always shown, whatever their time
+CELLS: Final = 120  # cells of the run's time that get the same number of lines, where possible
+TIMES_MAX: Final = 6_000  # witnesses of an anomaly whose times are looked up, evenly distributed
+KEYS_MAX: Final = 24  # keys in which records are looked up, for witnesses that name no operation
+TEXT_MAX: Final = 160  # characters per line
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A witness by its number, and when it began, in seconds; None where that is not known."""
+    """A witness with its number and its time in seconds; None if the time is not known."""
 
     number: int
     witness: Mapping[str, Any]
@@ -35,10 +36,10 @@ class Timed:
 
 
 def timed(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[Timed]:
-    """Witnesses of an anomaly, evenly among all of them and the worst for sure, with their times.
+    """Returns an even sample of an anomaly's witnesses, including the worst, with their times.
 
-    The time of one is when its first operation ended, or the record that it names was sent; of one of a
-    pipeline when it happened.
+    The time of a witness is the end of its first operation, or the time at which the record that it names was sent.
+    The witness of a pipeline anomaly contains its time.
     """
     step = max(1, -(-anomaly.count // TIMES_MAX))
     kept = [
@@ -56,8 +57,8 @@ def _times(name: str, witnesses: Sequence[Mapping[str, Any]], facts: Lookup | No
     if facts is None:
         return [None] * len(witnesses)
     first = [next((op for op in named_ops(one) if op >= 0), None) for one in witnesses]
-    known = facts.ops(op for op in first if op is not None)
-    ends: list[int | None] = [known[op].at_ns if op in known else None for op in first]
+    op_facts = facts.ops(op for op in first if op is not None)
+    ends: list[int | None] = [op_facts[op].at_ns if op in op_facts else None for op in first]
     named = [None if op is not None else next(pairs(one), None) for op, one in zip(first, witnesses, strict=True)]
     sent = sends_ns(facts, [pair for pair in named if pair is not None])
     return [
@@ -71,7 +72,10 @@ def _seconds(time_ns: int | None) -> float | None:
 
 
 def sends_ns(facts: Lookup, named: Iterable[tuple[Any, Any]]) -> dict[tuple[str, str], int]:
-    """When records, (key, value), were sent, by their texts; of the keys with the most of them."""
+    """Returns (repr(key), repr(value)) -> the time at which the record was sent.
+
+    Only for records of the KEYS_MAX keys that are named most often.
+    """
     by_key: dict[str, tuple[Any, dict[str, Any]]] = {}
     for key, value in named:
         by_key.setdefault(repr(key), (key, {}))[1][repr(value)] = value
@@ -84,7 +88,10 @@ def sends_ns(facts: Lookup, named: Iterable[tuple[Any, Any]]) -> dict[tuple[str,
 
 
 def of_messages(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[float]:
-    """When the messages were sent that `unseen` joins; seconds. Its file has all of them, a row a key."""
+    """Returns the times in seconds at which the records of an `unseen` anomaly were sent.
+
+    Its Parquet file contains all of them, with one row per key.
+    """
     if facts is None:
         return []
     rows = [one for one in witness_lookup.stored(run, anomaly.name) if one.get("messages")]
@@ -96,8 +103,10 @@ def of_messages(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[
 
 
 def shown(every: Sequence[Timed], room: int, faults: Sequence[Span]) -> list[Timed]:
-    """At most `room` of them: the worst, then one of each fault's time, then those farthest in time from all
-    that are chosen."""
+    """Chooses at most `room` witnesses to show in full.
+
+    The worst first, then one during each fault, then those that are farthest in time from the chosen ones.
+    """
     chosen = list(every[: min(room, WORST)])
     rest = [one for one in every[len(chosen) :] if one.at_s is not None]
     for span in faults:
@@ -113,8 +122,8 @@ def shown(every: Sequence[Timed], room: int, faults: Sequence[Span]) -> list[Tim
         rest.remove(far)
         chosen.append(far)
         times.append(far.at_s or 0.0)
-    known = {one.number for one in chosen}
-    chosen += [one for one in every if one.number not in known][: room - len(chosen)]
+    numbers = {one.number for one in chosen}
+    chosen += [one for one in every if one.number not in numbers][: room - len(chosen)]
     return chosen
 
 
@@ -125,7 +134,7 @@ def _on(span: Span, one: Timed) -> bool:
 
 
 def _apart(one: Timed, times: Sequence[float]) -> float:
-    """How far it is from the nearest of some times."""
+    """Returns the distance in time to the nearest of `times`."""
     at = one.at_s or 0.0
     return min((abs(at - time) for time in times), default=0.0)
 
@@ -133,8 +142,11 @@ def _apart(one: Timed, times: Sequence[float]) -> float:
 def listed(
     name: str, every: Sequence[Timed], apart: frozenset[int], room: int, end_s: float
 ) -> list[tuple[int, float, str]]:
-    """(number, seconds, text) of at most `room` others, ascending in time: of each cell of time one, then a
-    second one of each, and so on. `apart`: numbers of those that are shown."""
+    """Chooses at most `room` other witnesses to list, and returns (number, seconds, text) of each, in order of time.
+
+    One of each cell of time is chosen, then a second one of each, and so on. `apart` contains the numbers of the
+    witnesses that are shown in full.
+    """
     cells: dict[int, int] = {}
     ranked = []
     for one in every:
@@ -151,6 +163,6 @@ def listed(
 
 
 def _line(name: str, witness: Mapping[str, Any]) -> str:
-    """A witness in a line, of what it says itself: nothing is looked up."""
+    """Describes a witness in one line from its own fields, without looking up operations."""
     text = plain(witness_text(name, witness, None))
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"

@@ -1,7 +1,7 @@
-"""From data to one file of HTML: templates, escaping, and the policy that lets nothing else run.
+"""Renders a page to a single HTML file: templates, escaping, and a content security policy.
 
-Scripts and styles are inlined and named in the policy by their hashes, so nothing that a run's data could
-smuggle in would run or load. Data stands as JSON in which no markup can begin or end.
+Scripts and styles are inlined, and the policy allows only those with their hashes, so nothing that is injected
+through a run's data would run or load. Data is embedded as JSON in which markup characters are escaped.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SEPARATORS: Final = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2
 
 @lru_cache(maxsize=32)
 def asset(name: str) -> str:
-    """A file of the package."""
+    """Returns the text of an asset file."""
     return (resources.files(PACKAGE) / "assets" / name).read_text(encoding="utf-8")
 
 
 def as_json(data: Any) -> Markup:
-    """JSON that may stand in a script element: no markup begins or ends in it."""
+    """Returns JSON that is safe inside a script element, because markup characters are escaped."""
     text = orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)
     for raw, escaped in (*ESCAPED, *SEPARATORS):
         text = text.replace(raw, escaped)
@@ -49,12 +49,12 @@ def as_json(data: Any) -> Markup:
 
 
 def digest(text: str) -> str:
-    """How a policy names an inlined script or style."""
+    """Returns the hash source by which a policy allows an inlined script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def policy(script: str, style: str) -> str:
-    """What the page may do: run that script, apply that style, and nothing else."""
+    """Returns a content security policy that allows this script and this style, and nothing else."""
     return (
         f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -63,12 +63,12 @@ def policy(script: str, style: str) -> str:
 
 @lru_cache(maxsize=1)
 def bundle() -> tuple[str, str]:
-    """The script and the style of a page."""
+    """Returns the script and the style of a page."""
     return "\n".join(map(asset, SCRIPTS)), "\n".join(map(asset, STYLES))
 
 
 def beginning(template: str) -> str:
-    """What a page of this version begins with, up to its policy: with it, no other script runs."""
+    """Returns how every page of this version begins, up to its policy. Pages that begin so run no other script."""
     return _source(template).partition("{{ policy }}")[0] + f'{escape(policy(*bundle()))}">'
 
 
@@ -90,7 +90,11 @@ def _environment() -> jinja2.Environment:
 
 
 def render(template: str, data: Any, values: Mapping[str, Any]) -> str:
-    """A whole page. `data`: what its scripts read; `values`: what its template shows, always escaped."""
+    """Renders a page.
+
+    data    embedded as JSON for the scripts
+    values  variables of the template, which are always escaped
+    """
     script, style = bundle()
     return (
         _environment()

@@ -1,6 +1,6 @@
-"""The offsets of a key around a witness, as cells in a row: what stands there, who wrote it, who polled it.
+"""Computes the strip of offsets around a witness: the value, the writer and the readers of each offset.
 
-The records and their layout are those of the order pages, in a smaller window.
+Records and layout are those of the order pages, in a smaller window.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from harness.stored.operations_and_records import Lookup, Row
 
 KEYS_MAX: Final = 3
 PLACES_MAX: Final = 12
-AROUND: Final = 6  # offsets on either side
+AROUND: Final = 6  # offsets on each side
 CELLS_MAX: Final = 64
 PASSES_MAX: Final = 8
 VALUE_MAX: Final = 40
-ROWS_MAX: Final = 40_000  # polls and sends of a key that are read
+ROWS_MAX: Final = 40_000  # maximum number of polls, and of sends, that are read for a key
 
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """The strips of one witness, and what the ops in them did, in words."""
+    """The strips of one witness, and descriptions of what their operations did."""
 
     strips: tuple[Mapping[str, Any], ...]
     touched: Mapping[int, str]
@@ -36,7 +36,7 @@ class Strips:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What was read of one key: rows by offset, each with its place in the history; sends by value, too."""
+    """The rows of one key: by offset, each with its position in the history; sends also by value."""
 
     sends: Mapping[int, Sequence[tuple[int, Row]]]
     polls: Mapping[int, Sequence[tuple[int, Row]]]
@@ -46,14 +46,14 @@ class Log:
 
 
 def of_witnesses(facts: Lookup | None, every: Sequence[Involved]) -> list[Strips]:
-    """The strips of each of some witnesses; a key is read once for all of them.
+    """Returns the strips of each witness. Each key is read only once for all of them. A strip has these fields:
 
-    key       as text
-    cut       there are more polls than were read, so their counts are at least those
-    sections  one a window of offsets, each with
-      cells   [offset, value, writer or None, polls, 1 of the witness] or [first, last] of a hole
-      passes  [process, begin, [[cell, type, op], ...]]: who read through it, in order of time
-      left    passes for which there was no room
+    key       the key as text
+    cut       whether there are more polls than were read, so that the counts are lower bounds
+    sections  one per window of offsets, each with
+      cells   [offset, value, writer or None, polls, 1 if the witness names it], or [first, last] of a hole
+      passes  [process, begin, [[cell, type, op], ...]] of each pass of a reader, in order of time
+      left    number of passes that were omitted for lack of space
     """
     if facts is None:
         return [Strips((), {}) for _ in every]
@@ -86,7 +86,7 @@ def _read(facts: Lookup, key: Any, windows: Sequence[Window]) -> Log:
 
 
 def _inside(log: Log, windows: Sequence[Window]) -> Records:
-    """The records of a log in some windows."""
+    """Returns the records of a log inside the windows."""
     offsets = [offset for low, high in windows for offset in range(low, high + 1)]
     sends, polls = (
         [row for _, row in sorted((one for offset in offsets for one in by_offset.get(offset, ())), key=_place)]
@@ -115,7 +115,7 @@ def _strips(involved: Involved, wanted: Sequence[tuple[Any, list[Window]]], logs
 
 
 def _wanted(involved: Involved, key: Any) -> frozenset[str]:
-    """The records that the witness names, by value; or by offset where it names no value."""
+    """Returns the records that the witness names: by value, or by offset if it names no value."""
     mine = [(offset, value) for named, offset, value in involved.places if repr(named) == repr(key)]
     return frozenset(
         [f"value {value!r}" for _, value in mine if value is not None]
@@ -124,7 +124,7 @@ def _wanted(involved: Involved, key: Any) -> frozenset[str]:
 
 
 def _offsets(facts: Lookup, involved: Involved, key: Any) -> list[int]:
-    """Where to look: the offsets that are named, or else where the ops stopped and went on."""
+    """Returns the offsets that the witness names, or else where its first operation stopped and its second began."""
     named = [offset for place_key, offset, _ in involved.places if repr(place_key) == repr(key) and offset is not None]
     if named:
         return list(dict.fromkeys(named))[:PLACES_MAX]
@@ -158,7 +158,7 @@ def _cell(line: Line, wanted: frozenset[str]) -> list[Any]:
 
 
 def _writer(row: Row, count: int) -> list[Any]:
-    """[type, process, op, begin, end or None, how many there are]."""
+    """Returns [type, process, op, begin, end or None, number of sends of the value]."""
     end = None if row.complete_ns is None else round(row.complete_ns / 1e9, 6)
     return [row.type, row.process, row.op, round(row.invoke_ns / 1e9, 6), end, count]
 
@@ -173,7 +173,7 @@ def _pass(one: Pass, places: Mapping[tuple[int, str], int]) -> list[Any]:
 
 
 def _touch(touched: dict[int, str], inside: Records, key: Any) -> None:
-    """Add what the ops of some records did, in words."""
+    """Adds descriptions of what the operations of these records did to `touched`."""
     for rows, verb in ((inside.sends_, "sent"), (inside.polls_, "polled")):
         by_op: dict[int, list[Row]] = {}
         for row in rows:

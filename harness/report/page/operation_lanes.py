@@ -1,8 +1,8 @@
-"""The operations around the moments of a witness, on a lane for each process.
+"""Computes the operations around the moments of a witness, in one lane per process.
 
-Moments that lie far apart make several windows of time; each is as wide as its operations and a margin,
-which is narrower where operations come faster. All windows of all witnesses are read in one pass over the
-table of operations.
+Moments that are far apart get separate windows of time. A window covers its operations and a margin, which is
+smaller when the rate of operations is higher. All windows of all witnesses are read in one pass over the table of
+operations.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from harness.report.text import pipeline_moments
 WINDOWS_MAX: Final = 4
 LANES_MAX: Final = 14
 BARS_MAX: Final = 260
-READ_MAX: Final = 4000  # ops of a window that are looked at
-NEIGHBOURS: Final = 30  # ops on either side of a moment, about
+READ_MAX: Final = 4000  # maximum number of operations that are read for a window
+NEIGHBOURS: Final = 30  # approximate number of operations on each side of a moment
 MARGINS_NS: Final = (1_000_000, 400_000_000)
-OPEN_NS: Final = 1_000_000_000  # how long before a window an op may have begun that never completed
+OPEN_NS: Final = 1_000_000_000  # the assumed duration of an operation that never completed
 COLUMNS: Final = ("index", "process", "type", "f", "invoke_ns", "complete_ns")
 
 Moment = tuple[int, int]
@@ -48,13 +48,13 @@ class Bar:
 
 @dataclass(slots=True)
 class Around:
-    """What is wanted around one witness, and the bars that were found there.
+    """The windows around one witness, and the operations that were found there.
 
-    windows  (begin, end) in nanoseconds, ascending, apart
-    ops      of the witness
-    events   of the processes of a pipeline's instances: (process, nanoseconds, text)
-    bars     of each window
-    more     ops beyond READ_MAX, by window
+    windows  (begin, end) in nanoseconds, ascending and disjoint
+    ops      operations of the witness
+    events   events of a pipeline's instances: (process, nanoseconds, text)
+    bars     for each window: index of the operation -> bar
+    more     for each window: number of operations beyond READ_MAX
     """
 
     windows: Sequence[Moment]
@@ -69,13 +69,13 @@ class Around:
 
 
 def margin_ns(ops: int, end_s: float) -> int:
-    """How far around a moment is shown, in a history of so many operations."""
+    """Returns the margin of time around a moment, for a history with `ops` operations."""
     low, high = MARGINS_NS
     return int(min(max(NEIGHBOURS * end_s * 1e9 / max(ops, 1), low), high))
 
 
 def windows_of(moments: Iterable[Moment], margin: int, most: int = WINDOWS_MAX) -> list[Moment]:
-    """Windows around moments, joined where they touch, and further until there are `most` of them."""
+    """Returns windows around moments, merged where they touch, and then the closest ones until `most` are left."""
     found: list[Moment] = []
     for begin, end in sorted((max(0, begin - margin), end + margin) for begin, end in moments):
         if found and begin <= found[-1][1] + margin:
@@ -90,7 +90,7 @@ def windows_of(moments: Iterable[Moment], margin: int, most: int = WINDOWS_MAX) 
 
 
 def read(run: Path, wanted: Sequence[Around]) -> None:
-    """Fill the bars of every witness, in one pass. Tables that are damaged leave them empty."""
+    """Fills the bars of every witness in one pass over the table. Stops at a damaged file."""
     try:
         for file in sorted((run / "tables" / "ops").glob("*.parquet")):
             for batch in pq.ParquetFile(file).iter_batches(1 << 18, columns=list(COLUMNS)):
@@ -121,7 +121,7 @@ def _add(batch: pa.RecordBatch, wanted: Sequence[Around]) -> None:
 
 
 def events_of(name: str, witness: Mapping[str, Any]) -> list[Event]:
-    """What instances did around a witness of a pipeline, each by the number of its process."""
+    """Returns the events of instances around the witness of a pipeline anomaly, with the numbers of their processes."""
     return [
         (one["incarnation"], one["time_ns"], plain(event_text(one)))
         for one in pipeline_moments.around(name, witness)
@@ -130,15 +130,16 @@ def events_of(name: str, witness: Mapping[str, Any]) -> list[Event]:
 
 
 def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
-    """The lanes as plain data: those of the witness first, then who touched its keys, then the others.
+    """Returns the lanes as plain data.
 
-    `touched`: what ops did at the places of the witness, in words.
+    Lanes with operations of the witness come first, then those with operations at the same offsets, then the others.
+    `touched` describes what operations did at the offsets of the witness.
 
     windows  [begin, end] in seconds
-    lanes    processes, from above
-    bars     per window: [lane, begin, end or None, type, f, op, 1 of the witness, what it did]
+    lanes    processes, from top to bottom
+    bars     per window: [lane, begin, end or None, type, f, op, 1 if the witness names it, description]
     events   [lane, time, text] of instances
-    left     [lanes, ops] for which there was no room
+    left     [lanes, operations] that were omitted for lack of space
     """
     every = [bar for bars in around.bars for bar in bars.values()]
     ranks: dict[int, tuple[int, int]] = {}
@@ -149,11 +150,11 @@ def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
         ranks[process] = min((0, time_ns), ranks.get(process, (0, time_ns)))
     chosen = sorted(ranks, key=lambda process: (*ranks[process], process))[:LANES_MAX]
     lanes = {process: lane for lane, process in enumerate(chosen)}
-    shown, left = [], sum(around.more)
+    shown, omitted = [], sum(around.more)
     for bars in around.bars:
         mine = [bar for bar in bars.values() if bar.process in lanes]
         kept = _nearest(mine, around.ops, touched)
-        left += len(bars) - len(kept)
+        omitted += len(bars) - len(kept)
         shown.append([_bar(bar, lanes[bar.process], around.ops, touched) for bar in kept])
     return {
         "windows": [[begin / 1e9, end / 1e9] for begin, end in around.windows],
@@ -164,12 +165,15 @@ def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
             for process, time_ns, text in around.events
             if process in lanes
         ],
-        "left": [len(ranks) - len(chosen), left],
+        "left": [len(ranks) - len(chosen), omitted],
     }
 
 
 def _nearest(bars: Sequence[Bar], ops: frozenset[int], touched: Mapping[int, str]) -> list[Bar]:
-    """At most BARS_MAX of a window: those that matter, then those closest in time to the witness's own."""
+    """Returns at most BARS_MAX bars of a window.
+
+    Those of the witness first, then those at the same offsets, then those closest in time to the witness's operations.
+    """
     if len(bars) <= BARS_MAX:
         return sorted(bars, key=lambda bar: bar.begin_ns)
     own = np.asarray([bar.begin_ns for bar in bars if bar.op in ops] or [0])

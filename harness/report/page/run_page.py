@@ -1,7 +1,7 @@
-"""The run page of a stored run: runs/ID/report.html.
+"""Writes the run page of a stored run: runs/ID/report.html.
 
-Whatever is missing or damaged is said on the page. At most BYTES_MAX: the size does not grow with the
-history, and where what witnesses hold is large, fewer are shown.
+The page reports missing or damaged files. Its size does not grow with the history: it is at most BYTES_MAX, and
+if the witnesses are large, fewer are shown.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from harness.stored import damaged, fault_spans, find_runs
 from harness.stored.fault_spans import Span
 
 BYTES_MAX: Final = 3_000_000
-# Witnesses and lines of an anomaly, tried in turn until the page is small enough.
+# (witnesses, lines) per anomaly, tried in turn until the page is small enough.
 SHOWN: Final = ((witness_groups.OF_EACH, witness_groups.LISTED_MAX), (5, 100), (3, 30), (1, 0), (0, 0))
 FAULTS_MAX: Final = 300
-GOING_ON: Final = "owner"  # in a run folder while the run goes on, as `harness.history_writer` has it
+RUNNING: Final = "owner"  # a file in the run folder while the run is in progress; see `harness.history_writer`
 FIGURES: Final = ("sent", "acknowledged", "seen", "lost", "duplicated", "phantom")
 OUTCOMES: Final = ("ok", "info", "fail")
 
 
 def path(run: Path) -> Path:
-    """Where the page of a run stands."""
+    """Returns the path of a run's page."""
     return run / find_runs.PAGE
 
 
 def draw(run: Path) -> Path:
-    """Write the page of a run folder anew. Raises Missing when it cannot be written."""
+    """Writes the page of a run folder and returns its path. Raises Missing if it cannot be written."""
     text = page(run)
     target = path(run)
     temporary = target.with_name(f"{find_runs.PAGE}.part")
@@ -46,14 +46,14 @@ def draw(run: Path) -> Path:
         temporary.replace(target)
     except OSError as error:
         raise Missing(
-            f"{target}: cannot be written ({error.strerror}); make room or allow it, or copy the run folder "
-            "to where it can be"
+            f"{target}: cannot be written ({error.strerror}); free some space or fix the permissions, or copy the "
+            "run folder to a writable place"
         ) from None
     return target
 
 
 def page(run: Path) -> str:
-    """The page of a run folder as text, with as many witnesses as there is room for."""
+    """Returns the page of a run folder as text, with as many witnesses as fit."""
     plan = find_runs.plan_of(run)
     result, notes = _result(run)
     data, faults = _readings(run, notes)
@@ -70,12 +70,12 @@ def page(run: Path) -> str:
 
 
 def _thinned(listed: Sequence[Any], most: int) -> tuple[Any, ...]:
-    """At most so many, evenly among them."""
+    """Returns an even sample of at most `most` items."""
     return tuple(listed[:: -(-len(listed) // most)]) if most and listed else ()
 
 
 def _found(run: Path, groups: Sequence[Group], end_s: float) -> dict[str, Any]:
-    """Witnesses for the drawings, and when those of each anomaly were."""
+    """Returns the witnesses for the drawings, and the times of each anomaly's witnesses."""
     return {
         "explain": f"harness explain {plain(run)}",
         "witnesses": {one.slug: one.data for group in groups for one in group.shown},
@@ -96,32 +96,32 @@ def _found(run: Path, groups: Sequence[Group], end_s: float) -> dict[str, Any]:
 
 
 def _result(run: Path) -> tuple[Result | None, list[str]]:
-    """What was found, and what is to be said of it."""
+    """Returns the result, if there is one, and notes about a missing or unusable result."""
     try:
         result = find_runs.result_of(run)
     except BadInput as error:
         return None, [f"The results cannot be used: {plain(error)}"]
     if result is not None:
         return result, []
-    if (run / GOING_ON).exists():
-        return None, ["This run was still going on, or was cut off, when this page was made."]
-    return None, [f"This run was not judged (it has no results.json): harness check {plain(run)}"]
+    if (run / RUNNING).exists():
+        return None, ["This run was still in progress, or had been interrupted, when this page was made."]
+    return None, [f"This run was not judged (it has no results.json); run: harness check {plain(run)}"]
 
 
 def _sentence(result: Result | None, plan: Mapping[str, Any]) -> str:
-    """The verdict in words."""
+    """Returns the verdict as a sentence."""
     return "Not judged." if result is None else plain(summary.verdict(result, plan))
 
 
 def _readings(run: Path, notes: list[str]) -> tuple[Readings, list[Span]]:
-    """What the charts need; nothing where tables are damaged or missing."""
+    """Reads the data of the charts; empty if tables are damaged or missing. Adds a note in that case."""
     try:
         data, faults = bin_operations.read(run), fault_spans.of_run(run)
     except damaged.DAMAGED as error:
-        notes.append(f"The tables cannot be read, so there are no charts: harness check {plain(run)} ({plain(error)})")
+        notes.append(f"No charts: the tables cannot be read ({plain(error)}). Run: harness check {plain(run)}")
         return Readings(0.0, None, {}), []
     if not data.by_f:
-        notes.append(f"There are no tables yet, so there are no charts: harness check {plain(run)}")
+        notes.append(f"No charts: there are no tables yet. Run: harness check {plain(run)}")
     return data, faults
 
 
@@ -167,7 +167,7 @@ def _values(
 
 
 def _about(plan: Mapping[str, Any], result: Result | None, data: Readings) -> list[tuple[str, str]]:
-    """(what, text) of the facts beside the verdict; nothing that is not known."""
+    """Returns (name, text) of the known facts about the run."""
     versions = plan.get("versions")
     named = versions.items() if isinstance(versions, dict) else ()
     commit = plan.get("git_commit")
@@ -185,7 +185,7 @@ def _about(plan: Mapping[str, Any], result: Result | None, data: Readings) -> li
 
 
 def _by_f(data: Readings) -> list[tuple[str, dict[str, int]]]:
-    """How many operations of each kind ended how."""
+    """Returns (f, {outcome: number of operations}) for each kind of operation."""
     return [
         (
             plain(f),

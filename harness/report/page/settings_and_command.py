@@ -1,4 +1,4 @@
-"""What a run was: the settings that are not the defaults, and the command that repeats it."""
+"""The settings of a run that differ from the defaults, and the command that repeats the run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from harness.model.values_as_text import plain
 from harness.plan import make_plan
 from harness.plan.test_plan import option_name
 
-# What every run has of its own; the seed is no setting, but the command needs it.
+# Fields that are different for every run. The seed is not a setting, but the command needs it.
 OWN: Final = frozenset({"schema", "run", "started", "versions", "git_commit"})
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One option that is not its default, as text."""
+    """One option that differs from its default, as text."""
 
     option: str
     value: str
@@ -26,23 +26,23 @@ class Setting:
 
 
 def defaults() -> dict[str, Any]:
-    """The plan of a run without any option, as it stands in plan.yaml."""
+    """Returns the plan of a run without any options, in the format of plan.yaml."""
     return make_plan.make({"seed": 0}).model_dump(by_alias=True, mode="json")
 
 
 def changed(plan: Mapping[str, Any]) -> list[Setting]:
-    """The options of a plan that are not the defaults; its seed comes last."""
-    known = defaults()
+    """Returns the options of a plan that differ from the defaults, and the seed as the last one."""
+    default_plan = defaults()
     rows = [
-        Setting(option_name(str(name)), _text(value), _text(known.get(name)))
+        Setting(option_name(str(name)), _text(value), _text(default_plan.get(name)))
         for name, value in _settled(plan).items()
-        if name not in OWN and name != "seed" and value != known.get(name)
+        if name not in OWN and name != "seed" and value != default_plan.get(name)
     ]
-    return [*rows, *([Setting("--seed", _text(plan["seed"]), "drawn")] if "seed" in plan else [])]
+    return [*rows, *([Setting("--seed", _text(plan["seed"]), "random")] if "seed" in plan else [])]
 
 
 def _settled(plan: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A plan as this version would write it; one that it does not take stays as it is."""
+    """Returns a plan in the format of this version. A plan that this version rejects is returned unchanged."""
     try:
         return make_plan.make(plan).model_dump(by_alias=True, mode="json")
     except (BadInput, TypeError, AttributeError):
@@ -62,19 +62,19 @@ def _text(value: Any) -> str:
 
 
 def command(plan: Mapping[str, Any], folder: str) -> str:
-    """The command line that repeats a run; of a history without a plan, the one that judges it again.
+    """Returns the command that repeats a run or, for a history without a plan, the one that checks it again.
 
-    folder  the run folder, for what cannot be said in options
+    folder  the run folder, whose plan.yaml is used if the plan cannot be expressed as options
     """
     if not plan:
         return shlex.join(["harness", "check", plain(folder)])
-    known = defaults()
+    default_plan = defaults()
     words = ["harness", "run"]
     settled = _settled(plan)
     for name, value in sorted(settled.items(), key=lambda item: item[0] == "seed"):
-        if name in OWN or (name != "seed" and value == known.get(name)):
+        if name in OWN or (name != "seed" and value == default_plan.get(name)):
             continue
-        option_words = _words(str(name), value) if name in known else None
+        option_words = _words(str(name), value) if name in default_plan else None
         if option_words is None:
             return shlex.join(["harness", "run", "--plan", plain(f"{folder}/plan.yaml")])
         words += option_words
@@ -82,7 +82,7 @@ def command(plan: Mapping[str, Any], folder: str) -> str:
 
 
 def _words(name: str, value: Any) -> list[str] | None:
-    """An option and its value; None for what only a plan file can say."""
+    """Returns an option and its value as words; None for a setting that only a plan file can express."""
     option = option_name(name)
     if name == "schedule" or value is None:
         return None

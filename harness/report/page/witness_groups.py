@@ -1,7 +1,8 @@
-"""Witnesses with all that is known around each: what the page opens.
+"""Prepares the anomalies and witnesses of the run page.
 
-How many are shown is settled here: some of every anomaly, those that count against the verdict first, at most
-SHOWN_MAX in all; which ones, in `chosen`. LISTED_MAX more are a line each; `harness explain` tells the rest.
+This module decides how many witnesses are shown in full: some of every anomaly, first of those that affect the
+verdict, at most SHOWN_MAX in total. `choose_witnesses` decides which ones. Up to LISTED_MAX more are listed in one
+line each; `harness explain` shows the rest.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from harness.stored.operations_and_records import Lookup, of_run
 
 SHOWN_MAX: Final = 30
 OF_EACH: Final = 10
-OF_EACH_FINE: Final = 2  # of those that do not count
+OF_EACH_FINE: Final = 2  # witnesses of an anomaly that does not affect the verdict
 LISTED_MAX: Final = 1500
-DURATIONS: Final = 5  # of its longest operation, at most, are shown on either side
-TEXT_MAX: Final = 3000  # characters of a sentence, a line of a log
+DURATIONS: Final = 5  # maximum margin of time around a witness, in durations of its longest operation
+TEXT_MAX: Final = 3000  # characters of a description or a log line
 SLUG: Final = re.compile(r"[^A-Za-z0-9-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class OpText:
-    """An op of a witness in words: a headline, and what it sent and polled there."""
+    """An operation of a witness as text: a headline, and what it sent and polled."""
 
     head: str
     type: str
@@ -51,15 +52,16 @@ class OpText:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One witness.
+    """One witness as the page shows it.
 
-    slug    the id of its place on the page
-    begin_s, end_s   when its operations ran, or when it says that it was; None where that is not known
-    at_s     when it happened, of one of a pipeline; None: at its begin or end
-    timed    whether anything says when it was, and so which faults were on
-    nothing  that no fault was on, in words
-    data    for the drawings: {lanes, strips, graph, ops}
-    pages   order pages of its keys that there are, relative to the run
+    slug            its id on the page
+    before          the last fault that ended before it, as text
+    timed           whether its time is known, and so which faults were active
+    nothing         the phrase for the case that no fault was active
+    begin_s, end_s  when its operations ran, or the times that it contains; None if not known
+    at_s            time of a pipeline anomaly; None for other anomalies
+    data            for the drawings: {lanes, names, strips, polls, graph}
+    pages           (text, path relative to the run) of the existing order pages of its keys
     """
 
     slug: str
@@ -84,9 +86,9 @@ class Shown:
 class Group:
     """One type of anomaly with its witnesses.
 
-    more    whether `harness explain` has those that are not shown
-    times   seconds, of many witnesses, ascending; of the messages of one that joins them
-    listed  (number, seconds, text) of others
+    more    whether `harness explain` can show the other witnesses
+    times   times in seconds of many witnesses (for a joined one, of its records), ascending
+    listed  (number, seconds, text) of witnesses that are listed in one line each
     """
 
     slug: str
@@ -104,26 +106,30 @@ class Group:
 
     @property
     def verb(self) -> str:
-        """What `times` are of its witnesses."""
+        """The verb for what happened to the witnesses at `times`."""
         return "were sent" if self.joined else "happened" if pipeline_moments.is_one(self.found.name) else "began"
 
     @property
     def rest(self) -> int:
-        """The number of the first one that is not shown."""
+        """The number of the first witness that is not shown."""
         numbers = {one.number for one in self.shown}
         return next(number for number in itertools.count(1) if number not in numbers)
 
 
 def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
-    """Everything that was found. `ops`, `end_s`: how many operations the history has, and how long it is."""
+    """Returns a group for each anomaly of a run.
+
+    ops    number of operations in the history
+    end_s  duration of the history
+    """
     facts = of_run(run)
     slugs = _slugs([anomaly.name for anomaly in result.anomalies])
-    known = {anomaly.name: choose_witnesses.timed(run, anomaly, facts) for anomaly in result.anomalies}
+    timed_witnesses = {anomaly.name: choose_witnesses.timed(run, anomaly, facts) for anomaly in result.anomalies}
     faults = facts.spans if facts is not None else []
     explanations = {
         anomaly.name: [
             gather_explanation.about(run, anomaly, one.number, one.witness)
-            for one in choose_witnesses.shown(known[anomaly.name], room, faults)
+            for one in choose_witnesses.shown(timed_witnesses[anomaly.name], room, faults)
         ]
         for anomaly, room in _rooms(result)
     }
@@ -148,13 +154,13 @@ def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Gro
                 for one in explanations[anomaly.name]
             ),
             anomaly.name not in witness_lookup.JOINED and bool(anomaly.witnesses),
-            _times(run, anomaly, known[anomaly.name], facts),
+            _times(run, anomaly, timed_witnesses[anomaly.name], facts),
             ()
             if anomaly.name in witness_lookup.JOINED
             else tuple(
                 choose_witnesses.listed(
                     anomaly.name,
-                    known[anomaly.name],
+                    timed_witnesses[anomaly.name],
                     frozenset(one.number for one in explanations[anomaly.name]),
                     lines,
                     end_s,
@@ -166,24 +172,24 @@ def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Gro
 
 
 def _rooms(result: Result) -> list[tuple[AnomalyFound, int]]:
-    """How many witnesses of each are shown: every one has a share, those that count the larger ones."""
+    """Returns the number of witnesses to show of each anomaly. Bad anomalies get larger shares than others."""
     rooms = []
-    left = SHOWN_MAX
+    remaining = SHOWN_MAX
     share = max(1, SHOWN_MAX // max(1, len(result.anomalies)))
     for anomaly in sorted(result.anomalies, key=lambda anomaly: not anomaly.bad):
-        room = min(OF_EACH if anomaly.bad else OF_EACH_FINE, share, left)
+        room = min(OF_EACH if anomaly.bad else OF_EACH_FINE, share, remaining)
         rooms.append((anomaly, room))
-        left -= min(room, anomaly.count)
+        remaining -= min(room, anomaly.count)
     return rooms
 
 
 def _around(one: Explanation, margin: int) -> Around:
-    """What is wanted around a witness: less of what is around operations that were quick."""
+    """Returns the windows of time around a witness. Short operations get smaller margins."""
     longest = max((end - begin for begin, end in one.moments), default=0)
-    if not pipeline_moments.is_one(one.anomaly.name):  # its moments have no length
+    if not pipeline_moments.is_one(one.anomaly.name):  # moments of pipeline anomalies have no duration
         margin = min(margin, max(DURATIONS * longest, operation_lanes.MARGINS_NS[0]))
     return Around(
-        operation_lanes.windows_of([*one.moments, *one.beside], margin),
+        operation_lanes.windows_of([*one.moments, *one.surrounding], margin),
         frozenset(one.involved.ops),
         events=operation_lanes.events_of(one.anomaly.name, one.witness),
     )
@@ -195,7 +201,7 @@ def _sentence(text: str) -> str:
 
 
 def _slugs(names: Sequence[str]) -> dict[str, str]:
-    """Ids for names: safe in an address, and no two alike."""
+    """Returns unique ids for names that are safe in a URL."""
     slugs: dict[str, str] = {}
     for name in names:
         slug = SLUG.sub("-", name)[:40].strip("-") or "anomaly"
@@ -205,11 +211,11 @@ def _slugs(names: Sequence[str]) -> dict[str, str]:
     return slugs
 
 
-def _times(run: Path, anomaly: AnomalyFound, known: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
-    """When many witnesses began, or the messages of a joined one were sent; seconds, ascending."""
+def _times(run: Path, anomaly: AnomalyFound, witnesses: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
+    """Returns the times of many witnesses (for a joined one, of its records), in seconds, ascending."""
     if anomaly.name in witness_lookup.JOINED:
         return tuple(sorted(choose_witnesses.of_messages(run, anomaly, facts)))
-    return tuple(sorted(one.at_s for one in known if one.at_s is not None))
+    return tuple(sorted(one.at_s for one in witnesses if one.at_s is not None))
 
 
 def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown:
@@ -217,10 +223,10 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
     size = one.witness.get("scc-size")
     whole = size if type(size) is int and "cycle" not in one.witness else len(one.involved.ops)
     data = {
-        "lanes": operation_lanes.data(around, strips.touched) if moments or one.beside else None,
+        "lanes": operation_lanes.data(around, strips.touched) if moments or one.surrounding else None,
         "names": {str(op.id): op.name for op in one.ops},
         "strips": list(strips.strips),
-        "polls": not pipeline_moments.is_one(one.anomaly.name),  # whether the history says who polled
+        "polls": not pipeline_moments.is_one(one.anomaly.name),  # whether the history contains the polls
         "graph": _graph(one),
     }
     past = f"{one.before.label}, until {(one.before.end_ns or 0) / 1e9:.3f} s" if one.before else ""
@@ -233,7 +239,7 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         more_ops=max(0, whole - len(one.ops)),
         faults=tuple(_fault(span) for span in one.spans),
         before=past,
-        timed=bool(moments or one.beside),
+        timed=bool(moments or one.surrounding),
         nothing=print_explanation.nothing_on(one),
         logs=tuple((f"{line.time_ns / 1e9:.3f} s", plain(line.node), _cut(line.text)) for line in one.logs),
         begin_s=min(begin for begin, _ in moments) / 1e9 if moments else None,
@@ -265,15 +271,15 @@ def _fault(span: Any) -> str:
 
 
 def _graph(one: Explanation) -> dict[str, Any] | None:
-    """The graph of a cycle: nodes [name, op, process, type], edges [from, to, type, key, why]."""
+    """Returns the graph of a cycle: nodes [name, op, process, type], and edges [from, to, type, key]."""
     if not one.chain:
         return None
     names = cycle_prose.let(one.witness)
-    known = {op.id: op.fact for op in one.ops}
+    facts = {op.id: op.fact for op in one.ops}
     order = {op: number for number, op in enumerate(names)}
     cycle, steps = one.witness["cycle"], one.witness["steps"]
     nodes = [
-        [name, op, fact.process if (fact := known.get(op)) else None, fact.type if fact else ""]
+        [name, op, fact.process if (fact := facts.get(op)) else None, fact.type if fact else ""]
         for op, name in names.items()
     ]
     edges = [

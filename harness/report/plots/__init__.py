@@ -1,1 +1,1 @@
-"""Plots of a run."""
+"""Plots of a stored run, as PNG and SVG files."""

@@ -1,6 +1,6 @@
-"""All plots of a run: PNG and SVG each, from its tables and results.
+"""Draws all plots of a run as PNG and SVG, from its tables and results.
 
-Missing or empty tables make plots that say so; nothing here decides anything about the run.
+Where tables are missing or empty, the plot says "no data". The plots have no influence on the verdict.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.stored import fault_spans, find_runs
 
 
 def draw(run: Path) -> list[Path]:
-    """Draw the plots of a run folder into its plots/; the files written, PNG and SVG of each."""
+    """Draws the plots of a run folder into its plots/ folder, and returns the paths of the PNG and SVG files."""
     folder = run / "plots"
     folder.mkdir(parents=True, exist_ok=True)
     data = bin_operations.read(run)

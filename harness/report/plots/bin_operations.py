@@ -1,7 +1,7 @@
-"""What the plots need of tables/ops, read in one pass and reduced as it is read.
+"""Reads tables/ops in one pass and reduces it to the data of the plots.
 
-Memory does not grow with the history: latencies go into a bitmap of a screen and into histograms, and only
-those are kept. A screen is COLUMNS x ROWS cells of time and of the logarithm of the latency.
+Memory does not grow with the history: latencies are counted in a bitmap (the screen) and in histograms. A screen
+has COLUMNS x ROWS cells of time and of the logarithm of the latency.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OUTCOMES: Final = ("ok", "info", "fail", "open")
 COLUMNS: Final = 1000
 ROWS: Final = 240
 WINDOWS: Final = 120
-BINS: Final = 1080  # of latencies, 120 a decade: a quantile is right to 2 percent
+BINS: Final = 1080  # bins of latency, 120 per decade, so that quantiles are accurate to 2 percent
 LOW_S: Final = 1e-6
 DECADES: Final = 9
 POINTS_MAX: Final = 20_000
@@ -33,12 +33,12 @@ Bits = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass(slots=True)
 class Reading:
-    """One f.
+    """The reduced operations with one function f.
 
-    screen  per outcome: cells [column, row] that hold a point
-    bins    [window, bin]: how many latencies
-    most    [window]: the longest latency, seconds; -1 for none
-    rates   per outcome: [window]: how many completed
+    screen  outcome -> [column, row]: whether the cell contains a point
+    bins    [window, bin]: number of latencies
+    most    [window]: the longest latency in seconds; -1 for none
+    rates   outcome -> [window]: number of completions
     """
 
     screen: dict[str, Bits] = field(default_factory=dict)
@@ -50,7 +50,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """All ops of a run. `end_s`: when the last one ended; `final_s`: when final polls began, if any."""
+    """The reduced operations of a run.
+
+    end_s    time at which the last operation ended
+    final_s  time at which the final polls began; None if there were none
+    """
 
     end_s: float
     final_s: float | None
@@ -58,7 +62,7 @@ class Readings:
 
     @property
     def fs(self) -> list[str]:
-        """The fs, the most frequent first."""
+        """The functions f, the most frequent first."""
         return sorted(self.by_f, key=lambda f: (-self.by_f[f].count, f))
 
 
@@ -71,7 +75,7 @@ def _batches(files: list[Path], columns: tuple[str, ...]) -> Iterator[pa.RecordB
 
 
 def _span(files: list[Path]) -> tuple[float, float | None]:
-    """(end, begin of the final phase) in seconds."""
+    """Returns the time of the end and the time of the first final poll, in seconds."""
     end, final = 0, None
     for batch in _batches(files, ("invoke_ns", "complete_ns", "final")):
         invoked, completed = batch.column("invoke_ns"), batch.column("complete_ns")
@@ -83,7 +87,7 @@ def _span(files: list[Path]) -> tuple[float, float | None]:
 
 
 def read(run: Path) -> Readings:
-    """The ops of a run folder's tables; no fs at all where there is none."""
+    """Reads the operations from a run folder's tables. `by_f` is empty if there are none."""
     files = sorted((run / "tables" / "ops").glob("*.parquet"))
     end_s, final_s = _span(files)
     by_f: dict[str, Reading] = {}
@@ -130,15 +134,16 @@ def _outcome(reading: Reading, outcome: str, invoke_s: Floats, complete_s: Float
 
 
 def _cell(part: Floats, cells: int) -> Counts:
-    """Cells of numbers from 0 to 1."""
+    """Maps numbers from 0 to 1 to cell numbers."""
     result: Counts = np.clip((part * cells).astype(np.int64), 0, cells - 1)
     return result
 
 
 def cells(screen: Bits, limit: int) -> tuple[Counts, Counts]:
-    """(column, row) of the cells that hold a point.
+    """Returns (column, row) of the cells that contain a point.
 
-    Above `limit` some are left out, always the same ones; the lowest and highest of each GROUP columns stay.
+    If there are more than `limit`, a fixed random sample is returned, which includes the lowest and the highest
+    cell of each GROUP columns.
     """
     column, row = np.nonzero(screen)
     if len(column) > limit:
@@ -154,15 +159,15 @@ def cells(screen: Bits, limit: int) -> tuple[Counts, Counts]:
 
 
 def points(screen: Bits, end_s: float, limit: int) -> tuple[Floats, Floats]:
-    """(time, latency) in seconds of the `cells` of a screen."""
+    """Returns (time, latency) in seconds of the cells that `cells` returns."""
     column, row = cells(screen, limit)
     return (column + 0.5) / COLUMNS * end_s, LOW_S * 10 ** ((row + 0.5) / ROWS * DECADES)
 
 
 def quantiles(reading: Reading, wanted: tuple[float, ...], windows: int) -> dict[float, Floats]:
-    """Per quantile and window: the latency in seconds, NaN for a window without completions; 1.0 is exact.
+    """Returns quantile -> latency in seconds for each window, NaN for windows without completions.
 
-    `windows`: how many, a divisor of WINDOWS.
+    The quantile 1.0 is exact. `windows` is the number of windows, a divisor of WINDOWS.
     """
     bins = reading.bins.reshape(windows, -1, BINS).sum(axis=1)
     most = reading.most.reshape(windows, -1).max(axis=1)

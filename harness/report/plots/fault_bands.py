@@ -1,4 +1,4 @@
-"""Faults on a plot: a tint behind the data while one is on, and a labelled bar above."""
+"""Draws faults on a plot: a tinted background while a fault is active, and a labelled bar above the axes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from matplotlib.transforms import blended_transform_factory
 
 from harness.stored.fault_spans import Span
 
-# Tints per fault: told apart by their lane and label too, so they may be faint.
+# Tints of faults. They may be faint, because lanes and labels distinguish the faults too.
 COLOURS: Final = ("#B0455A", "#3E7CB1", "#6B8E23", "#8E5EA2", "#C98A1B", "#4C9A8F")
 LANES_MAX: Final = 6
-LANE: Final = 0.044  # of the figure's height
-CHARACTER: Final = 0.0067  # of the axes' width: how wide a character of a label is, generously
-SHORTEST: Final = 0.0015  # of the axes' width: a moment must be seen
+LANE: Final = 0.044  # height of a lane, as a fraction of the figure's height
+CHARACTER: Final = 0.0067  # a generous width of a label's character, as a fraction of the axes' width
+SHORTEST: Final = 0.0015  # smallest width of a bar, as a fraction of the axes' width, so that it is visible
 PIXELS: Final = 900
 
 Lanes = Mapping[str, Sequence[Span]]
 
 
 def lanes(spans: Sequence[Span]) -> dict[str, list[Span]]:
-    """Spans by fault, in the order in which the faults first struck; the last lane takes what is too many."""
+    """Groups spans by fault, in the order in which the faults first began. Excess faults share the last lane."""
     found: dict[str, list[Span]] = {}
     for span in spans:
         name = span.fault
@@ -34,12 +34,12 @@ def lanes(spans: Sequence[Span]) -> dict[str, list[Span]]:
 
 
 def height(by_fault: Lanes) -> float:
-    """What the labels need above the axes, of the figure's height."""
+    """Returns the space that the labels need above the axes, as a fraction of the figure's height."""
     return LANE * len(by_fault) + (0.012 if by_fault else 0.0)
 
 
 def colour(names: Sequence[str], name: str) -> str:
-    """The colour of a fault."""
+    """Returns the colour of a fault."""
     return COLOURS[names.index(name) % len(COLOURS)]
 
 
@@ -50,7 +50,7 @@ def _extent(span: Span, end_s: float) -> tuple[float, float]:
 
 
 def shade(ax: Axes, spans: Sequence[Span], end_s: float) -> None:
-    """Tint the time while each fault was on."""
+    """Tints the background for the time in which each fault was active."""
     by_fault = lanes(spans)
     names = list(by_fault)
     for name, mine in by_fault.items():
@@ -59,7 +59,7 @@ def shade(ax: Axes, spans: Sequence[Span], end_s: float) -> None:
 
 
 def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
-    """(begin, width)s joined where less than `gap` apart: no more than a screen shows."""
+    """Merges (begin, width) pairs that are at most `gap` apart, because a screen cannot show smaller gaps."""
     joined: list[tuple[float, float]] = []
     for begin, width in sorted(extents):
         if joined and begin <= joined[-1][0] + joined[-1][1] + gap:
@@ -71,7 +71,7 @@ def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[flo
 
 
 def label(ax: Axes, by_fault: Lanes, end_s: float) -> None:
-    """A bar per span above the axes, one lane per fault, with as much of the label as there is room for."""
+    """Draws a bar per span above the axes, in one lane per fault, with labels where they fit."""
     axes_height = ax.get_position().height
     blended = blended_transform_factory(ax.transData, ax.transAxes)
     unit = LANE / axes_height
@@ -95,7 +95,7 @@ def label(ax: Axes, by_fault: Lanes, end_s: float) -> None:
 
 
 def _texts(ax: Axes, mine: Sequence[Span], end_s: float, bottom: float, shown: str, blended: object) -> None:
-    """Full labels where there is room to the next bar's label, then only what was hit, then nothing."""
+    """Draws the labels of a lane: in full where they fit before the next bar, else only the targets, else nothing."""
     free = 0.0
     for number, span in enumerate(mine):
         begin = span.begin_ns / 1e9 / end_s
@@ -104,7 +104,7 @@ def _texts(ax: Axes, mine: Sequence[Span], end_s: float, bottom: float, shown: s
         doubt = " (no effect)" if span.took_effect is False else ""
         choices = [span.label + doubt, span.label, *([short + doubt, short] if number and short else [])]
         text = next((one for one in choices if begin + len(one) * CHARACTER <= following), "")
-        if not text and number == 0:  # the first one names its fault, whatever else has to give way
+        if not text and number == 0:  # the first label always names the fault, even if it overlaps the next bar
             text = span.label
         if text and begin >= free - 1e-9:
             ax.text(

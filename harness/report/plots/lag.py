@@ -1,6 +1,6 @@
-"""Realtime lag: how long ago the first record was acknowledged that a client could have read and has not.
+"""Plots of realtime lag: the time since the acknowledgement of the oldest record that a client has not yet read.
 
-Overall as a line; by process and by key as rows of cells, because there may be many of them.
+The maximum is drawn as a line. Lag by process and by key is drawn as rows of cells, because there may be many.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from harness.report.plots.bin_operations import Floats, Readings
 from harness.report.plots.unseen import table_of, times_of
 from harness.stored.fault_spans import Span
 
-# The checker keeps about POINTS maxima, at least CELLS_MIN and at most CELLS_MAX over time for each process
-# and key. Cells narrower than those would have gaps.
+# The checker stores about POINTS maxima: for each process and key, between CELLS_MIN and CELLS_MAX of them over time.
+# Narrower cells would have gaps.
 POINTS: Final = 5000
 CELLS_MIN: Final = 10
 CELLS_MAX: Final = 200
 ROWS_MAX: Final = 40
 ROW_NAMES_MAX: Final = 20
-# One hue from light to dark; white is left for what was not polled.
+# One hue from light to dark. White means that nothing was polled.
 COLOURS: Final = LinearSegmentedColormap.from_list("lag", ["#d6e6f4", "#6aaed6", "#1b69ae", "#08244d"])
 
 
 def cells(table: pa.Table) -> int:
-    """How many cells of time the table can fill."""
+    """Returns the number of cells of time that the table can fill without gaps."""
     pairs = table.group_by(["process", "key"]).aggregate([]).num_rows
     return int(np.clip(POINTS // max(1, pairs), CELLS_MIN, CELLS_MAX))
 
 
 def levels_of(table: pa.Table, groups: Sequence[Any], end_s: float, count: int) -> dict[Any, Floats]:
-    """Per group: the most lag in seconds in each of `count` cells of time, NaN where nothing was polled."""
+    """Returns group -> maximum lag in seconds in each of `count` cells of time, NaN where nothing was polled."""
     cell = np.clip((times_of(table) / end_s * count).astype(np.int64), 0, count - 1)
     names: dict[Any, int] = {}
     codes = np.asarray([names.setdefault(group, len(names)) for group in groups], np.int64)
@@ -48,13 +48,13 @@ def levels_of(table: pa.Table, groups: Sequence[Any], end_s: float, count: int) 
 
 
 def draw(run: Path, data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """lag, lag-by-process and lag-by-key."""
+    """Draws the plots lag, lag-by-process and lag-by-key."""
     table = table_of(run, "realtime_lag")
     drawn: list[Path] = []
     for name, title, column in (
-        ("lag", "Realtime lag, the worst of all clients and keys", ""),
-        ("lag-by-process", "Realtime lag by process, the worst of its keys", "process"),
-        ("lag-by-key", "Realtime lag by key, the worst of all clients", "key"),
+        ("lag", "Realtime lag (maximum over all processes and keys)", ""),
+        ("lag-by-process", "Realtime lag by process (maximum over all keys)", "process"),
+        ("lag-by-key", "Realtime lag by key (maximum over all processes)", "key"),
     ):
         axes = style.panels(title, subtitle, [""], spans, data.end_s)
         if table is None or data.end_s <= 0:
@@ -80,7 +80,7 @@ def _line(ax: Axes, table: pa.Table, end_s: float) -> None:
 
 
 def _natural(group: Any) -> tuple[int, int, str]:
-    """Numbers by size, then texts."""
+    """Sort key: numbers by value, then texts."""
     text = str(group)
     return (0, int(text), "") if text.lstrip("-").isdigit() else (1, 0, text)
 
@@ -103,7 +103,7 @@ def _rows(ax: Axes, table: pa.Table, column: str, spans: Sequence[Span], end_s: 
         rasterized=True,
     )
     by_fault = fault_bands.lanes(spans)
-    for name, mine in by_fault.items():  # the cells hide the tint, so the edges are drawn over them
+    for name, mine in by_fault.items():  # the cells hide the tint, so the ends of faults are drawn as lines
         for span in mine[:ROWS_MAX]:
             for at in (span.begin_ns, span.end_ns):
                 if at is not None:
@@ -114,6 +114,6 @@ def _rows(ax: Axes, table: pa.Table, column: str, spans: Sequence[Span], end_s: 
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.grid(False)
     ax.set_ylim(len(order) - 0.5, -0.5)
-    few = f" (the {len(order)} of {len(levels):,} with the most)" if len(levels) > len(order) else ""
+    few = f" (the worst {len(order)} of {len(levels):,})" if len(levels) > len(order) else ""
     style.y_label([ax], f"{column}{few}")
     style.colour_bar(ax, mesh, "lag [s]")

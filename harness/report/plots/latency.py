@@ -1,4 +1,4 @@
-"""Latencies: every op as a point, and quantiles over time, one panel for each f."""
+"""Plots of latency: every operation as a point, and quantiles over time, with one panel for each function f."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ENOUGH: Final = 200
 
 
 def shown(data: Readings) -> list[str]:
-    """The fs that get a panel: the most frequent, without the rare ones that ask for nothing of the log."""
+    """Returns the functions that get a panel: the most frequent, without rare ones other than send, poll and txn."""
     total = sum(reading.count for reading in data.by_f.values())
     fs = [f for f in data.fs if data.by_f[f].count >= RARE * total or f in ("send", "poll", "txn")] or data.fs
     return fs[:PANELS_MAX]
 
 
 def points(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """latency-points: time of invocation against latency, coloured by outcome."""
+    """Draws latency-points: latency over the time of invocation, coloured by outcome."""
     fs = shown(data)
     axes = style.panels("Latency of every operation", subtitle, fs or [""], spans, data.end_s)
     if not fs:
@@ -87,7 +87,7 @@ def _marker(outcome: str) -> str:
 
 
 def final_line(axes: Sequence[Axes], data: Readings) -> None:
-    """Where the final polls began."""
+    """Draws a line at the time at which the final polls began."""
     if data.final_s is None:
         return
     for ax in axes:
@@ -109,15 +109,18 @@ def final_line(axes: Sequence[Axes], data: Readings) -> None:
 
 
 def windows_for(readings: Sequence[Reading]) -> int:
-    """How many windows leave each of some fs enough ops in each for a quantile of 99%."""
+    """Returns the largest number of windows that leaves, on average, ENOUGH operations of each f in a window.
+
+    A 99% quantile needs that many.
+    """
     fewest = min((reading.count for reading in readings), default=0)
     return next((n for n in WINDOWS if fewest >= ENOUGH * n), WINDOWS[-1])
 
 
 def quantiles(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """latency-quantiles: of the ops that completed in each window of time, whatever their outcome."""
+    """Draws latency-quantiles: of the operations that completed in each window of time, with any outcome."""
     fs = shown(data)
-    windows = windows_for([data.by_f[f] for f in fs[:2]])  # of the most frequent
+    windows = windows_for([data.by_f[f] for f in fs[:2]])  # the two most frequent
     width = data.end_s / windows
     title = f"Latency quantiles, in windows of {style.duration(float(f'{width:.2g}'))}"
     axes = style.panels(title, subtitle, fs or [""], spans, data.end_s)

@@ -1,4 +1,4 @@
-"""How many operations completed per second, by f and outcome."""
+"""Plot of the operations completed per second, by function f and outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.stored.fault_spans import Span
 
 
 def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """rate: one panel for each f, one line for each outcome that occurred."""
+    """Draws rate: one panel for each f, with one line for each outcome that occurred."""
     fs = latency.shown(data)
     axes = style.panels("Operations completed per second", subtitle, fs or [""], spans, data.end_s)
     if not fs:
@@ -36,7 +36,7 @@ def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> 
                 baseline=None,
             )
         highest = max((int(counts.max()) for counts in data.by_f[f].rates.values()), default=0)
-        ax.set_ylim(0, 1.35 * max(highest, 1) / width)  # room for the name
+        ax.set_ylim(0, 1.35 * max(highest, 1) / width)  # leaves room for the panel's name
     style.y_label(axes, "operations per second")
     latency.final_line(axes, data)
     names = [outcome for outcome in bin_operations.OUTCOMES if outcome in used]

@@ -1,4 +1,4 @@
-"""How every plot looks: size, colours, axes, and saving as PNG and SVG. No state of pyplot is touched."""
+"""The common style of all plots: size, colours, axes, and saving as PNG and SVG. Does not use pyplot's global state."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ DPI: Final = 100
 TEXT: Final = "#1a1a1a"
 FAINT: Final = "#767676"
 GRID: Final = "#e4e4e4"
-# Okabe and Ito's palette, which those see who do not tell red from green. Yellow is too faint on white.
+# Okabe and Ito's palette, which is safe for red-green colour blindness, without yellow, which is too faint on white.
 PALETTE: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B4EA0", "#8C6D31")
 OTHERS: Final = "#9a9a9a"
 OUTCOMES: Final = {"ok": "#0072B2", "info": "#E69F00", "fail": "#C4308A", "open": "#1a1a1a"}
-OUTCOME_NAMES: Final = {"ok": "ok", "info": "info: nobody knows", "fail": "fail", "open": "never completed"}
+OUTCOME_NAMES: Final = {"ok": "ok", "info": "info (indeterminate)", "fail": "fail", "open": "never completed"}
 
 LEFT: Final = 0.068
 RIGHT: Final = 0.845
 BOTTOM: Final = 0.105
 TOP: Final = 0.905
 
-# Text as text keeps SVG files small; a fixed salt keeps them the same from run to run.
+# Storing text as text keeps SVG files small; a fixed salt makes their ids reproducible.
 SAVING: Final = {"svg.fonttype": "none", "svg.hashsalt": "harness"}
 
 
 def panels(title: str, subtitle: str, names: Sequence[str], spans: Sequence[Span], end_s: float) -> list[Axes]:
-    """Axes below each other with one axis of time, bands of faults behind and their labels on top.
+    """Creates stacked axes with a common time axis, tinted backgrounds for faults, and the faults' labels on top.
 
-    `names` stand at the top left of each panel; a single empty name makes one panel without.
+    `names` are printed at the top left of the panels; a single empty name makes one panel without a name.
     """
     figure = Figure(figsize=INCHES, dpi=DPI, facecolor="white")
     lanes = fault_bands.lanes(spans)
@@ -90,14 +90,14 @@ def _plain(ax: Axes, last: bool) -> None:
 
 
 def y_label(axes: Sequence[Axes], text: str) -> None:
-    """One label for all panels."""
+    """Adds one y label for all panels."""
     figure = axes[0].figure
     middle = (axes[0].get_position().y1 + axes[-1].get_position().y0) / 2
     figure.text(0.008, middle, text, rotation=90, va="center", ha="left", fontsize=10, color=TEXT)
 
 
 def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[str], title: str = "") -> None:
-    """To the right of the panels."""
+    """Adds a legend to the right of the panels."""
     if not handles:
         return
     box = ax.legend(
@@ -118,7 +118,7 @@ def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[str], title: st
 
 
 def colour_bar(ax: Axes, mesh: ScalarMappable, text: str) -> None:
-    """What the colours mean, to the right of the panel."""
+    """Adds a colour scale to the right of the panel."""
     place = ax.get_position()
     side = ax.figure.add_axes((RIGHT + 0.02, place.y0, 0.015, place.height))
     ax.figure.colorbar(mesh, cax=side)
@@ -127,7 +127,7 @@ def colour_bar(ax: Axes, mesh: ScalarMappable, text: str) -> None:
 
 
 def duration(seconds: float) -> str:
-    """A duration with the unit that suits it, as a tick of an axis."""
+    """Formats a duration with a suitable unit, for a tick of an axis."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:g} {unit}"
@@ -135,7 +135,7 @@ def duration(seconds: float) -> str:
 
 
 def log_durations(ax: Axes, low_s: float, high_s: float) -> None:
-    """A logarithmic axis of durations, with room above."""
+    """Makes the y axis a logarithmic axis of durations, with space above the data."""
     ax.set_yscale("log")
     ax.set_ylim(max(low_s, 1e-6) / 1.6, max(high_s, low_s * 10) * 2.0)
     ax.yaxis.set_major_locator(LogLocator(10, numticks=7))
@@ -144,13 +144,13 @@ def log_durations(ax: Axes, low_s: float, high_s: float) -> None:
 
 
 def no_data(ax: Axes, why: str = "no data") -> None:
-    """A panel that has nothing to show says so."""
+    """Writes a message into a panel that has nothing to show."""
     ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center", fontsize=14, color=FAINT)
     ax.set_yticks([])
 
 
 def save(axes: Sequence[Axes], folder: Path, name: str) -> list[Path]:
-    """Write NAME.png and NAME.svg."""
+    """Writes NAME.png and NAME.svg, and returns their paths."""
     figure = axes[0].figure
     assert isinstance(figure, Figure)
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"

@@ -1,4 +1,4 @@
-"""Unseen records over time, from the checker's series."""
+"""Plot of unseen records over time, from the series that the checker stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CELLS: Final = 300
 
 
 def table_of(run: Path, name: str) -> pa.Table | None:
-    """A series that the checker left in results/, or None where it is missing or empty."""
+    """Reads a series that the checker wrote to results/. Returns None if it is missing or empty."""
     path = run / "results" / f"{name}.parquet"
     if not path.is_file():
         return None
@@ -29,21 +29,21 @@ def table_of(run: Path, name: str) -> pa.Table | None:
 
 
 def times_of(table: pa.Table) -> Floats:
-    """Seconds since the run began."""
+    """Returns the times of the rows, in seconds since the run began."""
     result: Floats = table.column("time_ns").to_numpy() / 1e9
     return result
 
 
 def _cells(end_s: float) -> Floats:
-    """The ends of the cells of time."""
+    """Returns the ends of the cells of time."""
     result: Floats = (np.arange(CELLS) + 1) / CELLS * end_s
     return result
 
 
 def levels_of(table: pa.Table, end_s: float) -> dict[str, Floats]:
-    """Per key: records acknowledged and not yet read by anyone, in each cell of time, the most of it.
+    """Returns key -> maximum number of acknowledged records that no client has read yet, for each cell of time.
 
-    Between its rows a key keeps its last value.
+    Between its rows, a key keeps its last value.
     """
     keys = table.column("key").to_pylist()
     times, unseen = times_of(table), table.column("unseen").to_numpy()
@@ -65,10 +65,10 @@ def levels_of(table: pa.Table, end_s: float) -> dict[str, Floats]:
 
 
 def draw(run: Path, data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """unseen: the keys with the most, the others together, and all together."""
+    """Draws unseen: a line for each of the keys with the most, one for the other keys, and one for all keys."""
     table = table_of(run, "unseen")
     end_s = data.end_s
-    axes = style.panels("Acknowledged records that nobody has read yet", subtitle, [""], spans, end_s)
+    axes = style.panels("Acknowledged records that no client has read yet", subtitle, [""], spans, end_s)
     ax = axes[0]
     if table is None or end_s <= 0:
         style.no_data(ax)
@@ -94,6 +94,6 @@ def draw(run: Path, data: Readings, spans: Sequence[Span], subtitle: str, folder
     style.legend(
         ax,
         handles,
-        [f"{name}: {level[-1]:,.0f} left" if level[-1] else name for name, level, _ in lines],
+        [f"{name}: {level[-1]:,.0f} at the end" if level[-1] else name for name, level, _ in lines],
     )
     return style.save(axes, folder, "unseen")

@@ -1,1 +1,1 @@
-"""Sentences about a run: summaries, explanations, witnesses."""
+"""Text about a stored run: summaries, explanations of anomalies, and descriptions of witnesses."""

@@ -1,9 +1,9 @@
-"""What servers logged around some moments of a run: the few lines that most likely bear on a partition.
+"""Finds the few lines in the brokers' logs that are most relevant to given partitions and moments of a run.
 
-Reads logs/<node>/*.log as they were collected: `[2026-11-20 15:01:37,886] LEVEL text`. The lines carry the
-wall clock of their machine without its zone; the run's time zero is known from the history's header, and
-the offset between the two is the one, in quarters of an hour, under which the log covers the run best. At
-most SCAN_MAX bytes of each file are read, from where the first moment is.
+Reads logs/<node>/*.log as they were collected: `[2026-11-20 15:01:37,886] LEVEL text`. The timestamps are local
+times without a time zone. The history's header gives the wall-clock time at which the run began; of all time
+zones, in steps of a quarter of an hour, the one is assumed under which the log covers the run best. At most
+SCAN_MAX bytes of each file are read, beginning at the first moment.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ AROUND_NS: Final = 1_500_000_000
 QUARTER_NS: Final = 900 * 1_000_000_000
 ZONES: Final = range(-14 * 4, 14 * 4 + 1)
 SHOWN: Final = 8
-CLASS: Final = re.compile(r"\s*\([\w.$]+\)$")  # of the logger, at the end of a line
+CLASS: Final = re.compile(r"\s*\([\w.$]+\)$")  # the logger's class, at the end of a line
 FOLDER: Final = re.compile(r", dir=[^\]]*(?=\])| with topic id Some\([^)]*\)")
 
-# What tells most about records and who holds them; (pattern, weight).
-TELLING: Final = (
+# Messages about leadership, replication and lost records: (pattern, weight).
+RELEVANT: Final = (
     (re.compile(rb"[Tt]runcat(?:ing|ed) (?:to|partition)"), 6),
     (re.compile(rb"starts at leader epoch|[Ll]eader epoch|became leader|[Uu]nclean"), 4),
     (re.compile(rb"[Ss]hr(?:ink|unk)|[Ee]xpan(?:d|ding)|ISR|[Ff]enc"), 3),
     (re.compile(rb"[Aa]bort|[Tt]ransaction|[Cc]orrupt|[Rr]ecover|[Dd]elet"), 2),
     (re.compile(rb"Failed elections|shut ?down|Connection to node|Starting", re.IGNORECASE), 1),
 )
-# Names every partition in one line, and says nothing of any.
+# Messages that list partitions but are not relevant to any one of them.
 NOISE: Final = re.compile(
     rb"has no effect|(?:Removed|Added) fetcher|Skipped the become|"
     rb"Loading producer state|Reloading from producer|Producer state rec"
@@ -48,7 +48,7 @@ LEVELS: Final = {b"FATAL": 3, b"ERROR": 2, b"WARN": 2}
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of a server's log, at a time since the run began."""
+    """One line of a broker's log. `time_ns` counts from the start of the run."""
 
     time_ns: int
     node: str
@@ -57,28 +57,28 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is looked for: moments, as (begin, end) since the run began, and the partitions by their names."""
+    """The search: moments as (begin, end) in nanoseconds since the run began, and the names of the partitions."""
 
     moments: Sequence[tuple[int, int]]
     partitions: Sequence[str]
 
     @property
     def begin_ns(self) -> int:
-        """Before it nothing is of interest; later there is, as a lost record is gone only later."""
+        """The time at which the search begins. It has no end, because a record may be lost long after the moments."""
         return min(begin for begin, _ in self.moments) - AROUND_NS
 
     def close(self, time_ns: int) -> bool:
-        """Whether a time is in or next to one of the moments."""
+        """Whether a time is inside, or within AROUND_NS of, one of the moments."""
         return any(begin - AROUND_NS <= time_ns <= end + AROUND_NS for begin, end in self.moments)
 
 
 def partition(run: str, key: Any, per_topic: int) -> str | None:
-    """A key's partition in logs: <run>-<key div P>-<key mod P>; None for a key of another form."""
+    """Returns the name of a key's partition, <run>-<key div P>-<key mod P>, or None if the key is not an integer."""
     return f"{run}-{key // per_topic}-{key % per_topic}" if type(key) is int and per_topic > 0 else None
 
 
 def stamp_ns(line: bytes) -> int | None:
-    """Nanoseconds since 1970 of a line's stamp, read as if it were UTC."""
+    """Returns a line's timestamp in nanoseconds since 1970, read as if it were UTC, or None without a timestamp."""
     found = STAMP.match(line)
     if not found:
         return None
@@ -95,7 +95,7 @@ def _files(logs: Path) -> list[Path]:
 
 
 def zone_ns(first_ns: int, last_ns: int, wall_ns: int, end_ns: int) -> int:
-    """How far the stamps of a log are ahead of UTC: the least shift under which it covers most of the run."""
+    """Returns how far a log's timestamps are ahead of UTC: the smallest shift under which it covers most of the run."""
 
     def covered(shift: int) -> int:
         return min(last_ns - shift, wall_ns + end_ns) - max(first_ns - shift, wall_ns)
@@ -104,7 +104,7 @@ def zone_ns(first_ns: int, last_ns: int, wall_ns: int, end_ns: int) -> int:
 
 
 def _ends(file: BinaryIO) -> tuple[int, int] | None:
-    """The first and the last stamp of a log."""
+    """Returns the first and the last timestamp of a log, or None if it has none."""
     first = next((at for _ in range(64) if (at := stamp_ns(file.readline(LINE_MAX))) is not None), None)
     if first is None:
         return None
@@ -115,9 +115,10 @@ def _ends(file: BinaryIO) -> tuple[int, int] | None:
 
 
 def around(logs: Path, wall_ns: int, end_ns: int, wanted: Wanted, limit: int = SHOWN) -> list[LogLine]:
-    """The `limit` most telling lines in order of time. `end_ns`: how long the run took.
+    """Returns the `limit` most relevant lines in order of time. Skips unreadable files.
 
-    Unreadable files are left out.
+    wall_ns  wall-clock time at which the run began, nanoseconds since 1970
+    end_ns   duration of the run
     """
     if not wanted.moments:
         return []
@@ -137,7 +138,7 @@ def around(logs: Path, wall_ns: int, end_ns: int, wanted: Wanted, limit: int = S
 
 
 def _best(scored: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogLine]]:
-    """The most telling ones, at most two that say the same."""
+    """Returns the most relevant lines. Keeps at most two that differ only in numbers, unless they score high."""
     ordered = sorted(scored, key=lambda one: (-one[0], one[1].time_ns))
     times_seen: dict[str, int] = {}
     kept = []
@@ -150,7 +151,7 @@ def _best(scored: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogL
 
 
 def _scan(file: BinaryIO, node: str, zero_ns: int, end_ns: int, wanted: Wanted) -> Iterator[tuple[int, LogLine]]:
-    """(how telling, line) of the lines from the first moment to the end of the run that tell anything."""
+    """Yields (score, line) of the relevant lines from the first moment to the end of the run."""
     names = [re.compile(re.escape(name.encode()) + rb"(?!\d)") for name in wanted.partitions]
     if not line_search.seek(file, stamp_ns, wanted.begin_ns + zero_ns):
         return
@@ -168,20 +169,20 @@ def _scan(file: BinaryIO, node: str, zero_ns: int, end_ns: int, wanted: Wanted) 
 
 
 def _score(line: bytes, names: Sequence[re.Pattern[bytes]], close: bool) -> int:
-    """0: not worth showing. Far from the moments only what names the partition is."""
+    """Returns the relevance of a line; 0: not shown. Far from the moments, only lines that name a partition score."""
     if NOISE.search(line):
         return 0
     named = any(name.search(line) for name in names)
     found = STAMP.match(line)
     level = LEVELS.get(found.group(4) or b"", 0) if found else 0
-    telling = next((weight for pattern, weight in TELLING if pattern.search(line)), 0)
-    if named and telling:
-        return 6 + telling + level + 2 * close
-    return (level + telling if level else 0) if close else 0
+    relevance = next((weight for pattern, weight in RELEVANT if pattern.search(line)), 0)
+    if named and relevance:
+        return 6 + relevance + level + 2 * close
+    return (level + relevance if level else 0) if close else 0
 
 
 def _text(line: bytes) -> str:
-    """A line without its stamp, the class that logged it, folders and ids of topics."""
+    """Returns a line without its timestamp, logger class, folders and topic ids."""
     found = STAMP.match(line)
     rest = line[found.end(3) :] if found else line
     text = plain(FOLDER.sub("", CLASS.sub("", rest.decode(errors="replace").rstrip().lstrip("] "))))

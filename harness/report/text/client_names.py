@@ -1,4 +1,4 @@
-"""Which client library did what in a run, in words: from its plan alone."""
+"""Describes which client libraries a run used, from its plan."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SLOTS_SHOWN: Final = 8
 
 
 def libraries(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """The libraries that slots take in turns; plans of earlier versions name one."""
+    """Returns the libraries that the worker slots use in turn. Plans of earlier versions name only one."""
     named = plan.get("client", DEFAULT)
     found = named.split(",") if isinstance(named, str) else named
     return tuple(map(str, found)) if isinstance(found, list | tuple) and found else DEFAULT
 
 
 def slots(plan: Mapping[str, Any]) -> dict[str, list[int]]:
-    """The slots of each library."""
+    """Returns the worker slots of each library."""
     named, count = libraries(plan), plan.get("concurrency")
     found: dict[str, list[int]] = {name: [] for name in named}
     for slot in range(count if isinstance(count, int) and count > 0 else len(named)):
@@ -28,7 +28,7 @@ def slots(plan: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def client_text(plan: Mapping[str, Any]) -> str:
-    """In words, where it is not the default library alone; empty where it is."""
+    """Describes the libraries and the client version. Empty for the default library without a set version."""
     named = libraries(plan)
     version = plan.get("client_version") or ""
     if set(named) == set(DEFAULT):

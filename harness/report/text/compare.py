@@ -1,4 +1,4 @@
-"""Two runs side by side: settings that differ, verdicts, anomalies, and figures."""
+"""Compares two runs: settings that differ, verdicts, anomalies, and figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.model.values_as_text import plain
 from harness.plan.test_plan import TestPlan
 from harness.stored import find_runs
 
-# What tells one run from another in any case.
+# Fields that differ between any two runs.
 OWN: Final = frozenset({"run", "started", "schema"})
 DETAILS: Final = ("versions", "broker_config", "producer_config", "consumer_config")
 QUANTILES: Final = ("p50_ms", "p99_ms", "max_ms")
@@ -22,7 +22,7 @@ NONE: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing of both runs; None where a run does not say."""
+    """The values of one item in both runs; None where a run has no value."""
 
     name: str
     a: Any
@@ -31,7 +31,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """settings: those that differ; anomalies: counts of all that either found; figures: all."""
+    """The comparison of the runs `a` and `b`.
+
+    settings   only those that differ
+    anomalies  counts of every anomaly that was found in either run
+    figures    all figures of both runs
+    """
 
     a: Path
     b: Path
@@ -45,10 +50,10 @@ NOTHING: Final = Row("none", (), ())
 
 
 def compare(a: Path, b: Path) -> Compared:
-    """Two run folders; one that was not judged has no verdict and no figures. Raises BadInput."""
+    """Compares two run folders. A run that was not judged has no verdict and no figures. Raises BadInput."""
     one, two = (find_runs.result_of(folder) for folder in (a, b))
     if one is None and two is None:
-        raise BadInput(f"{a} and {b}: neither was judged yet; run: harness check {a} {b}")
+        raise BadInput(f"{a} and {b}: neither run has been judged yet; run: harness check {a} {b}")
     figures = tuple(_rows(dict(_figures(a, one)), dict(_figures(b, two))))
     return Compared(
         a,
@@ -66,7 +71,7 @@ def _rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    """The plan, flat; what it leaves out has its default."""
+    """Returns the plan as a flat mapping, with the defaults of fields that it does not contain."""
     plan = find_runs.plan_of(folder)
     if not plan:
         return {}
@@ -92,7 +97,7 @@ def _anomalies(result: Result | None) -> dict[str, int]:
 
 
 def _figures(folder: Path, result: Result | None) -> Iterator[tuple[str, Any]]:
-    """Counts, shares, and latencies of a judged run."""
+    """Yields (name, value) of the counts, rates and latencies of a judged run."""
     if result is None:
         return
     statistics = result.statistics
@@ -120,7 +125,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def text(found: Compared) -> str:
-    """Columns for a terminal."""
+    """The comparison as columns for a terminal."""
     parts = [
         ("", [Row("", found.a.name, found.b.name), found.verdict]),
         ("settings that differ", list(found.settings) or [NOTHING]),
@@ -138,7 +143,7 @@ def text(found: Compared) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value as text."""
+    """Formats a value."""
     if value is None:
         return NONE
     if value == ():
@@ -153,7 +158,7 @@ def cell(value: Any) -> str:
 
 
 def data(found: Compared) -> dict[str, Any]:
-    """The same as plain data: each thing is {"a": ..., "b": ...}."""
+    """The comparison as plain data: each item is {"a": ..., "b": ...}."""
 
     def both(rows: tuple[Row, ...]) -> dict[str, Any]:
         return {row.name: {"a": row.a, "b": row.b} for row in rows}

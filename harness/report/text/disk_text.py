@@ -1,4 +1,4 @@
-"""What `harness inspect` prints."""
+"""The output of `harness inspect`, as text and as plain data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from harness.stored.disk_inspection import Inspection
 
 SHOWN: Final = 5
 _KIND: Final = {
-    "lost": "acknowledged, and read by nobody",
-    "gone": "read, and in the log no more",
-    "phantom": "read, and by the history it cannot be there",
+    "lost": "acknowledged, but never read",
+    "gone": "read, but no longer in the log",
+    "phantom": "read, but according to the history it cannot exist",
 }
 
 
 def text(found: Inspection, detailed: bool = False) -> str:
-    """All of it in lines; detailed: every replica, with each flaw and finding."""
+    """The inspection as text. With `detailed`: every replica, flaw and finding."""
     return "\n".join([*_head(found), *_partitions(found, detailed), *_causes(found, detailed)])
 
 
@@ -34,14 +34,14 @@ def _head(found: Inspection) -> Iterator[str]:
     count = f"{len(found.partitions)} partition{several} on {', '.join(found.nodes)}"
     yield f"{found.place}: {count}; {records} records, {size:.1f} MiB in all replicas"
     same = [one for one in found.partitions if one.same]
-    yield f"the same up to the high watermark: {len(same)} of {len(found.partitions)} partitions"
+    yield f"partitions with identical replicas up to the high watermark: {len(same)} of {len(found.partitions)}"
     flawed = sum(1 for one in replicas if one.flaws)
-    yield f"replicas with something wrong in their files: {flawed} of {len(replicas)}"
+    yield f"replicas with damaged files: {flawed} of {len(replicas)}"
     if not found.judged:
-        yield "no history: causes of missing records are told of runs only"
+        yield "there is no history, so causes of missing records cannot be determined"
     if found.missing:
         keys = ", ".join(map(str, found.missing[:SHOWN]))
-        yield f"no data of {len(found.missing)} keys: {keys}{'...' if len(found.missing) > SHOWN else ''}"
+        yield f"no data for {len(found.missing)} keys: {keys}{'...' if len(found.missing) > SHOWN else ''}"
 
 
 def _partitions(found: Inspection, detailed: bool) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _partitions(found: Inspection, detailed: bool) -> Iterator[str]:
 
 def _partition(one: Comparison, detailed: bool) -> Iterator[str]:
     mark = "unknown" if one.high_watermark is None else str(one.high_watermark)
-    yield f"{one.topic}-{one.partition}: high watermark {mark}, compared with {one.reference or 'nobody'}"
+    yield f"{one.topic}-{one.partition}: high watermark {mark}, compared with {one.reference or 'no other replica'}"
     differences = {each.node: each for each in one.differences}
     for node, replica in one.replicas.items():
         if not detailed and node not in differences and node not in one.behind and not replica.flaws:
@@ -61,15 +61,15 @@ def _partition(one: Comparison, detailed: bool) -> Iterator[str]:
         yield f"  {node}: {_replica(replica)}"
         if node in differences:
             difference = differences[node]
-            where = {True: "below", False: "above", None: "maybe below"}[difference.committed]
-            yield f"    differs from {difference.reference} at offset {difference.offset}, {where} the mark:"
+            where = {True: "below", False: "above", None: "possibly below"}[difference.committed]
+            yield f"    differs from {difference.reference} at offset {difference.offset}, {where} the high watermark:"
             yield f"      {node} has {difference.has}"
             yield f"      {difference.reference} has {difference.should}"
         if node in one.behind:
-            yield f"    it ends at {one.behind[node]}, below the high watermark"
+            yield f"    its log ends at offset {one.behind[node]}, below the high watermark"
         yield from _flaws(replica, detailed)
     if one.absent and detailed:
-        yield f"  nothing of it on {', '.join(one.absent)}"
+        yield f"  no replica on {', '.join(one.absent)}"
 
 
 def _replica(one: Survey) -> str:
@@ -101,7 +101,7 @@ def _causes(found: Inspection, detailed: bool) -> Iterator[str]:
     every = [one for findings in found.findings.values() for one in findings]
     yield ""
     if not every:
-        yield "every record that was acknowledged or read is where it should be"
+        yield "every acknowledged or read record is in its place in the log"
         return
     counts = Counter((one.kind, one.cause) for one in every)
     for kind in KINDS:
@@ -117,12 +117,12 @@ def _causes(found: Inspection, detailed: bool) -> Iterator[str]:
 
 
 def _finding(one: Finding) -> str:
-    at = "at no known offset" if one.offset < 0 else f"at {one.offset}"
+    at = "at an unknown offset" if one.offset < 0 else f"at offset {one.offset}"
     return f"key {one.key}, value {one.value} {at}, op {one.op}: {one.shown}"
 
 
 def data(found: Inspection) -> dict[str, Any]:
-    """All of it as plain data."""
+    """The inspection as plain data."""
     return {
         "place": str(found.place),
         "well": found.well,

@@ -1,8 +1,8 @@
-"""`harness explain`: what was found, each with its first witness; or one witness in full.
+"""Gathers everything that is known about one witness, for `harness explain` and the run page.
 
-In full: the sentences, the ops with what they sent and polled of the keys in question, the chain of reasons
-of a cycle, the faults that were on, what the servers logged around it, and where to look on. Ops come from
-the history by index, facts about records from the tables: nothing history-sized is read.
+That is: a description, the operations with the records that they sent and polled, the chain of reasons of a
+cycle, the faults that were active, and the relevant lines of the brokers' logs. Operations are read from the
+history by index, and records from the tables, so the cost does not grow with the history.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.model.op import INVOKE
 from harness.model.values_as_text import plain
 from harness.report.text import broker_logs, pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import Involved, of_witness
-from harness.report.text.phrases import Teller
+from harness.report.text.phrases import OpPhrases
 from harness.report.text.witness_text import witness_text
 from harness.stored import fault_spans, find_runs
 from harness.stored.fault_spans import Span
@@ -31,7 +31,7 @@ Moment = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class InvolvedOp:
-    """An op of a witness: its name in the text, and what is known of it."""
+    """An operation of a witness: its name in the text, its facts, and its value."""
 
     id: int
     name: str
@@ -46,10 +46,12 @@ class InvolvedOp:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One witness with all that is known around it.
+    """One witness with everything that is known about it.
 
-    moments  (begin, end) in nanoseconds: of its ops, and those that it names itself
-    beside   of what happened around it, as a pipeline's witness tells
+    moments      (begin, end) in nanoseconds: of its operations, and the times that the witness itself contains
+    surrounding  the same of surrounding events, which the witness of a pipeline anomaly contains
+    spans        faults that were active at one of these moments
+    before       the last fault that ended before them
     """
 
     run: Path
@@ -60,7 +62,7 @@ class Explanation:
     involved: Involved
     ops: tuple[InvolvedOp, ...]
     moments: tuple[Moment, ...]
-    beside: tuple[Moment, ...]
+    surrounding: tuple[Moment, ...]
     chain: tuple[str, ...]
     spans: tuple[Span, ...]
     before: Span | None
@@ -68,27 +70,26 @@ class Explanation:
 
 
 def explain(run: Path, result: Result, wanted: witness_lookup.NamedWitness) -> Explanation:
-    """Gather what is known around one witness. Raises BadInput for one that is not there."""
+    """Explains the witness that a user named. Raises BadInput if it does not exist."""
     anomaly = witness_lookup.anomaly(result, wanted.name)
     return about(run, anomaly, wanted.number, witness_lookup.one(run, anomaly, wanted.number))
 
 
 def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, Any]) -> Explanation:
-    """Gather what is known around a witness of a number."""
+    """Explains a given witness; `number` is its number among the anomaly's witnesses."""
     facts, log = of_run(run), OpLog(run)
-    tell = Teller(facts)
     involved = of_witness(anomaly.name, witness, facts, log)
-    chain = _chain(witness, tell)
+    chain = _chain(witness, OpPhrases(facts))
     names = cycle_prose.let(witness) if chain else {}
     ops = tuple(_involved_op(op, names.get(op, f"op {op}"), facts, log) for op in involved.ops[:OPS_MAX])
     own = [op.moment for op in ops if op.moment is not None]
     own += [(at, at) for at in pipeline_moments.moments(anomaly.name, witness)]
-    beside = [(one["time_ns"], one["time_ns"]) for one in pipeline_moments.around(anomaly.name, witness)]
-    moments = [*own, *beside]
-    known = facts.spans if facts is not None else []
-    during = [s for s in known if any(fault_spans.during([s], begin, end) for begin, end in moments)]
+    surrounding = [(one["time_ns"], one["time_ns"]) for one in pipeline_moments.around(anomaly.name, witness)]
+    moments = [*own, *surrounding]
+    faults = facts.spans if facts is not None else []
+    during = [s for s in faults if any(fault_spans.during([s], begin, end) for begin, end in moments)]
     first = min((begin for begin, _ in moments), default=0)
-    ended = [s for s in known if s.end_ns is not None and s.end_ns < first]
+    ended = [s for s in faults if s.end_ns is not None and s.end_ns < first]
     return Explanation(
         run,
         anomaly,
@@ -98,7 +99,7 @@ def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, A
         involved,
         ops,
         tuple(own),
-        tuple(beside),
+        tuple(surrounding),
         chain,
         tuple(during),
         max(ended, key=lambda s: s.end_ns or 0, default=None),
@@ -106,23 +107,23 @@ def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, A
     )
 
 
-def _chain(witness: Mapping[str, Any], tell: Teller) -> tuple[str, ...]:
+def _chain(witness: Mapping[str, Any], phrases: OpPhrases) -> tuple[str, ...]:
     try:
-        return tuple(cycle_prose.then(witness, tell)) if "cycle" in witness else ()
+        return tuple(cycle_prose.then(witness, phrases)) if "cycle" in witness else ()
     except (
         KeyError,
         IndexError,
         TypeError,
         ValueError,
         AttributeError,
-    ):  # of another version: its fields are told
+    ):  # a witness of another version, which is described by its fields instead
         return ()
 
 
 def _involved_op(id_: int, name: str, facts: Lookup | None, log: OpLog) -> InvolvedOp:
     fact = facts.op(id_) if facts is not None else None
     op = log.at(id_)
-    if fact is None and op is not None:  # without tables: as much as its own line says
+    if fact is None and op is not None:  # without tables, use what the operation's line in the history contains
         done = None if op.type == INVOKE else op.time_ns
         kind = "info" if op.type == INVOKE else op.type
         fact = OpFact(id_, id_, _number(op.process), kind, op.f, op.time_ns, done, _text(op.error))
@@ -138,7 +139,7 @@ def _text(error: Any) -> str | None:
 
 
 def _partitions(run: Path, log: OpLog, name: str, witness: Mapping[str, Any], involved: Involved) -> list[str]:
-    """The partitions that it is about, by their names in the logs of brokers."""
+    """Returns the names of the partitions that the witness concerns, as the brokers' logs spell them."""
     if pipeline_moments.is_one(name):
         return [named] if (named := pipeline_moments.partition_of(witness)) else []
     per_topic = find_runs.plan_of(run).get("partitions_per_topic")
@@ -151,7 +152,7 @@ def _partitions(run: Path, log: OpLog, name: str, witness: Mapping[str, Any], in
 def _logs(
     run: Path, facts: Lookup | None, log: OpLog, partitions: Sequence[str], moments: Sequence[Moment]
 ) -> list[broker_logs.LogLine]:
-    """What the servers logged; nothing where the history has no header, so that clocks cannot be matched."""
+    """Returns the relevant lines of the brokers' logs; none without a header, because clocks cannot be matched."""
     if log.header is None or not moments:
         return []
     end_ns = max(facts.end_ns if facts is not None else 0, *(end for _, end in moments))
@@ -159,7 +160,7 @@ def _logs(
 
 
 def data(explanation: Explanation) -> dict[str, Any]:
-    """The explanation as data."""
+    """The explanation as plain data."""
     return {
         "anomaly": explanation.anomaly.name,
         "number": explanation.number,

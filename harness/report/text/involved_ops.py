@@ -1,4 +1,4 @@
-"""What a witness is about: the ops, the keys, and the places in logs."""
+"""Finds the operations, keys, offsets and values that a witness concerns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ VALUES_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Involved:
-    """ops: ids, as they are told; keys; places: (key, offset or None, value); focus: key -> values."""
+    """What a witness concerns.
+
+    ops     indices of its operations, in the order in which it names them
+    keys    the keys that it names
+    places  (key, offset or None, value)
+    focus   key -> values in question
+    """
 
     ops: tuple[int, ...]
     keys: tuple[Any, ...]
@@ -31,7 +37,7 @@ class Involved:
 
 
 def named_ops(witness: Witness) -> list[int]:
-    """The ops that a witness names, each once."""
+    """Returns the operations that a witness names, each once."""
     found: list[int] = []
     for name in OPS:
         ids = witness.get(name)
@@ -40,7 +46,7 @@ def named_ops(witness: Witness) -> list[int]:
 
 
 def pairs(witness: Witness) -> Iterator[tuple[Any, Any]]:
-    """(key, value) of the records that a witness names; value None: only the key is named."""
+    """Yields (key, value) of the records that a witness names. The value is None if it names only the key."""
     if "key" in witness:
         key = witness["key"]
         named = [witness["value"]] if "value" in witness else list(witness.get("values") or ())[:VALUES_MAX]
@@ -55,18 +61,18 @@ def pairs(witness: Witness) -> Iterator[tuple[Any, Any]]:
 
 
 def key_of(text: str) -> Any:
-    """A key that stands as text in a witness of `unseen`."""
+    """Parses a key from its text in a witness of `unseen`."""
     return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text
 
 
 def offsets(witness: Witness) -> list[int]:
-    """The offsets that a witness names."""
+    """Returns the offsets that a witness names."""
     named = witness.get("offsets") or [witness.get("offset")]
     return [offset for offset in named if type(offset) is int and offset >= 0][:VALUES_MAX]
 
 
 def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
-    """What a witness is about; nothing of one whose form is not known (of another version, say)."""
+    """Returns what a witness concerns. Empty for a witness in an unknown format, such as one of another version."""
     try:
         return _of_witness(name, witness, facts, log)
     except (TypeError, ValueError, KeyError, AttributeError, IndexError):
@@ -74,7 +80,7 @@ def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> 
 
 
 def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
-    """Where a witness names values alone, their writers and first readers are looked up."""
+    """As `of_witness`. For the anomalies in LOOKED_UP, the writers and first readers of values are looked up."""
     if pipeline_moments.is_one(name):
         return _of_pipeline(witness, facts, log)
     by_text = {(repr(key), repr(value)): (key, value) for key, value in pairs(witness)}
@@ -91,7 +97,10 @@ def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) ->
 
 
 def _of_pipeline(witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
-    """The op that sent the record, and the place in the history's log; the record's own key is none of it."""
+    """Returns the operation that sent the record and its place in the log.
+
+    The key is the number of the log in the history, not the key of the Kafka record.
+    """
     number = pipeline_moments.log_of(log.run, witness)
     if number is None:
         return Involved((), (), (), {})
@@ -101,7 +110,7 @@ def _of_pipeline(witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
     return Involved(ops, (number,), tuple(places), focus_of(values))
 
 
-# Their witnesses name no op, or not those that wrote and read.
+# Anomalies whose witnesses do not name the operations that wrote and read the records.
 LOOKED_UP: Final = frozenset({"inconsistent-offsets", "duplicate", "unseen"})
 
 

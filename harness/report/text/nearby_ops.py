@@ -1,8 +1,9 @@
-"""The ops around a place of a key: those that sent or polled within n offsets, or n records, of it.
+"""Finds the operations near an offset or a value of a key, for `harness around`.
 
-Each op is trimmed to those micro-ops, and polls to those records, as `op-around-key-offset` and `op-around-
-key-value` of jepsen.tests.kafka do. The history is streamed; only lines in which the key can stand are
-decoded. An op that never completed is told by its invocation.
+These are the operations that sent or polled records within n offsets (or n records of a poll) of the place. Each
+is trimmed to the micro-operations and records in question, as in `op-around-key-offset` and
+`op-around-key-value` of jepsen.tests.kafka. The history is streamed, and only lines that may contain the key are
+decoded. An operation that never completed is shown by its invocation.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Test = Callable[[bytes], object]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A key and either an offset or a value, and how far around it is looked."""
+    """A key with either an offset or a value, and the number of offsets or records to show on each side."""
 
     key: Any
     offset: int | None
@@ -40,13 +41,13 @@ class Place:
     n: int
 
     def hit(self, offset: Any, value: Any) -> bool:
-        """Whether a record is the place itself."""
+        """Whether a record is exactly at the place."""
         return same(value, self.value) if self.offset is None else offset == self.offset
 
 
 @dataclass(slots=True)
 class Seen:
-    """What a search came across: whether the key occurs at all."""
+    """Results of a search: whether the key occurs at all, and the number of operations found."""
 
     key: bool = False
     ops: int = 0
@@ -54,7 +55,7 @@ class Seen:
 
 @dataclass(slots=True)
 class _Open:
-    """Invocations that send to the place and have not completed, by process."""
+    """Invocations near the place that have not completed, by process."""
 
     ops: dict[Any, Op] = field(default_factory=dict)
     tokens: list[bytes] = field(default_factory=list)
@@ -72,7 +73,7 @@ class _Open:
 
 
 def given(text: str) -> Any:
-    """A key or value as the command line has it: a JSON number or string, or the bare text."""
+    """Parses a key or value from the command line: a JSON integer or string, or else the text as it is."""
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -81,12 +82,12 @@ def given(text: str) -> Any:
 
 
 def same(one: Any, two: Any) -> bool:
-    """Equal, where 1, 1.0 and true are three different things."""
+    """Whether two values have the same type and are equal, so that 1, 1.0 and true all differ."""
     return type(one) is type(two) and bool(one == two)
 
 
 def near(pairs: Sequence[Sequence[Any]], place: Place) -> list[Sequence[Any]]:
-    """The [offset, value] pairs of one poll of the key that lie around the place, in their order."""
+    """Returns the [offset, value] pairs of one poll of the key that are near the place, in their order."""
     if place.offset is not None:
         at = place.offset
         return [pair for pair in pairs if type(pair[0]) is int and abs(pair[0] - at) <= place.n]
@@ -103,7 +104,7 @@ def _send(mop: Sequence[Any], place: Place) -> bool:
 
 
 def trimmed(value: Any, place: Place, seen: Seen) -> list[Any]:
-    """The micro-ops of an op that touch the place, trimmed to it; empty when none does."""
+    """Returns the micro-operations near the place, trimmed to the records in question; empty if there are none."""
     kept: list[Any] = []
     for mop in value if isinstance(value, list) else ():
         if mop[0] == "send" and same(mop[1], place.key):
@@ -121,7 +122,7 @@ def trimmed(value: Any, place: Place, seen: Seen) -> list[Any]:
 
 
 def _possible(key: Any) -> Test:
-    """A quick test that every line passes which holds the key; others may pass, too."""
+    """Returns a quick test that accepts every line that contains the key, and possibly others."""
     if type(key) is int:
         return re.compile(rb"[\[,]\s*%d\s*," % key).search
     if type(key) is str and re.fullmatch(r"[\w .:-]*", key, re.ASCII):
@@ -131,7 +132,7 @@ def _possible(key: Any) -> Test:
 
 
 def _in_place(place: Place) -> Test:
-    """A quick test that every line passes which holds a record of the place; others may pass, too."""
+    """Returns a quick test that accepts every line that contains a record near the place, and possibly others."""
     if place.offset is not None and place.n <= OFFSETS_LISTED:
         listed = b"|".join(b"%d" % (place.offset + n) for n in range(-place.n, place.n + 1))
         return re.compile(rb"\[\s*(?:%s)\s*," % listed).search
@@ -141,16 +142,17 @@ def _in_place(place: Place) -> Test:
 
 
 def find(run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = lambda text: None) -> Iterator[Op]:
-    """The ops around the place, trimmed, as they completed; last those that never did (of type `invoke`).
+    """Yields the trimmed operations near the place in order of completion, then those that never completed.
 
-    `seen` is filled on the way. Raises BadInput for what cannot be read, BadHistory for a line that is no op.
+    The latter have the type `invoke`. Updates `seen`. Raises BadInput for an unreadable history, and BadHistory for
+    a malformed line.
     """
     possible, in_place, open_ = _possible(place.key), _in_place(place), _Open()
-    tell = time.monotonic() + PROGRESS_S
+    next_report = time.monotonic() + PROGRESS_S
     torn: BadHistory | None = None
     for number, (path, line_number, line) in enumerate(op_log.each(run)):
-        if number % LINES == 0 and time.monotonic() > tell:
-            tell = time.monotonic() + PROGRESS_S
+        if number % LINES == 0 and time.monotonic() > next_report:
+            next_report = time.monotonic() + PROGRESS_S
             progress(f"{number:,} lines read")
         if torn is not None:
             raise torn
@@ -162,10 +164,10 @@ def find(run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = 
             found = trimmed(op.value, place, seen) if candidate and op.f in MICRO else []
         except BadHistory as error:
             if b'"schema"' not in line[:64]:
-                torn = error  # a killed writer leaves its last line so
+                torn = error  # allowed for the last line only: a killed writer may leave it incomplete
             continue
         except (TypeError, ValueError, IndexError):
-            raise BadHistory(f"{path}, line {line_number}: micro-ops that cannot be read") from None
+            raise BadHistory(f"{path}, line {line_number}: malformed micro-operations") from None
         if op.type == INVOKE:
             if found:
                 open_.put(op.with_(value=found))
@@ -180,20 +182,20 @@ def find(run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = 
 
 
 def require(seen: Seen, place: Place, run: Path) -> str:
-    """What to say when nothing was found. Raises BadInput when the key does not occur at all."""
+    """Returns the message for a search without results. Raises BadInput if the key does not occur at all."""
     if not seen.key:
         raise BadInput(
             f"key {plain(place.key)}: no operation of {run} sends or polls it; "
-            "`harness explain` names the keys of what was found"
+            "`harness explain` lists the keys of the anomalies"
         )
     what = f"value {plain(place.value)}"
     if place.offset is not None:
         what = f"a record within {many(place.n, 'offset')} of {place.offset}"
-    return f"key {plain(place.key)}: nobody sent or polled {what}"
+    return f"key {plain(place.key)}: no operation sent or polled {what}"
 
 
 def text(op: Op, place: Place) -> str:
-    """An op as one line."""
+    """Formats an operation as one line."""
     ended = "open" if op.type == INVOKE else op.type
     head = f"{seconds(op.time_ns):>11}  op {op.index:<8} process {op.process!s:<5} {op.f:<5}{ended:<5}"
     why = f"   ({plain(op.error)})" if op.error else ""
@@ -208,10 +210,10 @@ def _mop(mop: Sequence[Any], place: Place) -> str:
 
 
 def _pair(pair: Sequence[Any], place: Place) -> str:
-    known = f"{'?' if pair[0] is None else pair[0]}:{plain(pair[1])}"
-    return f"[{known}]" if place.hit(pair[0], pair[1]) else known
+    shown = f"{'?' if pair[0] is None else pair[0]}:{plain(pair[1])}"
+    return f"[{shown}]" if place.hit(pair[0], pair[1]) else shown
 
 
 def data(op: Op) -> dict[str, Any]:
-    """An op as data, in the form of the history."""
+    """The operation as plain data, in the format of the history."""
     return op_json.to_data(op)

@@ -1,4 +1,4 @@
-"""What to do after a run: the commands that most likely help, by its verdict."""
+"""Suggests commands to use after a run, depending on its verdict."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from harness.stored import find_runs
 
 
 def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
-    """(command, what it is for), the most useful first."""
+    """Returns (command, purpose) of each suggestion, the most useful first."""
     bad = [found.name for found in result.anomalies if found.bad]
     again = f"harness run --plan {folder / 'plan.yaml'}"
     if (folder / find_runs.PAGE).is_file():
-        found = [(f"harness open {folder}", "the page: what happened, when, and under which fault")]
+        found = [(f"harness open {folder}", "open the page: what happened, when, and during which fault")]
     else:
-        found = [(f"harness show {folder}", "the summary again, with more witnesses")]
+        found = [(f"harness show {folder}", "print the summary with more witnesses")]
     if result.valid == "invalid" and bad:
         commands = [
             *found,
-            (f"harness explain {folder} {bad[0]}", "the first one in full"),
-            (f"harness replay {folder}", "how often the same comes again"),
+            (f"harness explain {folder} {bad[0]}", "print the first witness in full"),
+            (f"harness replay {folder}", "run it again and see how often the anomalies recur"),
         ]
-        if not pipeline_moments.is_one(bad[0]):  # of a pipeline no part of the operations shows it
-            commands.append((f"harness shrink {folder}", "the fewest operations that show it"))
+        if not pipeline_moments.is_one(bad[0]):  # operations alone do not show an anomaly of a pipeline
+            commands.append((f"harness shrink {folder}", "find the fewest operations that show the anomaly"))
         return commands
     if result.valid == "unknown":
-        return [*found, (f"{again} --time-limit SECONDS", "for longer, if something did not come about")]
-    return [*found, (f"{again} --seed N", "with other choices: one valid run proves little")]
+        return [*found, (f"{again} --time-limit SECONDS", "run longer, if the run was too short to be judged")]
+    return [*found, (f"{again} --seed N", "run with another seed: one valid run proves little")]
 
 
 def text(folder: Path, result: Result) -> str:
-    """The steps, a line each."""
+    """The suggestions as text, one line each."""
     found = steps(folder, result)
     width = max(len(command) for command, _ in found)
     lines = (f"{command:{width}}  {why}" for command, why in found)

@@ -1,4 +1,4 @@
-"""Micro-ops of one op as lines: what it sent and polled, trimmed to the keys and records in question."""
+"""Describes the micro-operations of one operation, trimmed to the keys and records in question."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LINES_MAX: Final = 6
 RECORDS_MAX: Final = 9
 NEAR: Final = 2
 
-# Key -> the values of it in question; none: all of them. By text, since a key may be of any type.
+# Text of a key -> its values in question; empty: all of them. Keys are given as text because they may have any type.
 Focus = Mapping[str, frozenset[Any]]
 
 
 def focus_of(places: Sequence[tuple[Any, Any]]) -> Focus:
-    """Of (key, value) pairs; value None: the key as a whole."""
+    """Builds a focus from (key, value) pairs. A value None stands for all values of the key."""
     by_key: dict[str, set[Any]] = {}
     for key, value in places:
         mine = by_key.setdefault(plain(key), set())
@@ -28,7 +28,7 @@ def focus_of(places: Sequence[tuple[Any, Any]]) -> Focus:
 
 
 def micro_ops(value: Any, focus: Focus) -> list[str]:
-    """Lines on a completed (or only invoked) op; what touches no key of the focus is counted only."""
+    """Describes an operation's value in lines. Micro-operations on keys outside the focus are only counted."""
     if not isinstance(value, list):
         return []
     lines, others = [], 0
@@ -38,10 +38,10 @@ def micro_ops(value: Any, focus: Focus) -> list[str]:
             lines += mop_lines
         elif isinstance(mop, list) and mop and mop[0] in ("send", "poll"):
             others += 1
-    left = len(lines) - LINES_MAX
-    lines[LINES_MAX:] = [f"... and {many(left, 'more line')} like these"] if left > 0 else []
+    omitted = len(lines) - LINES_MAX
+    lines[LINES_MAX:] = [f"... and {many(omitted, 'more line')} like these"] if omitted > 0 else []
     if others and lines:
-        lines.append(f"and {many(others, 'micro-op')} on other keys")
+        lines.append(f"and {many(others, 'micro-operation')} on other keys")
     return lines
 
 
@@ -75,7 +75,10 @@ def _poll(key: Any, pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> s
 
 
 def _chosen(pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> list[int]:
-    """Those in question and where the offsets jump back, with a few around them; or else the first ones."""
+    """Chooses the pairs to show: wanted values and places where offsets jump back, with their neighbours.
+
+    If there are none, the first pairs. All pairs if they are few.
+    """
     if len(pairs) <= RECORDS_MAX:
         return list(range(len(pairs)))
     hits = [n for n, pair in enumerate(pairs) if any(same(pair[1], value) for value in wanted)]

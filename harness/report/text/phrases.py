@@ -1,4 +1,4 @@
-"""Phrases about ops and records: who, when, at which offset, while which fault was on."""
+"""Phrases about operations and records: the process, the time, the offset, and the active faults."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from harness.stored import fault_spans
 from harness.stored.operations_and_records import Facts, OpFact, Record
 
 
-class Teller:
-    """Phrases about ops and records, as far as the lookup knows them."""
+class OpPhrases:
+    """Builds phrases about operations and records from a lookup; shorter ones where the lookup lacks the facts."""
 
     def __init__(self, lookup: Facts | None) -> None:
         self._lookup = lookup
 
     def op(self, id_: int | None) -> OpFact | None:
-        """The facts about an op."""
+        """Returns the facts about an operation, or None if they are not known."""
         return self._lookup.op(id_) if self._lookup is not None and id_ is not None else None
 
     def who(self, id_: int) -> str:
-        """Process, op and time."""
+        """Returns the process, index and time of an operation."""
         fact = self.op(id_)
         if fact is None:
             return f"op {id_}"
         return f"process {fact.process} (op {id_}, {seconds(fact.at_ns)})"
 
     def when(self, id_: int) -> str:
-        """Op and time, where the process has been named."""
+        """Returns the index and time of an operation, for a sentence that already names the process."""
         fact = self.op(id_)
         return f"op {id_}" if fact is None else f"op {id_}, {seconds(fact.at_ns)}"
 
     def faults(self, *ids: int | None) -> str:
-        """The faults that were on while any of the ops ran, as the end of a sentence."""
+        """Returns the faults that were active during any of the operations, as the end of a sentence."""
         found: dict[str, None] = {}
         for fact in map(self.op, ids):
             if fact is not None and self._lookup is not None:
                 for span in fault_spans.during(self._lookup.spans, fact.invoke_ns, fact.at_ns):
                     found[span.label] = None
-        return f", while {' and '.join(found)} was on" if found else ""
+        return f", while {' and '.join(found)} was active" if found else ""
 
     def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
         return self._lookup.sends(key, value) if self._lookup is not None else ()
@@ -49,7 +49,7 @@ class Teller:
         return self._lookup.polls(key, value) if self._lookup is not None else ()
 
     def sent(self, key: Any, value: Any, op: int | None = None) -> str:
-        """Who sent a value, when, how that ended, and what fault was on; empty when not known."""
+        """Returns who sent a value, when, with which outcome, and during which faults; empty if not known."""
         records = [record for record in self.sends(key, value) if op is None or record.op == op]
         if op is None and records:
             op = records[0].op
@@ -73,7 +73,7 @@ class Teller:
         return f"{'failed' if fact.type == 'fail' else 'indeterminate'} {took}{why}{stored}"
 
     def read(self, key: Any, value: Any, offset: int | None = None) -> str:
-        """Who first read a value, at an offset if one is given; empty when nobody did, or it is not known."""
+        """Returns who first read a value (at `offset`, if given); empty if no read is known."""
         for record in self.polls(key, value):
             if offset is None or record.offset == offset:
                 at = "" if record.offset is None else f" at offset {record.offset}"
@@ -81,7 +81,7 @@ class Teller:
         return ""
 
     def rows(self, verb: str, key: Any, op: int, value: Any) -> tuple[Record, ...]:
-        """What an op polled of a key, or the sends of a value that it did."""
+        """Returns the records of a key that an operation polled, or (another verb) its sends of a value."""
         if self._lookup is None:
             return ()
         if verb == "polled":
@@ -89,12 +89,12 @@ class Teller:
         return tuple(record for record in self.sends(key, value) if record.op == op)
 
     def place(self, verb: str, key: Any, op: int, value: Any, last: bool = False) -> str:
-        """The offset at which an op first (or last) polled or sent a value, in words; or nothing."""
+        """Returns the offset at which an operation first (or last) polled or sent a value, as a phrase, or ""."""
         offsets = [record.offset for record in self.rows(verb, key, op, value) if record.value == value]
         return at_offset(offsets[-1 if last else 0]) if offsets else ""
 
     def step(self, verb: str, key: Any, op: int, values: Sequence[Any]) -> tuple[str, str]:
-        """The offsets of two values that an op polled (or sent) one after the other, in words."""
+        """Returns the offsets of two values that an operation polled (or sent) in succession, as phrases."""
         rows = self.rows(verb, key, op, values[0])
         for one, two in itertools.pairwise(rows):
             if (one.value, two.value) == tuple(values):

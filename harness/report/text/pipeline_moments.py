@@ -1,8 +1,8 @@
-"""Where a witness of a pipeline is in the history: its log, the op that sent its record, and its moments.
+"""Relates the witness of a pipeline anomaly to the history: its log, the operation that sent its record, its times.
 
-Such a witness says the record's own key, the input topic and the partition; the history has a number for
-each log instead, and no op of it reads: what instances did stands in their events, of which the witness
-quotes those around it.
+Such a witness contains the record's Kafka key, the input topic and the partition. The history instead has a
+number for each log, and contains no reads by the pipeline: the pipeline's instances record their actions as
+events, and the witness quotes the events around it.
 """
 
 from __future__ import annotations
@@ -20,34 +20,36 @@ from harness.stored.operations_and_records import Facts
 
 Witness = Mapping[str, Any]
 FILE: Final = Path("pipeline") / "pipeline.json"
-OFFSETS_MAX: Final = 12  # of a range that was passed over
+OFFSETS_MAX: Final = 12  # offsets to name of a skipped range
 
 
 def is_one(name: str) -> bool:
-    """Whether an anomaly is one of pipelines."""
+    """Whether an anomaly is a pipeline anomaly."""
     return name in CATALOGUE and CATALOGUE[name].modes is not None
 
 
 def log_of(run: Path, witness: Witness) -> int | None:
-    """The number that the history has for the log of a witness. None for another topic, and where the run
-    does not say which its inputs are."""
+    """Returns the number of a witness's log in the history.
+
+    None if its topic is not an input topic, or if the run does not record its input topics.
+    """
     try:
         inputs = orjson.loads((run / FILE).read_bytes())["input"]
         topic, partition = inputs.index(witness["topic"]), witness["partition"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    known = type(partition) is int and partition >= 0
-    return number_of(topic, partition, len(inputs)) if known else None
+    valid = type(partition) is int and partition >= 0
+    return number_of(topic, partition, len(inputs)) if valid else None
 
 
 def partition_of(witness: Witness) -> str | None:
-    """Its partition as brokers name it in their logs."""
+    """Returns the witness's partition as brokers name it in their logs."""
     topic, partition = witness.get("topic"), witness.get("partition")
     return f"{topic}-{partition}" if isinstance(topic, str) and type(partition) is int else None
 
 
 def places(log: int, witness: Witness) -> list[tuple[int, int | None, Any]]:
-    """(log, offset or None, id or None) of the records that it is about."""
+    """Returns (log, offset or None, id or None) of the records that the witness concerns."""
     id_ = witness["id"] if type(witness.get("id")) is int else None
     offset, first, until = (witness.get(name) for name in ("offset", "first", "until"))
     if type(offset) is int and offset >= 0:
@@ -59,14 +61,14 @@ def places(log: int, witness: Witness) -> list[tuple[int, int | None, Any]]:
 
 
 def senders(log: int, witness: Witness, facts: Facts | None) -> list[int]:
-    """The ops that sent its record."""
+    """Returns the operations that sent the witness's record."""
     if facts is None or type(witness.get("id")) is not int:
         return []
     return [record.op for record in facts.sends(log, witness["id"])[:2]]
 
 
 def moments(name: str, witness: Witness) -> list[int]:
-    """Nanoseconds: when it happened, and its outputs were written."""
+    """Returns the times of a witness and of its outputs, in nanoseconds since the run began."""
     if not is_one(name):
         return []
     outputs = witness.get("outputs") or ()
@@ -75,12 +77,12 @@ def moments(name: str, witness: Witness) -> list[int]:
 
 
 def around(name: str, witness: Witness) -> list[Mapping[str, Any]]:
-    """What instances and faults did around it, as far as times are those of the run."""
+    """Returns the events of instances and faults around a witness whose times count from the start of the run."""
     events = (witness.get("around") or ()) if is_one(name) else ()
     return [one for one in events if isinstance(one, Mapping) and _time(one) is not None]
 
 
 def _time(one: Mapping[str, Any]) -> int | None:
-    """Its time since the run began; None for a time of day."""
+    """Returns an event's time since the run began, or None if it is a wall-clock time."""
     at = one.get("time_ns")
     return at if type(at) is int and 0 <= at < EPOCH else None

@@ -1,4 +1,4 @@
-"""The lines of a summary on pipelines, and what `harness offsets` prints."""
+"""The summary's lines about a pipeline, and the output of `harness offsets`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from checker.anomalies import pipeline_offsets
 from harness.model.check_result import Result
 from harness.model.values_as_text import many
-from harness.report.text.phrases import Teller
+from harness.report.text.phrases import OpPhrases
 
 
 def figures(statistics: Mapping[str, Any]) -> list[str]:
-    """The lines of a summary on what went through a pipeline."""
+    """Returns the summary's lines about the records and events of a pipeline."""
     lines = []
     counts = statistics.get("pipeline")
     if isinstance(counts, Mapping) and "inputs" in counts:
         lines.append(
             f"pipeline ({counts.get('mode')}, {counts.get('transform')}): {counts['inputs']:,} input records, "
             f"{counts['done']:,} done; {counts['outputs']:,} outputs, {counts['expected']:,} expected, "
-            f"{counts['extra']:,} too many, {counts['aborted']:,} of aborted transactions"
+            f"{counts['extra']:,} too many, {counts['aborted']:,} in aborted transactions"
         )
     offsets = statistics.get("offsets")
     if isinstance(offsets, Mapping) and isinstance(offsets.get("events"), Mapping):
@@ -29,7 +29,7 @@ def figures(statistics: Mapping[str, Any]) -> list[str]:
 
 
 def of_logs(result: Result, witnesses: int) -> str:
-    """What `harness offsets` prints."""
+    """The output of `harness offsets`."""
     offsets = result.statistics["offsets"]
     lines = offsets["lines"]
     events = sum(offsets["events"].values())
@@ -37,11 +37,11 @@ def of_logs(result: Result, witnesses: int) -> str:
         f"{result.valid.upper()}: {many(events, 'event')} of {many(offsets['instances'], 'instance')} in "
         f"{many(offsets['files'], 'file')}",
         *figures(result.statistics),
-        f"lines that tell of none: {lines['unmatched']:,}; rejected: {lines['rejected']:,}; "
-        f"cut because they are too long: {lines['cut']:,}",
+        f"lines without an event: {lines['unmatched']:,}; rejected: {lines['rejected']:,}; "
+        f"truncated because they are too long: {lines['cut']:,}",
         *(f"  - {reason}" for reason in result.reasons),
     ]
     for found in result.anomalies:
         output.append(f"{found.name:{20}} {found.count:>6,}  {found.summary}")
-        output += [f"  - {pipeline_offsets.prose(one, Teller(None))}" for one in found.witnesses[:witnesses]]
+        output += [f"  - {pipeline_offsets.prose(one, OpPhrases(None))}" for one in found.witnesses[:witnesses]]
     return "\n".join(output)

@@ -1,4 +1,4 @@
-"""Explanations as text for a terminal: of everything that was found, and of one witness in full."""
+"""Prints explanations for a terminal: an overview of all anomalies, or one witness in full."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from harness.stored.operations_and_records import Lookup, of_run
 WIDTH: Final = 110
 FAULTS_MAX: Final = 8
 PROMISED: Final[Mapping[bool | None, str]] = {
-    True: "the settings promise that it does not happen",
-    False: "the settings do not promise otherwise",
-    None: "whether the settings promise otherwise is not known",
+    True: "the settings guarantee that this cannot happen",
+    False: "the settings do not rule this out",
+    None: "it is unknown whether the settings rule this out",
 }
 
 
@@ -38,16 +38,16 @@ def _fill(text: str, indent: str = "  ", rest: str | None = None) -> str:
 
 
 def overview(run: Path, result: Result) -> str:
-    """Every anomaly, its count, the first witness, and how to see more."""
+    """Describes every anomaly with its count, its first witness, and the command that shows more."""
     blocks = [f"run {run.name}: {result.valid.upper()}" + _because(result)]
     facts = of_run(run)
     for anomaly in result.anomalies:
         blocks.append(_block(run, anomaly, facts))
     if not result.anomalies:
-        blocks.append("no anomaly was found, so there is nothing to explain")
+        blocks.append("no anomaly was found")
     pages = order_paths.pages(run)
     if pages:
-        blocks.append(f"who wrote and who polled, key by key: {order_paths.index(run)}")
+        blocks.append(f"writers and readers of every offset, key by key: {order_paths.index(run)}")
     return "\n\n".join(blocks)
 
 
@@ -60,7 +60,7 @@ def _block(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> str:
     if anomaly.witnesses:
         lines.append(_fill(witness_text(anomaly.name, anomaly.witnesses[0], facts), "  - ", "    "))
         more = (
-            f"   ({anomaly.name}#2 for the next one)"
+            f"   ({anomaly.name}#2 for the second one)"
             if anomaly.count > 1 and anomaly.name not in witness_lookup.JOINED
             else ""
         )
@@ -70,13 +70,13 @@ def _block(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> str:
 
 def _head(anomaly: AnomalyFound) -> str:
     if not anomaly.bad:
-        return f"{anomaly.name}: {anomaly.count:,}, not counted against the verdict"
+        return f"{anomaly.name}: {anomaly.count:,}, does not affect the verdict"
     return f"{anomaly.name}: {anomaly.count:,}; {PROMISED[anomaly.promised]}"
 
 
 def text(explanation: Explanation) -> str:
-    """The explanation for a terminal."""
-    prose = [] if explanation.chain else [_fill(explanation.text)]  # the chain of reasons says it, with names
+    """The explanation of one witness as text."""
+    prose = [] if explanation.chain else [_fill(explanation.text)]  # a chain of reasons contains the same, in detail
     blocks = [
         _title(explanation),
         prose,
@@ -91,7 +91,7 @@ def text(explanation: Explanation) -> str:
 def _title(explanation: Explanation) -> list[str]:
     anomaly = explanation.anomaly
     of = f" of {anomaly.count:,}" if anomaly.name not in witness_lookup.JOINED else ""
-    state = PROMISED[anomaly.promised] if anomaly.bad else "not counted against the verdict"
+    state = PROMISED[anomaly.promised] if anomaly.bad else "does not affect the verdict"
     return [f"{anomaly.name}#{explanation.number}{of}; {state}", _fill(anomaly.summary)]
 
 
@@ -106,16 +106,16 @@ def _operations(explanation: Explanation) -> list[str]:
         lines += [_fill(line, "      ") for line in extras(op.extra)]
     size = explanation.witness.get("scc-size")
     every = size if type(size) is int and "cycle" not in explanation.witness else len(explanation.involved.ops)
-    left = every - len(explanation.ops)
-    return [*lines, f"  ... and {many(left, 'more operation')}"] if left > 0 else lines
+    omitted = every - len(explanation.ops)
+    return [*lines, f"  ... and {many(omitted, 'more operation')}"] if omitted > 0 else lines
 
 
 def op_line(op: InvolvedOp) -> str:
-    """An op in a line: its name, who, what, how it ended, and when."""
+    """Describes an operation in one line: its name, process, function, outcome and times."""
     name = f"{op.name} = op {op.id}" if not op.name.startswith("op ") else op.name
     fact = op.fact
     if fact is None:
-        return f"{name}: not in the tables"
+        return f"{name}: not found in the tables"
     ended = fact.type if fact.complete_ns is not None else "never completed"
     when = seconds(fact.invoke_ns)
     if fact.complete_ns is not None and fact.complete_ns != fact.invoke_ns:
@@ -125,7 +125,7 @@ def op_line(op: InvolvedOp) -> str:
 
 
 def extras(extra: Mapping[str, Any]) -> list[str]:
-    """What stands beside the value of an op: rebalances and notes, a line each."""
+    """Describes the rebalances and notes of an operation, one line each."""
     lines = []
     for event in extra.get("rebalance_log") or ():
         if isinstance(event, Mapping):
@@ -142,9 +142,9 @@ def _reasoning(explanation: Explanation) -> list[str]:
 
 
 def _faults(explanation: Explanation) -> list[str]:
-    lines = ["faults that were on"]
-    if not (explanation.moments or explanation.beside):
-        return [*lines, "  not known: nothing says when this was"]
+    lines = ["active faults"]
+    if not (explanation.moments or explanation.surrounding):
+        return [*lines, "  unknown, because the time of this witness is not known"]
     for span in explanation.spans[:FAULTS_MAX]:
         end = "the end" if span.end_ns is None else seconds(span.end_ns)
         doubt = " (no effect)" if span.took_effect is False else ""
@@ -155,29 +155,29 @@ def _faults(explanation: Explanation) -> list[str]:
         lines.append(f"  ... and {len(explanation.spans) - FAULTS_MAX} more")
     if not explanation.spans:
         last = explanation.before
-        past = f"; the last one before, {last.label}, ended at {seconds(last.end_ns or 0)}" if last else ""
+        past = f"; the previous fault, {last.label}, ended at {seconds(last.end_ns or 0)}" if last else ""
         lines.append(_fill(f"{nothing_on(explanation)}{past}"))
     return lines
 
 
 def _during(explanation: Explanation, span: fault_spans.Span) -> str:
-    """What a fault that was on met."""
+    """Returns the names of the operations during which a fault was active."""
     hit = [op.name for op in explanation.ops if op.moment is not None and fault_spans.during([span], *op.moment)]
     if not hit and any(fault_spans.during([span], *moment) for moment in explanation.moments):
-        hit = ["it"]
-    return ", ".join(hit) or "what happened around it"
+        hit = ["this witness"]
+    return ", ".join(hit) or "the surrounding events"
 
 
 def nothing_on(explanation: Explanation) -> str:
-    """That no fault was on, and when."""
-    timed = any(op.moment is not None for op in explanation.ops) and not explanation.beside
-    return "none while these operations ran" if timed else "none at the times that it names"
+    """Returns the phrase for the case that no fault was active at the times of the witness."""
+    timed = any(op.moment is not None for op in explanation.ops) and not explanation.surrounding
+    return "none while these operations ran" if timed else "none at the times of this witness"
 
 
 def _servers(explanation: Explanation) -> list[str]:
     if not explanation.logs:
         return []
-    lines = [f"what the servers logged (the most telling lines; all are in {explanation.run / 'logs'})"]
+    lines = [f"broker logs (the most relevant lines; the full logs are in {explanation.run / 'logs'})"]
     return [
         *lines,
         *(_fill(f"{seconds(line.time_ns):>9}  {line.node}  {line.text}", "  ", " " * 17) for line in explanation.logs),

@@ -1,4 +1,4 @@
-"""The summary of a run on one screen: the verdict first, then why, what was found, and where to look on."""
+"""The summary of a run on one screen: the verdict, its reasons, the anomalies, the faults, and further commands."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ BRIEF: Final = 3
 
 
 def summary(run: Path, result: Result, witnesses: int = 1, brief: bool = False) -> str:
-    """A run's result in plain text. `run`: its folder, or a history file, of which there is less to say.
+    """Summarizes a run's result as plain text.
 
-    witnesses  how many witnesses of each bad anomaly to tell, at most as many as results.json holds
-    brief      so that it fits a screen: a few faults, and witnesses of a few anomalies
+    run        the run folder, or a history file, for which the summary is shorter
+    witnesses  maximum number of witnesses for each bad anomaly; results.json may contain fewer
+    brief      whether to show only a few faults, and witnesses of a few anomalies, to fit on a screen
     """
     folder = run if (run / "history").is_dir() else None
     plan = find_runs.plan_of(folder) if folder is not None else {}
@@ -45,7 +46,7 @@ def summary(run: Path, result: Result, witnesses: int = 1, brief: bool = False) 
 
 
 def witness(found: Mapping[str, Any], anomaly: str, facts: Lookup | None = None) -> str:
-    """One witness in prose, without line breaks."""
+    """Describes one witness in prose, without line breaks."""
     return witness_text(anomaly, found, facts)
 
 
@@ -65,7 +66,7 @@ def _count(n: int, what: str) -> str:
 
 
 def _settings(plan: Mapping[str, Any]) -> str:
-    """The settings that guarantees hang on, those that are not the default."""
+    """Returns the settings that determine the guarantees: acks, transactions, idempotence and isolation level."""
     parts = [f"acks={plan['acks']}"] if plan.get("acks") is not None else []
     if plan.get("txn"):
         parts.append("transactions")
@@ -77,14 +78,14 @@ def _settings(plan: Mapping[str, Any]) -> str:
 
 
 PROMISE: Final[Mapping[bool | None, str]] = {
-    True: "The settings{} promise that this does not happen.",
-    False: "The settings{} do not promise otherwise.",
-    None: "Whether the settings{} promise otherwise is not known.",
+    True: "The settings{} guarantee that this cannot happen.",
+    False: "The settings{} do not rule this out.",
+    None: "It is unknown whether the settings{} rule this out.",
 }
 
 
 def verdict(result: Result, plan: Mapping[str, Any]) -> str:
-    """The verdict in a sentence or two, on one line."""
+    """Returns the verdict as one or two sentences on one line."""
     bad = [found for found in result.anomalies if found.bad]
     if result.valid == "invalid":
         names = ", ".join(f"{found.name} ({found.count:,})" for found in bad)
@@ -95,7 +96,7 @@ def verdict(result: Result, plan: Mapping[str, Any]) -> str:
         first = result.reasons[0] if result.reasons else "nothing was checked"
         more = f" (and {_count(len(result.reasons) - 1, 'more reason')})" if len(result.reasons) > 1 else ""
         return f"UNKNOWN: {first}{more}"
-    return f"VALID: nothing wrong in {_count(int(result.statistics.get('ops', 0)), 'operation')}"
+    return f"VALID: no anomaly in {_count(int(result.statistics.get('ops', 0)), 'operation')}"
 
 
 def _about(run: Path, plan: Mapping[str, Any]) -> str:
@@ -119,14 +120,14 @@ def _about(run: Path, plan: Mapping[str, Any]) -> str:
 def _reasons(result: Result) -> list[str]:
     if not result.reasons or (result.valid == "unknown" and len(result.reasons) == 1):
         return []
-    head = "why" if result.valid == "unknown" else "also: it could not have been called valid, because"
+    head = "why" if result.valid == "unknown" else "even without these anomalies the run would not be valid, because"
     return [head, *(_wrap(reason, "  - ") for reason in result.reasons)]
 
 
 MARKS: Final[Mapping[bool | None, str]] = {
-    True: " (Promised not to happen.)",
-    False: " (Not promised.)",
-    None: " (Whether it is promised is not known.)",
+    True: " (The settings guarantee that this cannot happen.)",
+    False: " (The settings do not rule this out.)",
+    None: " (It is unknown whether the settings rule this out.)",
 }
 
 
@@ -136,14 +137,14 @@ def _anomalies(result: Result, brief: bool) -> list[str]:
     bad = [found for found in result.anomalies if found.bad]
     fine = [found for found in result.anomalies if not found.bad]
     width = max(len(found.name) for found in result.anomalies)
-    mixed = len({found.promised for found in bad}) > 1  # otherwise the first line has said it
+    mixed = len({found.promised for found in bad}) > 1  # otherwise the first line of the summary covers all of them
     lines = ["anomalies"] if bad else []
     lines += [_anomaly(found, width, MARKS[found.promised] if mixed else "") for found in bad]
     if fine and brief:
         names = ", ".join(f"{found.name} {found.count:,}" for found in fine)
-        lines.append(_wrap(f"seen, and not counted against the verdict: {names}", "", "  "))
+        lines.append(_wrap(f"anomalies that do not affect the verdict: {names}", "", "  "))
     elif fine:
-        lines += ["seen, and not counted against the verdict"]
+        lines += ["anomalies that do not affect the verdict"]
         lines += [_anomaly(found, width, "") for found in fine]
     return lines
 
@@ -154,7 +155,7 @@ def _anomaly(found: AnomalyFound, width: int, mark: str) -> str:
 
 
 def _witnesses(result: Result, facts: Lookup | None, count: int, anomalies_max: int | None) -> list[list[str]]:
-    """A block for each anomaly, of so many at most."""
+    """Returns a block of at most `count` witnesses for each bad anomaly, for at most `anomalies_max` anomalies."""
     blocks: list[list[str]] = []
     for found in result.anomalies:
         if not found.bad or count <= 0 or not found.witnesses:
@@ -186,7 +187,7 @@ def _faults(found: Sequence[fault_spans.Span], most: int) -> list[str]:
 def _span(span: fault_spans.Span) -> str:
     begin = f"{span.begin_ns / 1e9:.1f}"
     when = f"{begin} s to the end" if span.end_ns is None else f"{begin}-{span.end_ns / 1e9:.1f} s"
-    what = "no node" if span.detail or span.new_leaders else "nothing was hit"
+    what = "no node" if span.detail or span.new_leaders else "no target"
     text = f"{when}  {', '.join(span.hit) or what}"
     if span.took_effect is False:
         return f"{text}: no effect"
@@ -216,12 +217,12 @@ def _statistics(figures: Mapping[str, Any]) -> list[str]:
     if outcomes:
         lines.append(_wrap(f"operations: {outcomes}", "", "  "))
     if figures.get("truncated"):
-        lines.append(_wrap(f"the history was cut short: {figures['truncated']}", "", "  "))
+        lines.append(_wrap(f"the history is truncated: {figures['truncated']}", "", "  "))
     return lines
 
 
 def _percent(part: int, whole: int) -> str:
-    """At no rounding is a part of something shown as all or nothing of it."""
+    """Formats a percentage. Rounding never turns a part into 0% or 100%."""
     value = 100 * part / whole
     if part == whole:
         return "100%"
@@ -240,13 +241,13 @@ def _outcomes(by_f: Any) -> str:
 def _where(folder: Path | None, result: Result, brief: bool) -> list[str]:
     if folder is None:
         return []
-    if brief:  # where to look on comes after it
+    if brief:  # the suggested commands follow the summary
         return [f"plots: {folder / 'plots'}   server logs: {folder / 'logs'}"]
     lines = [f"open: {folder / find_runs.PAGE}"] if (folder / find_runs.PAGE).is_file() else []
     if any(found.count for found in result.anomalies):
-        lines.append(f"each in full: harness explain {folder}")
+        lines.append(f"explanations: harness explain {folder}")
     if order_paths.index(folder).is_file():
-        lines.append(f"who wrote and who polled, key by key: {order_paths.index(folder)}")
+        lines.append(f"writers and readers of every offset, key by key: {order_paths.index(folder)}")
     if any(found.count for found in result.anomalies):
         lines.append(f"all witnesses: {folder / 'results' / 'witnesses'}")
     lines.append(f"plots: {folder / 'plots'}   server logs: {folder / 'logs'}")

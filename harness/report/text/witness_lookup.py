@@ -1,7 +1,7 @@
-"""The witnesses of a judged run by name and number: G1a#3 is the third of G1a.
+"""Finds the witnesses of a judged run by anomaly and number: G1a#3 is the third witness of G1a.
 
-The worst few stand in results.json and have the first numbers; the others follow in the order of
-results/witnesses/<name>.parquet, which is read a batch at a time.
+The worst few are in results.json and have the first numbers. The others follow in the order of
+results/witnesses/<name>.parquet, which is read in batches.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from harness.model.check_result import AnomalyFound, Result
 from harness.model.errors_and_exit_codes import BadInput
 
 BATCH: Final = 4096
-# Their witnesses in results.json join what the file has one by one (per key).
+# Anomalies with one combined witness in results.json, whose Parquet file has one row per key.
 JOINED: Final = frozenset({"unseen"})
 
 
 @dataclass(frozen=True, slots=True)
 class NamedWitness:
-    """An anomaly as a user names it; number counts from 1."""
+    """A witness as a user names it: the anomaly and the number, from 1."""
 
     name: str
     number: int
 
 
 def named_witness(text: str) -> NamedWitness:
-    """G1c or G1c#3. Raises BadInput."""
+    """Parses G1c or G1c#3. Raises BadInput."""
     name, mark, number = text.partition("#")
     if mark and not (number.isascii() and number.isdigit() and int(number) > 0):
-        raise BadInput(f"{text}: an anomaly and a number from 1, as in {name or 'G1a'}#3")
+        raise BadInput(f"{text}: give an anomaly and a number from 1, such as {name or 'G1a'}#3")
     return NamedWitness(name, int(number) if mark else 1)
 
 
 def anomaly(result: Result, name: str) -> AnomalyFound:
-    """What was found under a name, in any case of letters. Raises BadInput with the names that there are."""
+    """Returns the anomaly with a name, ignoring case. Raises BadInput, which lists the anomalies of the run."""
     for found in result.anomalies:
         if found.name.lower() == name.lower():
             return found
     names = ", ".join(found.name for found in result.anomalies)
-    raise BadInput(f"{name}: not among what was found ({names or 'nothing was'})")
+    raise BadInput(f"{name}: not among the anomalies of this run ({names or 'none'})")
 
 
 def numbered(run: Path, found: AnomalyFound) -> Iterator[Mapping[str, Any]]:
-    """All witnesses of an anomaly, in the order of their numbers."""
+    """Yields all witnesses of an anomaly in the order of their numbers."""
     yield from found.witnesses
     if found.name in JOINED or len(found.witnesses) >= found.count:
         return
@@ -60,7 +60,7 @@ def numbered(run: Path, found: AnomalyFound) -> Iterator[Mapping[str, Any]]:
 
 
 def stored(run: Path, name: str) -> Iterator[Mapping[str, Any]]:
-    """The witnesses of a file of results/witnesses/, streamed; none where it is missing or damaged."""
+    """Streams the witnesses of an anomaly from results/witnesses/. Stops where the file is damaged or missing."""
     path = run / "results" / "witnesses" / f"{name}.parquet"
     if not path.is_file():
         return
@@ -70,19 +70,19 @@ def stored(run: Path, name: str) -> Iterator[Mapping[str, Any]]:
                 witness = orjson.loads(text)
                 if isinstance(witness, dict):
                     yield witness
-    except (OSError, ValueError, KeyError, pa.ArrowException):  # damaged: what has been read stands
+    except (OSError, ValueError, KeyError, pa.ArrowException):  # damaged: keep the witnesses read so far
         return
 
 
 def one(run: Path, found: AnomalyFound, number: int) -> Mapping[str, Any]:
-    """The witness of a number. Raises BadInput when there are not as many."""
+    """Returns the witness with a number. Raises BadInput if there are fewer witnesses."""
     last = 0
     for last, witness in enumerate(numbered(run, found), 1):
         if last == number:
             return witness
     if not last:
-        raise BadInput(f"{found.name}: its summary says all; it has no witness to show")
-    raise BadInput(f"{found.name}#{number}: there are {last:,} to show; give a number from 1 to {last:,}")
+        raise BadInput(f"{found.name}: this anomaly has no witnesses, only a summary: {found.summary}")
+    raise BadInput(f"{found.name}#{number}: no such witness; give a number from 1 to {last:,}")
 
 
 def _canonical(witness: Mapping[str, Any]) -> bytes:

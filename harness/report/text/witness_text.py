@@ -1,7 +1,8 @@
-"""One witness of an anomaly as sentences: who wrote it, who read it, at which offset, what fault was on.
+"""Describes one witness in sentences: which processes wrote and read the records, the offsets, the active faults.
 
-The catalogue has the prose of each anomaly, and cycles have one for all; an anomaly that it lacks is shown as its
-fields. Without a lookup (a history file without tables) ops are named by their index alone.
+The catalogue contains a function for each anomaly, and one function describes all cycles. The witness of an
+unknown anomaly is shown as its fields. Without a lookup (a history file without tables), operations are named by
+their index only.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 from checker.anomalies import cycle_prose
 from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.prose import Prose, Witness, fields
-from harness.report.text.phrases import Teller
+from harness.report.text.phrases import OpPhrases
 from harness.stored.operations_and_records import Facts
 
 
 def witness_text(anomaly: str, witness: Witness, lookup: Facts | None) -> str:
-    """A witness in prose."""
-    phrases = Teller(lookup)
+    """Describes a witness in prose."""
+    phrases = OpPhrases(lookup)
     try:
         return _prose(anomaly, witness)(witness, phrases)
     except (KeyError, IndexError, ValueError, TypeError, AttributeError, OSError):
-        # A witness of another version, or tables that cannot be read: its fields speak for themselves.
+        # A witness of another version, or unreadable tables: show the fields of the witness.
         return fields(witness, phrases)
 
 

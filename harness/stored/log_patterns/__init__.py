@@ -1,1 +1,1 @@
-"""Patterns of log lines for `harness offsets`, by name: see harness.stored.log_pattern."""
+"""Built-in patterns of log lines for `harness offsets`, one file per name: see harness.stored.log_pattern."""

@@ -22,7 +22,7 @@ def test_every_cluster_and_every_fault_on_each(capsys: pytest.CaptureFixture[str
     assert all(row["why"] for row in rows)
     external = {row["name"]: row for row in rows if row["cluster"] == "external"}
     assert not external["restart"]["ok"] and not external["isolate"]["ok"]
-    assert external["kill"]["why"].endswith("clients can be hit")
+    assert external["kill"]["why"].endswith("only clients can be targeted")
 
 
 def test_a_refused_fault_names_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ def test_a_refused_fault_names_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     (local,) = [one for one in found if one.name == "power-loss" and one.cluster == "local"]
     assert not local.ok and local.why == "mounting a disk takes root" and local.fix == "run as root"
     text = doctor.text(found)
-    assert "no   power-loss               nowhere here\n       local: mounting a disk" in text
+    assert "no   power-loss               on no cluster of this machine\n       local: mounting a disk" in text
 
 
 def test_without_what_runs_need_no_cluster_is_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ def test_every_verb_once() -> None:
     assert [row.verb for row in found] == list(table.VERBS)
     assert all(set(row.refused) == set(fault_support.place_names()) for row in found)
     by_verb = {row.verb: row for row in found}
-    assert by_verb["isolate"].refused["local --network loopback"] == "it has no Network"
-    assert by_verb["kill"].refused["mock"] == "it has no Processes; clients can be hit"
-    assert by_verb["restart"].refused["mock"] == "it has no Processes"
+    assert by_verb["isolate"].refused["local --network loopback"] == "it does not support Network"
+    assert by_verb["kill"].refused["mock"] == "it does not support Processes; only clients can be targeted"
+    assert by_verb["restart"].refused["mock"] == "it does not support Processes"
     assert by_verb["kill"].refused["local"] == ""
     assert "client-crash" in by_verb["kill"].aliases
 

@@ -77,7 +77,7 @@ def test_it_is_listed(plan: TestPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fault_support, "imported", table.imported)
     monkeypatch.setattr(doctor, "CLUSTERS", {"paper": CLUSTERS["paper"]})
     rows = {row.verb: row for row in fault_support.rows()}
-    assert rows["kill"].refused == {"paper": "it has no Processes; clients can be hit"}
+    assert rows["kill"].refused == {"paper": "it does not support Processes; only clients can be targeted"}
     machine = [Check("network faults", True, "fine"), Check("docker cluster", True, "fine")]
     assert [(found.name, found.ok, found.why) for found in doctor.clusters(machine)] == [
         ("paper", True, "brokers of paper")

@@ -64,13 +64,13 @@ def test_clean_asks_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ask = ["cluster", "clean", "--runs", str(tmp_path / "runs")]
     assert invoke(ask) == 0
     answer = capsys.readouterr()
-    assert str(dead) in answer.out and "give --yes" in answer.err and dead.exists()
+    assert str(dead) in answer.out and "add --yes" in answer.err and dead.exists()
     assert invoke([*ask, "--json"]) == 0
     assert [row["name"] for row in json.loads(capsys.readouterr().out)] == [str(dead)]
     assert invoke([*ask, "--yes"]) == 0 and not dead.exists()
     capsys.readouterr()
     assert invoke([*ask, "--yes"]) == 0
-    assert "nothing is left" in capsys.readouterr().out
+    assert "no leftovers were found" in capsys.readouterr().out
     assert invoke(["cluster", "clean", "--cluster", "moon"]) == 254
     assert invoke(["cluster", "clean", "--cluster", "ssh"]) == 254
 

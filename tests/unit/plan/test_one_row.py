@@ -1,4 +1,4 @@
-"""A new workload, and a new client library, are what docs/architecture.md says: one file, and one row.
+"""A new workload, and a new client library, are what docs/understand/architecture.md says: one file, and one row.
 
 This module is the file of both.
 """

@@ -11,7 +11,7 @@ from checker.anomalies import cycle_prose
 from harness.model import op as ops_
 from harness.model.op import Op
 from harness.report.text import witness_text
-from harness.report.text.phrases import Teller
+from harness.report.text.phrases import OpPhrases
 from harness.stored.operations_and_records import Record, of_run
 from tests.unit.report.folders import S, judged, recorded, woven
 
@@ -48,7 +48,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_the_chain_of_reasons_ends_in_the_contradiction(run: Path) -> None:
-    tell = Teller(of_run(run))
+    tell = OpPhrases(of_run(run))
     assert cycle_prose.then(cycle(WW, WR, ops=[2, 3]), tell) == [
         "T1 < T2, because T1 sent 10 to key 1 at offset 5, and the next record there is 11 at offset 6, which T2 sent.",
         "However, T2 < T1, because T2 sent 20 to key 2 at offset 7, and T1 polled it: a contradiction!",
@@ -56,7 +56,7 @@ def test_the_chain_of_reasons_ends_in_the_contradiction(run: Path) -> None:
 
 
 def test_every_kind_of_edge_has_its_reason(run: Path) -> None:
-    tell = Teller(of_run(run))
+    tell = OpPhrases(of_run(run))
     realtime = {"type": "realtime", "a'": 2, "b": 4}
     rw, process, real = cycle_prose.then(cycle(RW, PROCESS, realtime, ops=[2, 5, 3], name="G-single"), tell)
     assert rw == (
@@ -64,7 +64,7 @@ def test_every_kind_of_edge_has_its_reason(run: Path) -> None:
         "record there, which T2 sent."
     )
     assert process == "T2 < T3, because process 4 executed T2 before T3."
-    (only,) = cycle_prose.then(cycle(realtime, ops=[2], name="G0-realtime"), Teller(None))
+    (only,) = cycle_prose.then(cycle(realtime, ops=[2], name="G0-realtime"), OpPhrases(None))
     assert only == "T1 < T1, because T1 completed (index 2) before T1 was invoked (index 4): a contradiction!"
     (timed,) = cycle_prose.then({"cycle": [2, 5], "steps": [realtime]}, tell)
     assert "completed at 1.200000 s, 300.000 ms before T2 was invoked at 1.500000 s" in timed
@@ -72,7 +72,7 @@ def test_every_kind_of_edge_has_its_reason(run: Path) -> None:
 
 
 def test_a_reader_of_nothing_and_an_unknown_kind_of_edge() -> None:
-    tell = Teller(None)
+    tell = OpPhrases(None)
     nothing, unknown = cycle_prose.then(cycle({**RW, "value": None}, {"type": "new", "x": 1}, ops=[2, 3]), tell)
     assert "T1 polled nothing of key 1, so it had not seen 11" in nothing
     assert "because of type new, x 1" in unknown
@@ -88,7 +88,7 @@ def test_in_one_sentence_ops_have_their_indices_and_processes(run: Path) -> None
 
 def test_long_cycles_are_cut_and_the_contradiction_stays() -> None:
     count = 200
-    sentences = cycle_prose.then(cycle(*[PROCESS] * count, ops=list(range(count))), Teller(None))
+    sentences = cycle_prose.then(cycle(*[PROCESS] * count, ops=list(range(count))), OpPhrases(None))
     assert len(sentences) == cycle_prose.SHOWN_MAX + 2
     assert "175 more steps" in sentences[-2] and sentences[-1].startswith("However, T200 < T1")
 
@@ -96,7 +96,7 @@ def test_long_cycles_are_cut_and_the_contradiction_stays() -> None:
 def test_only_the_edges_that_are_told_are_looked_up() -> None:
     looked_up = []
 
-    class Counting(Teller):
+    class Counting(OpPhrases):
         def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
             looked_up.append(value)
             return ()
@@ -111,7 +111,7 @@ def test_only_the_edges_that_are_told_are_looked_up() -> None:
 def test_faults_are_looked_for_while_any_op_of_the_cycle_ran() -> None:
     of: list[int | None] = []
 
-    class Noting(Teller):
+    class Noting(OpPhrases):
         def faults(self, *ids: int | None) -> str:
             of.extend(ids)
             return " (a fault)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,13 +15,15 @@ from checker.anomalies.catalogue import CATALOGUE
 from checker.tables import schema
 from checker.verdict import results
 from harness.cli import app
+from harness.experiments import spec as experiment
+from harness.experiments.matrix import spec as matrix
 from harness.model import check_result, op_json
+from harness.plan import from_options
 from nemesis import table as nemeses
 
 ROOT = Path(__file__).parents[3]
-HISTORY = (ROOT / "docs" / "history.md").read_text()
-READING = (ROOT / "docs" / "reading-results.md").read_text()
-PAGES = ("README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md")))
+HISTORY = (ROOT / "docs" / "reference" / "formats.md").read_text()
+PAGES = ("README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")))
 
 TABLES: dict[str, pa.Schema] = {
     "ops/*.parquet": schema.OPS,
@@ -41,7 +44,7 @@ def columns(row: str) -> list[str]:
 @pytest.mark.parametrize("table", TABLES)
 def test_tables_have_the_documented_columns(table: str) -> None:
     found = re.search(rf"^\| `{re.escape(table)}` \| (.*) \|$", HISTORY, re.MULTILINE)
-    assert found, f"docs/history.md has no row for {table}"
+    assert found, f"docs/reference/formats.md has no row for {table}"
     assert columns(found.group(1)) == TABLES[table].names
 
 
@@ -52,8 +55,8 @@ def test_documented_schemas_are_the_current_ones() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, anomaly in CATALOGUE.items() if anomaly.kind == "records"])
-def test_every_anomaly_is_explained(name: str) -> None:
-    rows = [line for line in READING.splitlines() if line.startswith("| `")]
+def test_the_witness_fields_of_every_anomaly_are_documented(name: str) -> None:
+    rows = [line for line in HISTORY.splitlines() if line.startswith("| `")]
     assert any(f"`{name}`" in row.split(" | ")[0] for row in rows)
 
 
@@ -85,3 +88,30 @@ def test_links_lead_somewhere(page: str) -> None:
         if target.startswith("https://"):
             continue
         assert ((ROOT / page).parent / target).is_file(), f"{page}: {target}"
+
+
+def examples(page: str, beginning: str) -> list[str]:
+    """The indented blocks of a page that begin so, as files."""
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", (ROOT / page).read_text(), re.MULTILINE)
+    texts = [textwrap.dedent(block).strip("\n") + "\n" for block in blocks]
+    return [text for text in texts if text.startswith(beginning)]
+
+
+@pytest.mark.parametrize("page", ["docs/start/tutorial.md", "docs/use/experiments.md"])
+def test_documented_matrices_load(page: str, tmp_path: Path) -> None:
+    (text,) = examples(page, "plan: {")
+    (tmp_path / "ours.yaml").write_text(text)
+    assert matrix.load(tmp_path / "ours.yaml", 1, None)
+
+
+def test_the_documented_experiment_loads(tmp_path: Path) -> None:
+    (text,) = examples("docs/use/experiments.md", "title: ")
+    (tmp_path / "ours.yaml").write_text(text)
+    assert experiment.load(tmp_path / "ours.yaml").cases
+
+
+def test_the_documented_schedule_loads(tmp_path: Path) -> None:
+    (text,) = examples("docs/use/faults.md", "- fault: kill:leader")
+    (tmp_path / "faults.yaml").write_text(text)
+    plan, _ = from_options.gather({"txn": True}, None, tmp_path / "faults.yaml")
+    assert len(plan.schedule) == text.count("- fault:")

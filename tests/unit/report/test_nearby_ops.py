@@ -112,7 +112,7 @@ def test_an_unknown_key_is_bad_input_and_an_empty_place_is_said(run: Path) -> No
         nearby_ops.require(seen, place, run)
     seen, place = Seen(), Place(7, 500, None, 3)
     assert list(nearby_ops.find(run, place, seen)) == []
-    assert nearby_ops.require(seen, place, run) == "key 7: nobody sent or polled a record within 3 offsets of 500"
+    assert nearby_ops.require(seen, place, run) == "key 7: no operation sent or polled a record within 3 offsets of 500"
 
 
 def test_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +121,7 @@ def test_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [line["index"] for line in lines] == [1, 5]
     assert app.invoke(["around", str(run), "--key", "7", "--value", "12345", "--json"]) == 0
     captured = capsys.readouterr()
-    assert captured.out == "" and "nobody sent or polled value 12345" in captured.err
+    assert captured.out == "" and "no operation sent or polled value 12345" in captured.err
     assert app.invoke(["around", str(run), "--key", "9", "--offset", "1"]) == 254
     assert "key 9: no operation" in capsys.readouterr().err
     for wrong in ([], ["--offset", "1", "--value", "2"]):

@@ -122,8 +122,8 @@ def test_lines_writers_holes_faults_and_passes(tmp_path: Path) -> None:
     assert {anomaly.name for anomaly in result.anomalies} >= {"nonmonotonic-poll"}
     text = whole(order_pages.draw(run, result)[1])
     assert "partition 20260102T030405-kill-1-2" in text
-    assert "no record is known at 2 to 3" in text
-    assert "while kill:leader n2 was on" in text
+    assert "no known record at 2 to 3" in text
+    assert "while kill:leader n2 was active" in text
     assert "process 0, send ok" in text
     assert "nonmonotonic-poll#1: value 3 at offset 4" in text
     assert text.count('class="dot"') == 2
@@ -155,7 +155,7 @@ def test_a_page_with_very_many_passes_and_anomalies_stays_small(tmp_path: Path) 
     (found,) = (anomaly for anomaly in result.anomalies if anomaly.name == "nonmonotonic-poll")
     assert found.count > 8_000
     text = whole(order_pages.draw(run, result)[1])
-    assert "for which there is no room" in text
+    assert "omitted for lack of space" in text
 
 
 def test_a_page_that_would_be_too_large_shows_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The size of a large run's page: docs/reading-results.md promises that it does not grow with the history."""
+"""The size of a large run's page: docs/use/runs.md promises that it does not grow with the history."""
 
 from __future__ import annotations
 

@@ -49,11 +49,11 @@ def test_the_log_the_sender_the_moments_and_the_faults_are_those_of_the_record(r
     assert one.involved.places == ((LOG, 1, 43),) and one.involved.keys == (LOG,)
     (sender,) = one.ops
     assert sender.fact is not None and (sender.fact.f, sender.fact.process) == ("send", 0)
-    assert one.moments[-1] == (9_000_000_000, 9_000_000_000) and len(one.beside) == 2
+    assert one.moments[-1] == (9_000_000_000, 9_000_000_000) and len(one.surrounding) == 2
     assert [span.label for span in one.spans] == ["kill:leader n2"]
     text = flat(print_explanation.text(one))
     assert "sent 43 to key 5 at offset 1" in text
-    assert "kill:leader n2, 5.000 s to 15.000 s: during it" in text
+    assert "kill:leader n2, 5.000 s to 15.000 s: during this witness" in text
     command = re.search(r"harness around \S+ --key (\S+) --offset (\d+)", print_explanation.text(one))
     assert command and command.groups() == (str(LOG), "1")
     seen = nearby_ops.Seen()
@@ -71,8 +71,8 @@ def test_without_moments_nothing_is_said_of_faults(run: Path) -> None:
     later = 1_800_000_000_000_000_000  # a time of day is none of the run
     bare: dict[str, Any] = {**GAP, "topic": "another", "time_ns": later}
     one = gather_explanation.about(run, anomaly, 1, bare)
-    assert not one.moments and "not known: nothing says when this was" in print_explanation.text(one)
-    assert "none" not in print_explanation.text(one).partition("faults that were on")[2]
+    assert not one.moments and "unknown, because the time of this witness is not known" in print_explanation.text(one)
+    assert "none" not in print_explanation.text(one).partition("active faults")[2]
 
 
 def test_the_page_has_lanes_strips_and_times_of_them(run: Path) -> None:

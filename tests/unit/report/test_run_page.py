@@ -139,20 +139,20 @@ def damaged(pattern: str) -> Callable[[Path], None]:
 
 WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
     "not judged": (lambda folder: (folder / "results.json").unlink(), "was not judged"),
-    "half a run": (cut_in_half, "still going on, or was cut off"),
+    "half a run": (cut_in_half, "still in progress, or had been interrupted"),
     "newer": (edited(lambda data: data.update(schema=99)), "schema 99"),
     "older": (edited(lambda data: data.update(schema=0)), "lost-write"),
     "not JSON": (lambda folder: _write(folder / "results.json", b"{"), "not JSON"),
-    "no verdict": (edited(lambda data: data.pop("valid")), "not the result of a check"),
+    "no verdict": (edited(lambda data: data.pop("valid")), "not a valid result"),
     "edited promise": (edited(lambda data: data.update(promised="perhaps")), "cannot be used"),
     "edited witnesses": (
         edited(lambda data: data["anomalies"][0].update(witnesses=[{"key": [], "ops": {"a": 1}}])),
         "lost-write",
     ),
     "edited counts": (edited(lambda data: data["anomalies"][0].update(count="many")), "cannot be used"),
-    "damaged tables": (damaged("tables/**/*.parquet"), "there are no charts"),
+    "damaged tables": (damaged("tables/**/*.parquet"), "No charts: "),
     "damaged series": (damaged("results/*.parquet"), "lost-write"),
-    "no plan": (lambda folder: (folder / "plan.yaml").unlink(), "Judge it again"),
+    "no plan": (lambda folder: (folder / "plan.yaml").unlink(), "Check it again"),
     "odd plan": (lambda folder: _write(folder / "plan.yaml", b"seed: [1]\n5: {a: b}\nnemesis: 7\n"), "--5"),
 }
 

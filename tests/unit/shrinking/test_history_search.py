@@ -105,7 +105,7 @@ def test_what_cannot_be_made_smaller_is_said(runs: Path) -> None:
     with pytest.raises(BadInput, match="no anomaly was found"):
         shrink_run.of_run(honest, judged(honest, options(False)), None, options(False))
     run, result = run_of(runs, "lose-acked", False)
-    with pytest.raises(BadInput, match="not among what was found"):
+    with pytest.raises(BadInput, match="not among the anomalies of this run"):
         shrink_run.of_run(run, result, "G1c", options(False))
     (found,) = [anomaly for anomaly in result.anomalies if anomaly.name == "lost-write"]
     edited = replace(result, anomalies=(replace(found, witnesses=({"key": 1},)),))

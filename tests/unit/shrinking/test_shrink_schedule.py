@@ -147,7 +147,7 @@ def test_what_cannot_be_done_again_is_said(tmp_path: Path, capsys: pytest.Captur
     assert "lost-write" in {found.name for found in judged(made).anomalies}
     wrong = {
         "'soon' is no length of time": ["shrink", "one", "--schedule", "--budget", "soon"],
-        "G1c: not among what was found": ["shrink", "one", "--schedule", "--anomaly", "G1c"],
+        "G1c: not among the anomalies of this run": ["shrink", "one", "--schedule", "--anomaly", "G1c"],
         "a number from 1": ["shrink", "one", "--anomaly", "lost-write#x"],
     }
     for text, arguments in wrong.items():

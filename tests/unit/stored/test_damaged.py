@@ -135,7 +135,7 @@ def test_a_plan_with_a_number_as_a_name_is_compared(
 
 
 def test_what_the_machine_lacks_is_not_called_damage(run: Path) -> None:
-    with pytest.raises(PermissionError), damaged.telling(run):
+    with pytest.raises(PermissionError), damaged.reporting_damage(run):
         raise PermissionError(13, "Permission denied", "file")
-    with pytest.raises(damaged.BadInput, match="edited or damaged"), damaged.telling(run):
+    with pytest.raises(damaged.BadInput, match="edited or damaged"), damaged.reporting_damage(run):
         raise ValueError("first\nsecond")

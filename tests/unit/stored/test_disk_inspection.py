@@ -95,11 +95,11 @@ def test_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_run_in_words(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = inspected(capsys, RUN, "--runs", str(run.parent), "--topic", "r-1")
     assert code == 1
-    assert "the same up to the high watermark: 1 of 1 partitions" in out
+    assert "partitions with identical replicas up to the high watermark: 1 of 1" in out
     assert "  n3: offsets 0 to 2; 2 records in 2 batches in 1 segments; leader epochs 0 from 0" in out
-    assert "it ends at 2, below the high watermark" in out
-    assert "lost: 2 records (acknowledged, and read by nobody)" in out
-    assert "    key 3, value 2 at 1, op 3: at offset 1, leader epoch 0" in out
+    assert "its log ends at offset 2, below the high watermark" in out
+    assert "lost: 2 records (acknowledged, but never read)" in out
+    assert "    key 3, value 2 at offset 1, op 3: at offset 1, leader epoch 0" in out
 
 
 def test_replicas_that_differ(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,25 +107,25 @@ def test_replicas_that_differ(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     log.write_bytes(segment(3, 1, 9, 4))
     code, out, _ = inspected(capsys, str(run))
     assert code == 1
-    assert "n2 differs" not in out and "differs from n1 at offset 1, below the mark:" in out
+    assert "n2 differs" not in out and "differs from n1 at offset 1, below the high watermark:" in out
 
 
 def test_folders_of_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = unpacked(VERSIONS[0], tmp_path / "data")
     code, out, _ = inspected(capsys, str(data))
-    assert code == 0 and "4 partitions on n1, n2, n3" in out and "of runs only" in out
+    assert code == 0 and "4 partitions on n1, n2, n3" in out and "causes of missing records cannot be determined" in out
     code, out, _ = inspected(capsys, str(data / "n2"), "--topic", "txn")
     assert code == 0 and "4 transactions aborted, 1 open" in out
 
 
 def test_what_cannot_be_inspected(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = inspected(capsys, str(run), "--topic", "nowhere")
-    assert code == 254 and "the topics are r-1" in err
+    assert code == 254 and "the existing topics are r-1" in err
     (run / "data").rename(tmp_path / "gone")
     code, _, err = inspected(capsys, str(run))
-    assert code == 254 and "run again with --keep-data" in err
+    assert code == 254 and "run it again with --keep-data" in err
     (tmp_path / "empty").mkdir()
     code, _, err = inspected(capsys, str(tmp_path / "empty"))
-    assert code == 254 and "no data of Kafka brokers there" in err
+    assert code == 254 and "no data of Kafka brokers" in err
     code, _, err = inspected(capsys, "no-such-run", "--runs", str(run.parent))
     assert code == 254 and "Traceback" not in err

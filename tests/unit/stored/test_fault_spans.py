@@ -79,9 +79,9 @@ def test_no_table_no_faults(tmp_path: Path) -> None:
     ("started", "stopped", "detail"),
     [
         ({"moved": 3}, {}, "3 partitions moved to other replicas"),
-        ({"partitions": {"t": 5}}, {}, "1 topics got one more partition"),
-        ({"settings": {"a": "1"}}, {"deleted": [[1, 2]]}, "a=1; the beginnings of 1 logs were deleted"),
-        ({"joined": 2}, {"joined": 3, "shared": 3}, "the group took in a stranger 3 times"),
+        ({"partitions": {"t": 5}}, {}, "one partition was added to each of 1 topics"),
+        ({"settings": {"a": "1"}}, {"deleted": [[1, 2]]}, "a=1; records were deleted from the start of 1 logs"),
+        ({"joined": 2}, {"joined": 3, "shared": 3}, "a foreign consumer joined the group 3 times"),
     ],
 )
 def test_what_administration_did_is_told(started: dict[str, object], stopped: dict[str, object], detail: str) -> None:

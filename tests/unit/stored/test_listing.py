@@ -110,7 +110,7 @@ def test_what_is_no_run_is_refused_with_what_to_do(runs: Path, tmp_path: Path) -
     assert str(runs / "latest") in refused(tmp_path, str(runs))
     assert "a file" in refused(runs, str(tmp_path / "file"))
     assert "no such folder" in refused(runs, str(tmp_path / "nowhere"))
-    assert "empty name" in refused(runs, " ")
+    assert "name of the run is empty" in refused(runs, " ")
     assert "no runs yet" in refused(tmp_path / "nowhere", "latest")
     assert "there are no runs" in refused(tmp_path / "nowhere", "2026")
 
@@ -120,7 +120,7 @@ def test_a_run_that_goes_on_has_no_result_yet(runs: Path) -> None:
     with pytest.raises(BadInput, match="not judged yet"):
         find_runs.require_result(folder)
     (folder / find_runs.OWNER).write_text("1 2")
-    with pytest.raises(BadInput, match="the run goes on, or was cut off; to watch it: harness serve"):
+    with pytest.raises(BadInput, match="the run is in progress, or was interrupted; to watch it: harness serve"):
         find_runs.require_result(folder)
 
 
@@ -133,8 +133,8 @@ def test_a_result_is_read_back(runs: Path) -> None:
     ("content", "says"),
     [
         ("{", "not JSON"),
-        ("[]", "not the result"),
-        ('{"valid": 7}', "not the result"),
+        ("[]", "not a valid result"),
+        ('{"valid": 7}', "not a valid result"),
         ('{"schema": 9}', "newer"),
     ],
 )

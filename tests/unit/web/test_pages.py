@@ -122,7 +122,7 @@ def test_sort_filter_search_and_pages(served: Served) -> None:
     assert all(int(one[9:15]) % 5 == 4 for one in names(served.get("/?q=KILL:client+unknown").text))
     assert len(names(served.get("/?q=kill:leader+%22acks+1%22&fault=kill:leader").text)) == 66
     assert names(served.get("/?q=000123").text) == ["20260301T000123-run"]
-    assert "No run is like that" in served.get("/?q=nothing+like+it").text
+    assert "No run matches" in served.get("/?q=nothing+like+it").text
     for page in (first.text, bad):
         shown(page)
 
@@ -157,7 +157,7 @@ def test_two_runs_side_by_side(served: Served) -> None:
     assert "Settings that differ" in text and "kill:leader" in text and "pause:leader" in text
     assert text.index("20260301T000000-run") < text.index("20260301T000001-run")
     one = served.get("/compare.html?run=20260301T000000-run")
-    assert one.status == 404 and "choose two" in one.text
+    assert one.status == 404 and "select two" in one.text
     assert "there is no run nothing here" in served.get("/compare.html?run=nothing&run=latest").text
     since = served.get("/runs/20260301T000025-run/compare.html").text
     assert "20260301T000015-run" in since and 'href="../../runs/' in since  # queue, pause:leader
@@ -308,7 +308,7 @@ def test_half_a_run_another_schema_and_edited_files(tmp_path: Path) -> None:
                 assert b"Traceback" not in reply.body
             for other in ("newer", "edited", "odd"):
                 assert served.get(f"/compare.html?run={name}&run={other}").status in (200, 404)
-        assert "schema 99; this version reads up to 1" in served.get("/runs/newer/index.html").text
+        assert "schema 99; this version reads schemas up to 1" in served.get("/runs/newer/index.html").text
         assert "not JSON" in served.get("/runs/torn/index.html").text
         assert "was not judged" in served.get("/runs/only-plan/index.html").text
         assert served.log == []
@@ -427,14 +427,14 @@ def test_what_cannot_be_served_or_exported_is_one_message(tmp_path: Path, capsys
     (tmp_path / "file").write_text("")
     with serving(runs) as served:
         cases = {
-            f"--runs {runs} --port {served.port}": "is in use; name another with --port",
+            f"--runs {runs} --port {served.port}": "is in use; give another --port",
             f"--runs {tmp_path}/file": "not a folder of runs",
             f"--runs {runs} --port 70000": "65535",
-            f"--runs {tmp_path}/none --export {tmp_path}/site": "no folder of runs",
-            f"--runs {runs} --export {runs}": "name a new or an empty folder",
-            f"--runs {runs} --export {runs}/site": "lies in the folder of runs",
-            f"--runs {runs} --export {tmp_path}/file": "name a new or an empty folder",
-            f"--runs {runs} --export {tmp_path}/file/x": "name a new folder",
+            f"--runs {tmp_path}/none --export {tmp_path}/site": "not a folder of runs",
+            f"--runs {runs} --export {runs}": "give a new or an empty folder",
+            f"--runs {runs} --export {runs}/site": "is inside the folder of runs",
+            f"--runs {runs} --export {tmp_path}/file": "give a new or an empty folder",
+            f"--runs {runs} --export {tmp_path}/file/x": "give a new folder",
         }
         for arguments, message in cases.items():
             assert app.invoke(["serve", *arguments.split()]) == 254, arguments
@@ -446,7 +446,7 @@ def test_what_cannot_be_served_or_exported_is_one_message(tmp_path: Path, capsys
         with serving(empty) as served:
             assert "harness run --nemesis leader-kill" in served.get("/").text
             for page in ("/experiments.html", "/matrix.html"):
-                assert "None was run here" in served.get(page).text
+                assert "There are no results of" in served.get(page).text
     (tmp_path / "nothing").write_text("")
     with pytest.raises(BadInput):
         Catalogue(tmp_path / "nothing").rows()

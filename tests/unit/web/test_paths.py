@@ -282,7 +282,7 @@ def test_a_run_whose_own_files_are_elsewhere_is_not_shown(tmp_path: Path, name: 
     with serving(tmp_path / "runs") as served:
         for page in ("index.html", "files.html", "run.zip", "files/report.html", "files/plan.yaml"):
             reply = served.get(f"/runs/{RUN}/{page}")
-            assert reply.status == 404 and "is a link that leads out" in reply.text
+            assert reply.status == 404 and "is a link to a place outside" in reply.text
     assert sorted(path.name for path in (tmp_path / "site" / "runs" / RUN).iterdir()) == ["index.html"]
     assert not [path for path in (tmp_path / "site").rglob("*.html") if SECRET in path.read_bytes()]
 

@@ -1,7 +1,7 @@
 "use strict";
-// What all parts share: the data, elements, texts of numbers, colours of the theme.
+// Shared helpers: the page's data, creating elements, formatting numbers, and the theme's colours.
 const Run = JSON.parse(document.getElementById("data").textContent);
-const LEFT = 66;   // of every chart and track, so that their times stand below each other
+const LEFT = 66;   // margin of every chart and track, so that their time axes are aligned
 const RIGHT = 18;
 
 function el(name, attributes, ...children) {
@@ -16,13 +16,13 @@ function svg(name, attributes, ...children) {
   for (const [key, value] of Object.entries(attributes || {})) {
     made.setAttribute(key, typeof value === "number" ? String(Math.round(value * 10) / 10) : value);
   }
-  // What is made smaller, on paper, is drawn smaller as a whole.
+  // With a viewBox, a drawing that is too wide for paper is scaled down as a whole.
   if (name === "svg" && attributes.width && !attributes.viewBox) made.setAttribute("viewBox", `0 0 ${made.getAttribute("width")} ${made.getAttribute("height")}`);
   made.append(...children);
   return made;
 }
 
-// How wide something may be that is drawn in an element: as wide as it, or as what is printed.
+// The available width for a drawing in an element: the width of the element, or of the paper when printing.
 const Paper = { width: 0 };
 function roomIn(element) {
   return Paper.width ? Math.min(Paper.width, element.clientWidth || Paper.width) : element.clientWidth;
@@ -41,7 +41,7 @@ function isDark() {
   return document.documentElement.dataset.theme === "dark";
 }
 
-// A line's colour in the theme: one that is too dark on a dark ground is made lighter.
+// The colour of a line in the current theme: colours that are too dark for a dark background are lightened.
 function onGround(hex) {
   if (!hex) return colour("text");
   if (!isDark()) return hex;
@@ -68,7 +68,7 @@ function duration(value) {
   return Number((value / 1e-6).toPrecision(2)) + " µs";
 }
 
-// Round steps for an axis from low to high with about `count` of them.
+// About `count` ticks at round values for an axis from low to high.
 function ticks(low, high, count) {
   const rough = (high - low) / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -82,7 +82,7 @@ function cut(text, length) {
   return text.length <= length ? text : text.slice(0, Math.max(0, length - 1)) + "…";
 }
 
-// The mark of an outcome, told apart by shape and colour, around a point.
+// The path of an outcome's mark around a point. Each outcome has its own shape, besides its colour.
 function markPath(outcome, x, y, r) {
   if (outcome === "ok") return `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`;
   if (outcome === "info") return `M${x} ${y - r * 1.3}L${x + r * 1.3} ${y}L${x} ${y + r * 1.3}L${x - r * 1.3} ${y}z`;

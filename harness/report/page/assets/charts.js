@@ -1,5 +1,5 @@
 "use strict";
-// Charts over time: rate, latency as points and as quantiles, unseen records, realtime lag.
+// Draws the charts over time: rate, latency as points and as quantiles, unseen records, realtime lag.
 const Charts = (() => {
   const sync = uPlot.sync("time");
   const host = document.getElementById("charts");
@@ -26,7 +26,7 @@ const Charts = (() => {
     return box;
   }
 
-  // Tints while a fault is on, and the line where final polls begin.
+  // Draws tints while faults are active, and a line at the start of the final polls.
   function ground(u) {
     const { ctx } = u;
     const { left, top, width, height } = u.bbox;
@@ -73,7 +73,7 @@ const Charts = (() => {
     };
   }
 
-  function said(u, idx, lines, show) {
+  function tipParts(u, idx, lines, show) {
     const parts = [el("span", {}, seconds(u.data[0][idx]))];
     lines.forEach((line, n) => {
       const value = u.data[n + 1][idx];
@@ -82,7 +82,7 @@ const Charts = (() => {
     return parts;
   }
 
-  // A finger or a pen chooses a range as the mouse does; up and down still scrolls (touch-action in page.css).
+  // Lets a finger or a pen select a range, like the mouse. Vertical movement still scrolls (touch-action in page.css).
   function brushed(u) {
     let from = null;
     const place = (event) => Math.max(0, Math.min(u.over.clientWidth, event.clientX - u.over.getBoundingClientRect().left));
@@ -153,28 +153,28 @@ const Charts = (() => {
 
   const plainAxis = { values: (_, at) => at.map((one) => number(one)) };
 
-  // From zero; with room above what is shown now.
+  // A scale from zero, with space above the visible data.
   function upwards(u, low, high) {
     return [0, Math.max(high || 0, 1e-9) * 1.12];
   }
 
-  function rate(held) {
-    const names = Run.outcomes.filter((name) => held.rates[name]);
+  function rate(operation) {
+    const names = Run.outcomes.filter((name) => operation.rates[name]);
     if (!names.length) return empty("Rate");
     const width = Run.end / Run.windows;
     const times = Array.from({ length: Run.windows + 1 }, (_, n) => n * width);
     const lines = names.map((name) => ({ name, colour: "" }));
-    const values = names.map((name) => [...held.rates[name], held.rates[name].at(-1)].map((count) => count / width));
-    const box = panel("Rate", "operations completed a second",
+    const values = names.map((name) => [...operation.rates[name], operation.rates[name].at(-1)].map((count) => count / width));
+    const box = panel("Rate", "operations completed per second",
       names.map((name) => [Run.outcome_names[name], outcomeColour(name)]));
     chart(box, 150,
       names.map((name) => ({ label: name, stroke: outcomeColour(name), width: 1.6, points: { show: false },
         paths: uPlot.paths.stepped({ align: 1 }), dash: name === "info" ? [6, 3] : name === "fail" ? [2, 2] : [] })),
       [times, ...values], { range: upwards, axis: plainAxis }, {},
-      (u, idx) => said(u, idx, lines, (value) => Number(value.toPrecision(3)) + "/s"));
+      (u, idx) => tipParts(u, idx, lines, (value) => Number(value.toPrecision(3)) + "/s"));
   }
 
-  // The library's own ticks never end on some scales that begin below 100 us.
+  // Used instead of uPlot's own ticks, whose computation does not terminate for some scales that begin below 100 us.
   function decades(_, axis, low, high) {
     const found = [];
     for (let n = Math.ceil(Math.log10(low) - 1e-9); n <= Math.log10(high) + 1e-9; n++) found.push(10 ** n);
@@ -196,32 +196,32 @@ const Charts = (() => {
 
   function witnessOps() {
     const found = [];
-    for (const [slug, held] of Object.entries(Run.witnesses)) {
-      if (!held.lanes) continue;
-      for (const bar of held.lanes.bars.flat()) {
+    for (const [slug, witness] of Object.entries(Run.witnesses)) {
+      if (!witness.lanes) continue;
+      for (const bar of witness.lanes.bars.flat()) {
         if (bar[6] && bar[2] !== null) found.push({ slug, x: bar[1], y: Math.max(bar[2] - bar[1], Run.low), f: bar[4] });
       }
     }
     return found;
   }
 
-  function points(held) {
-    const names = Run.outcomes.filter((name) => held.points[name]);
+  function points(operation) {
+    const names = Run.outcomes.filter((name) => operation.points[name]);
     if (!names.length) return empty("Latency");
-    const rows = names.flatMap((name) => held.points[name].y);
+    const rows = names.flatMap((name) => operation.points[name].y);
     let low = Infinity;
     let high = 0;
     for (const row of rows) {
       low = Math.min(low, pointLatency(row));
       high = Math.max(high, pointLatency(row));
     }
-    const shown = names.reduce((sum, name) => sum + held.points[name].x.length, 0);
-    const sampled = names.filter((name) => held.points[name].of > held.points[name].x.length);
-    const some = sampled.length ? `, a sample of those that ended ${sampled.join(" and ")}` : "";
-    rings = witnessOps().filter((one) => held.name === "all" || Run.ops.length === 1 || one.f === held.name);
-    const note = `every operation, when it began: ${number(held.count)} as ${number(shown)} dots${some}`;
+    const shown = names.reduce((sum, name) => sum + operation.points[name].x.length, 0);
+    const sampled = names.filter((name) => operation.points[name].of > operation.points[name].x.length);
+    const some = sampled.length ? `, a sample for outcome ${sampled.join(" and ")}` : "";
+    rings = witnessOps().filter((one) => operation.name === "all" || Run.ops.length === 1 || one.f === operation.name);
+    const note = `every operation at the time of its invocation: ${number(operation.count)} as ${number(shown)} dots${some}`;
     const items = names.map((name) => [Run.outcome_names[name], outcomeColour(name), name]);
-    if (rings.length) items.push(["of a witness: click", colour("mark"), "ring"]);
+    if (rings.length) items.push(["part of a witness (click)", colour("mark"), "ring"]);
     const draw = (u) => {
       const { ctx } = u;
       const scale = devicePixelRatio || 1;
@@ -231,7 +231,7 @@ const Charts = (() => {
       ctx.clip();
       const [from, to] = Range.get();
       for (const name of names) {
-        const { x, y } = held.points[name];
+        const { x, y } = operation.points[name];
         const few = x.length < 400;
         const r = (few ? 2.8 : 1.4) * scale;
         ctx.fillStyle = outcomeColour(name);
@@ -268,31 +268,31 @@ const Charts = (() => {
     });
   }
 
-  function quantiles(held) {
-    const lines = held.quantiles;
+  function quantiles(operation) {
+    const lines = operation.quantiles;
     const values = lines.flatMap((one) => one.values).filter((value) => value !== null);
     if (!values.length) return empty("Latency quantiles");
     const width = Run.end / lines[0].values.length;
     const times = lines[0].values.map((_, n) => (n + 0.5) * width);
     const order = [...lines].reverse();
-    const box = panel("Latency quantiles", `of what completed in each ${duration(Number(width.toPrecision(2)))}`,
+    const box = panel("Latency quantiles", `of the operations that completed in each ${duration(Number(width.toPrecision(2)))}`,
       order.map((one) => [one.name, onGround(one.colour)]));
     chart(box, 150, lines.map((one) => line(one, { points: { show: true, size: 4 } })),
       [times, ...lines.map((one) => one.values)],
-      logAxis(Math.min(...values), Math.max(...values)), {}, (u, idx) => said(u, idx, lines, duration));
+      logAxis(Math.min(...values), Math.max(...values)), {}, (u, idx) => tipParts(u, idx, lines, duration));
   }
 
-  function cells(title, note, held, show, axis) {
-    if (!held) return empty(title);
-    const times = Array.from({ length: held.cells + 1 }, (_, n) => (n / held.cells) * Run.end);
-    const lines = [...held.lines].reverse();  // the first one on top
-    const box = panel(title, note, held.lines.map((one) => [one.name, onGround(one.colour)]));
+  function cells(title, note, series, show, axis) {
+    if (!series) return empty(title);
+    const times = Array.from({ length: series.cells + 1 }, (_, n) => (n / series.cells) * Run.end);
+    const lines = [...series.lines].reverse();  // draws the first line on top
+    const box = panel(title, note, series.lines.map((one) => [one.name, onGround(one.colour)]));
     chart(box, 140, lines.map((one) => line(one, { paths: uPlot.paths.stepped({ align: 1 }) })),
       [times, ...lines.map((one) => [...one.values, one.values.at(-1)])],
       { range: upwards, axis }, {},
-      (u, idx) => said(u, idx, lines.slice().reverse(), show).length > 1
-        ? [el("span", {}, seconds(u.data[0][idx])), ...held.lines.flatMap((one) => {
-          const value = one.values[Math.min(idx, held.cells - 1)];
+      (u, idx) => tipParts(u, idx, lines.slice().reverse(), show).length > 1
+        ? [el("span", {}, seconds(u.data[0][idx])), ...series.lines.flatMap((one) => {
+          const value = one.values[Math.min(idx, series.cells - 1)];
           return value === null ? [] : [el("br"), one.name + " ", el("b", {}, show(value))];
         })] : null);
   }
@@ -302,14 +302,14 @@ const Charts = (() => {
     made = [];
     host.replaceChildren();
     Tracks.draw(host);
-    const held = Run.ops[kind];
-    if (held) {
-      rate(held);
-      points(held);
-      quantiles(held);
+    const operation = Run.ops[kind];
+    if (operation) {
+      rate(operation);
+      points(operation);
+      quantiles(operation);
     }
-    cells("Unseen", "acknowledged records that nobody had read yet", Run.unseen, number, plainAxis);
-    cells("Realtime lag", "age of the first acknowledged record that a reader had not read", Run.lag, duration,
+    cells("Unseen", "acknowledged records that no client has read yet", Run.unseen, number, plainAxis);
+    cells("Realtime lag", "time since the acknowledgement of the oldest record that a client has not read yet", Run.lag, duration,
       { values: (_, at) => at.map((one) => (one ? duration(one) : "0")) });
   }
 
@@ -319,7 +319,7 @@ const Charts = (() => {
 
   return {
     draw,
-    kinds: () => Run.ops.map((held) => held.name),
+    kinds: () => Run.ops.map((operation) => operation.name),
     choose(n) {
       kind = n;
       draw();

@@ -1,5 +1,5 @@
 "use strict";
-// A cycle: its operations in a circle, an edge for each step with what it rests on.
+// Draws a cycle: its operations on a circle, and an edge for each step, labelled with its type and key.
 const Graph = (() => {
   const MOST = 16;
   let count = 0;
@@ -14,7 +14,7 @@ const Graph = (() => {
     if (!graph) return;
     const many = graph.nodes.length;
     if (many > MOST) {
-      into.append(el("p", { class: "faint" }, `A cycle of ${many} operations: too many for a picture; the steps say it.`));
+      into.append(el("p", { class: "faint" }, `A cycle of ${many} operations is too long for a picture; the steps describe it.`));
       return;
     }
     const width = Math.max(280, Math.min(440, into.closest(".open").clientWidth));

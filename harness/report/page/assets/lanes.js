@@ -1,5 +1,5 @@
 "use strict";
-// The operations around a witness: a lane a process, a bar an operation; the windows of time are not joined.
+// Draws the operations around a witness: a lane per process, a bar per operation, and separate windows of time.
 const Lanes = (() => {
   const ROW = 24;
   const SIDE = 96;
@@ -38,7 +38,7 @@ const Lanes = (() => {
     }
   }
 
-  function bar(held, bars, [begin, end], x, names) {
+  function bar(data, bars, [begin, end], x, names) {
     const [lane, from, to, type, f, op, own, did] = bars;
     const left = x(Math.max(from, begin));
     const right = to === null ? x(end) : x(Math.min(to, end));
@@ -47,48 +47,48 @@ const Lanes = (() => {
     const shape = svg("rect", { x: left, y, width: Math.max(3, right - left), height: ROW - 8, rx: 2,
       class: `bar ${outcome}${own ? " own" : did ? " touch" : ""}` });
     const ended = to === null ? "never completed" : `${type} after ${duration(to - from)}`;
-    const text = `op ${op}, process ${held.lanes[lane]}: ${f} at ${seconds(from, 0.001)}, ${ended}${did ? "; " + did : ""}`;
+    const text = `op ${op}, process ${data.lanes[lane]}: ${f} at ${seconds(from, 0.001)}, ${ended}${did ? "; " + did : ""}`;
     const group = titled(text, svg("g", own ? { tabindex: "0", role: "img", "aria-label": text } : {}, shape));
     return { group, own, x: left, y: y + 12, name: names[op] || "op " + op };
   }
 
   function draw(into, witness) {
-    const held = witness.lanes;
-    if (!held || !held.lanes.length) return;
-    const left = held.left.map((count, n) => (count ? `${number(count)} more ${n ? "operations" : "processes"}` : "")).filter(Boolean);
-    into.append(el("h4", {}, "Operations around it ", el("small", {},
-      `named: of the witness; dark: at the same place of the log; pale: others${held.events.length ? "; triangles: what instances did" : ""}${left.length ? "; no room for " + left.join(" and ") : ""}`)));
+    const data = witness.lanes;
+    if (!data || !data.lanes.length) return;
+    const omitted = data.left.map((count, n) => (count ? `${number(count)} more ${n ? "operations" : "processes"}` : "")).filter(Boolean);
+    into.append(el("h4", {}, "Operations at that time ", el("small", {},
+      `labelled: of the witness; dark: at the same offsets; pale: others${data.events.length ? "; triangles: events of instances" : ""}${omitted.length ? "; omitted: " + omitted.join(" and ") : ""}`)));
     const outer = Math.max(640, roomIn(into) - 3);
-    const size = widths(held.windows, outer - SIDE - 16 - GAP * (held.windows.length - 1));
-    const bottom = TOP + held.lanes.length * ROW + 4;
+    const size = widths(data.windows, outer - SIDE - 16 - GAP * (data.windows.length - 1));
+    const bottom = TOP + data.lanes.length * ROW + 4;
     const made = svg("svg", { width: outer, height: bottom + 26, role: "img", "aria-label": "operations around the witness, a lane for each process" });
     let start = SIDE;
     const labels = [];
-    held.windows.forEach((window_, n) => {
+    data.windows.forEach((window_, n) => {
       const width = size[n];
       const left = start;
       const x = (time) => left + ((time - window_[0]) / (window_[1] - window_[0])) * width;
       faults(made, window_, x, bottom);
       axis(made, window_, x, width, bottom);
-      for (const one of held.bars[n]) {
-        const { group, own, ...place } = bar(held, one, window_, x, witness.names);
+      for (const one of data.bars[n]) {
+        const { group, own, ...place } = bar(data, one, window_, x, witness.names);
         made.append(group);
         if (own) labels.push(place);
       }
-      for (const [lane, time, text] of held.events) {
+      for (const [lane, time, text] of data.events) {
         if (time < window_[0] || time > window_[1]) continue;
         const y = TOP + lane * ROW + ROW / 2;
         made.append(titled(text, svg("path", { d: markPath("event", x(time), y, 4.2), class: "event" })));
       }
       start += width + GAP;
-      if (n + 1 < held.windows.length) {
-        const gap = held.windows[n + 1][0] - window_[1];
-        made.append(titled(`${duration(gap)} are left out here`, svg("text", { x: start - GAP / 2, y: bottom + 15, "text-anchor": "middle", class: "f", "font-size": "11" }, "⋯")));
+      if (n + 1 < data.windows.length) {
+        const gap = data.windows[n + 1][0] - window_[1];
+        made.append(titled(`${duration(gap)} omitted`, svg("text", { x: start - GAP / 2, y: bottom + 15, "text-anchor": "middle", class: "f", "font-size": "11" }, "⋯")));
         made.append(svg("path", { d: `M${start - GAP / 2 - 3} ${TOP - 4}V${bottom}M${start - GAP / 2 + 3} ${TOP - 4}V${bottom}`, class: "axis", "stroke-dasharray": "3 3" }));
       }
     });
-    const own = new Set([...held.bars.flat().filter((one) => one[6]), ...held.events].map((one) => one[0]));
-    held.lanes.forEach((process, lane) => {
+    const own = new Set([...data.bars.flat().filter((one) => one[6]), ...data.events].map((one) => one[0]));
+    data.lanes.forEach((process, lane) => {
       made.append(svg("text", { x: 10, y: TOP + lane * ROW + 16, class: own.has(lane) ? "" : "f" }, "process " + process));
     });
     for (const one of labels) made.append(svg("text", { x: one.x + 4, y: one.y, class: "label", "font-size": "11" }, one.name));

@@ -1,5 +1,5 @@
 "use strict";
-// The page: theme, range, filters, witnesses that open, links and keys.
+// The page itself: the theme, the selected range and its filters, opening witnesses, links and keyboard shortcuts.
 (() => {
   const root = document.documentElement;
   const prefers = matchMedia("(prefers-color-scheme: dark)");
@@ -7,7 +7,7 @@
   const all = (selector, within) => [...(within || document).querySelectorAll(selector)];
 
   // --- theme ---
-  let printing = "";  // the theme that comes back after
+  let printing = "";  // the theme to restore after printing
 
   function redraw() {
     if (byId("charts")) Charts.draw();
@@ -65,13 +65,13 @@
     }
     const before = button.dataset.text || button.textContent;
     button.dataset.text = before;
-    button.textContent = done ? "copied" : "not allowed here";
+    button.textContent = done ? "copied" : "copying is not allowed";
     setTimeout(() => { button.textContent = before; }, 1500);
   }
 
   // --- the range ---
-  // A fault is in a range while it is on; a witness where its first operation began or its last one ended,
-  // or, of a pipeline, where it happened.
+  // Whether a table row (a fault) or a witness is in the range: a fault while it is active; a witness if its first
+  // operation began or its last one ended in the range; the witness of a pipeline anomaly by its time.
   function inside(one) {
     const [begin, end] = [Number(one.dataset.begin), Number(one.dataset.end)];
     if (one.matches("tr")) return Range.touches(begin, end);
@@ -79,43 +79,44 @@
     return Range.touches(begin, begin) || Range.touches(end, end);
   }
 
-  // The witnesses of a group that are a line each, those in the range; some, where they are many.
+  // Lists the witnesses of a group that have one line each and are in the range; a sample if there are many.
   const LINES = 60;
-  function lines(group, held, whole) {
+  function lines(group, anomaly, whole) {
     const place = group.querySelector(".lines");
-    const found = whole || !held ? [] : held.listed.filter(([, at]) => Range.touches(at, at));
+    const found = whole || !anomaly ? [] : anomaly.listed.filter(([, at]) => Range.touches(at, at));
     place.replaceChildren();
     place.hidden = !found.length;
     if (!found.length) return 0;
     const few = found.filter((_, n) => found.length <= LINES || Math.floor((n * LINES) / found.length) !== Math.floor(((n - 1) * LINES) / found.length));
     const rows = few.map(([n, at, text]) => el("li", {}, el("b", {}, "#" + n), " ", el("span", { class: "when" }, seconds(at)), " ", text, " ",
-      el("code", {}, `${Run.explain} '${held.name}#${n}'`)));
-    place.append(el("p", { class: "faint" }, `${few.length < found.length ? `${number(few.length)} of ${number(found.length)}` : number(found.length)} more in the range, to read in a terminal:`), el("ul", {}, ...rows));
+      el("code", {}, `${Run.explain} '${anomaly.name}#${n}'`)));
+    place.append(el("p", { class: "faint" }, `${few.length < found.length ? `${number(few.length)} of ${number(found.length)}` : number(found.length)} more in the selected range; to read one, run in a terminal:`), el("ul", {}, ...rows));
     return found.length;
   }
 
   function show(from, to, whole) {
     const [first, last] = Range.cells();
     for (const row of all("#counts tbody tr")) {
-      const held = Run.ops.find((one) => one.name === row.dataset.f);
-      for (const cell of held ? all("td", row) : []) {
-        const counts = held.rates[cell.dataset.outcome] || [];
+      const kind = Run.ops.find((one) => one.name === row.dataset.f);
+      for (const cell of kind ? all("td", row) : []) {
+        const counts = kind.rates[cell.dataset.outcome] || [];
         cell.textContent = number(counts.slice(first, last).reduce((one, two) => one + two, 0));
       }
-      row.hidden = !held && !whole;
+      row.hidden = !kind && !whole;
     }
     byId("counted").textContent = whole ? "of the whole run" : `that completed from ${seconds(from)} to ${seconds(to)}`;
     for (const one of all("[data-begin]")) one.hidden = !whole && !inside(one);
     for (const one of all("details.witness:not([data-begin])")) one.hidden = !whole;
     for (const group of all(".group")) {
-      const held = Run.anomalies.find((one) => one.slug === group.id);
+      const anomaly = Run.anomalies.find((one) => one.slug === group.id);
       const per = Run.cells / Run.windows;
-      const count = held ? held.cells.reduce((sum, cell, n) => sum + (cell >= first * per && cell < last * per ? held.counts[n] : 0), 0) : 0;
+      const count = anomaly ? anomaly.cells.reduce((sum, cell, n) => sum + (cell >= first * per && cell < last * per ? anomaly.counts[n] : 0), 0) : 0;
       const shown = all("details.witness", group);
-      if (held && held.joined && held.known) for (const one of shown) one.hidden = !whole && !count;  // of records of many times
-      const more = lines(group, held, whole);
-      group.querySelector(".inrange").textContent = whole ? "" : held && held.known
-        ? `${number(count)} of ${number(held.known)}${held.known < held.count ? " whose time is known here" : ""} ${held.verb} in the range` : "its time is not known";
+      // A joined witness is about records of many times.
+      if (anomaly && anomaly.joined && anomaly.known) for (const one of shown) one.hidden = !whole && !count;
+      const more = lines(group, anomaly, whole);
+      group.querySelector(".inrange").textContent = whole ? "" : anomaly && anomaly.known
+        ? `${number(count)} of ${number(anomaly.known)}${anomaly.known < anomaly.count ? " whose time is known" : ""} ${anomaly.verb} in the selected range` : "time not known";
       group.querySelector(".nothing").hidden = whole || more > 0 || !shown.length || shown.some((one) => !one.hidden);
     }
     const faults = byId("faults");
@@ -123,8 +124,8 @@
     byId("from").value = Number(from.toFixed(3));
     byId("to").value = Number(to.toFixed(3));
     byId("reset").disabled = whole;
-    byId("said").textContent = whole ? "Drag across a chart to choose a range; everything below follows."
-      : `${seconds(from)} to ${seconds(to)} of ${seconds(Run.end)} are shown; so are the witnesses, faults and counts below.`;
+    byId("said").textContent = whole ? "Drag across a chart to select a range of time."
+      : `Shown: ${seconds(from)} to ${seconds(to)} of ${seconds(Run.end)}, with the counts, faults and witnesses of that range.`;
   }
 
   function controls() {
@@ -195,7 +196,7 @@
     clearTimeout(waiting);
     waiting = setTimeout(redraw, 120);
   });
-  // On paper everything is light, and as wide as paper; it is drawn again when that is over.
+  // For printing, everything is redrawn in the light theme at the width of paper; afterwards it is restored.
   addEventListener("beforeprint", () => {
     printing = isDark() ? "dark" : "light";
     Paper.width = 1000;
@@ -208,7 +209,7 @@
     printing = "";
   });
   addEventListener("hashchange", follow);
-  // Once more when all is laid out: the browser goes to the fragment by itself, and takes the focus away.
+  // Repeat this after the layout, because the browser scrolls to the fragment by itself and takes the focus away.
   addEventListener("load", () => setTimeout(() => {
     follow();
     root.dataset.ready = "yes";

@@ -1,5 +1,5 @@
 "use strict";
-// The range of time that the whole page shows. Its ends lie on the cells of the rates, so counts are exact.
+// The selected range of time. Its ends are multiples of the rates' cells, so that counts are exact.
 const Range = (() => {
   const listeners = [];
   const cell = Run.end / Run.windows;

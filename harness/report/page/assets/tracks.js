@@ -1,5 +1,5 @@
 "use strict";
-// Above the charts: a lane for each fault, with what it hit, and one for each anomaly, a tick for each witness.
+// Draws the tracks above the charts: a lane for each fault with its targets, and a lane with ticks for each anomaly.
 const Tracks = (() => {
   let host = null;
 
@@ -23,18 +23,18 @@ const Tracks = (() => {
       const end = Math.min(LEFT + width, x(span.end, width));
       if (end < LEFT || begin > LEFT + width) return;
       const effect = span.effect === false ? " (no effect)" : "";
-      const told = `${span.label}${effect}, ${seconds(span.begin)} to ${span.open ? "the end" : seconds(span.end)}${span.detail ? ": " + span.detail : ""}`;
-      if (end - begin < 2 && begin - last < 1) return;  // no more than a screen shows
+      const title = `${span.label}${effect}, ${seconds(span.begin)} to ${span.open ? "the end" : seconds(span.end)}${span.detail ? ": " + span.detail : ""}`;
+      if (end - begin < 2 && begin - last < 1) return;  // a screen cannot show both
       last = begin;
-      group.append(titled(told, svg("rect", { x: begin, y: top + 15, width: Math.max(2, end - begin), height: 5, rx: 1.5,
+      group.append(titled(title, svg("rect", { x: begin, y: top + 15, width: Math.max(2, end - begin), height: 5, rx: 1.5,
         fill, "fill-opacity": span.effect === false ? "0.35" : "1" })));
       const next = one.spans[n + 1] ? Math.min(LEFT + width, x(one.spans[n + 1].begin, width)) : LEFT + width;
       const room = Math.floor((next - begin) / 6.3);
-      const text = [span.label + effect, span.label, span.hit].find((held) => held && held.length <= room);
+      const text = [span.label + effect, span.label, span.hit].find((one) => one && one.length <= room);
       if (begin >= free && (text || free === 0)) {
-        const said = text || cut(span.label, Math.max(8, room));
-        group.append(svg("text", { x: begin, y: top + 11, "font-size": "11.5" }, said));
-        free = begin + said.length * 6.3;
+        const shown = text || cut(span.label, Math.max(8, room));
+        group.append(svg("text", { x: begin, y: top + 11, "font-size": "11.5" }, shown));
+        free = begin + shown.length * 6.3;
       }
     });
     return group;
@@ -54,7 +54,7 @@ const Tracks = (() => {
       path += `M${at + 0.5} ${y - tall}v${tall}`;
     }
     const name = svg("text", { x: LEFT + width - 4, y: y - 12, "text-anchor": "end", class: "halo", "font-size": "11.5" }, one.name);
-    return svg("a", { href: "#" + one.slug, class: "track", "aria-label": `${one.name}: when its witnesses began` },
+    return svg("a", { href: "#" + one.slug, class: "track", "aria-label": `${one.name}: times of its witnesses` },
       svg("path", { d: `M${LEFT} ${y + 0.5}h${width}`, class: "axis" }),
       svg("path", { d: path, class: one.bad ? "tick" : "tick fine" }), name);
   }
