@@ -56,10 +56,10 @@ def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str
     inputs = _inputs(records, runs, usable).persist()
     made = _made(shown.where("side = 'output'"), runs)
     transactional = [run for run, setting in usable.items() if setting.mode in ONCE]
-    matched = _matched(made, inputs, _aborts(events.where(F.col("run").isin(transactional)))).persist()
-    findings = joined(
-        [_unmatched(matched), _flagged(matched), _missing(inputs, matched), *_writers(records, sent, runs)]
-    )
+    lost, phantom = _writers(records, sent, runs)
+    aborts = _aborts(events.where(F.col("run").isin(transactional)))
+    matched = _matched(_right(_with_inputs(made, inputs), lost, usable), aborts).persist()
+    findings = joined([_unmatched(matched), _flagged(matched), _missing(inputs, matched), lost, phantom])
     figures = _figures(read, inputs, matched)
     return Compared(findings, figures, (inputs, matched))
 
@@ -74,8 +74,10 @@ def _runs(spark: Any, settings: Mapping[str, Setting]) -> Any:
 def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
     """Returns one row per run and id: the first position of the record, its number of copies, and its expected outputs.
 
-    nth   the position of the record among those of its key, from 1
-    done  the number of copies below the committed offset
+    nth     the position of the first copy among the records of its key, from 1
+    nths    that of each copy, ascending
+    latest  the position of the last copy in the input
+    done    the number of copies below the committed offset
     """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
@@ -98,14 +100,20 @@ def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
             F.min_by(F.struct("topic", "partition", "offset", "key", "nth"), "offset").alias("at"),
             F.count("*").alias("copies"),
             F.sum(done.cast("bigint")).alias("done"),
+            F.sort_array(F.collect_list("nth")).alias("nths"),
+            F.max("offset").alias("latest"),
         )
-        .select("run", "transform", "id", "at.*", "copies", "done")
+        .select("run", "transform", "id", "at.*", "copies", "done", "nths", "latest")
     )
     return with_expected(one, {run: setting.transform for run, setting in settings.items()})
 
 
 def _made(outputs: Any, runs: Any) -> Any:
-    """Returns one row per run, id and number of an output: the number of its copies, and the first few of them."""
+    """Returns one row per run, id and number of an output: the number of its copies, and the first few of them.
+
+    counts               the distinct counts of an aggregate
+    least_key, most_key  of all copies
+    """
     from pyspark.sql import functions as F
 
     copy = F.struct("topic", "partition", "offset", "instance", "incarnation", "generation", "time_ns", "key", "n")
@@ -118,6 +126,9 @@ def _made(outputs: Any, runs: Any) -> Any:
         .agg(
             F.count("*").alias("made"),
             F.min(copy).alias("one"),
+            F.min("key").alias("least_key"),
+            F.max("key").alias("most_key"),
+            F.collect_set(F.when(F.col("transform") == AGGREGATE, F.col("n"))).alias("counts"),
             F.slice(F.sort_array(F.collect_list(copy)), 1, LISTED).alias("outputs"),
         )
         .drop("alone")
@@ -148,29 +159,60 @@ def _aborts(events: Any) -> Any:
     )
 
 
-def _matched(made: Any, inputs: Any, aborts: Any) -> Any:
+def _with_inputs(made: Any, inputs: Any) -> Any:
     """Returns outputs with their input records. Column names of the input start with in_."""
+    from pyspark.sql import functions as F
+
+    names = ("topic", "partition", "offset", "key", "nth", "nths", "latest", "copies", "done", "want")
+    source = inputs.select("run", "id", *(F.col(name).alias(f"in_{name}") for name in names))
+    return made.join(source, ["run", "id"], "left")
+
+
+def _right(both: Any, lost: Any, settings: Mapping[str, Setting]) -> Any:
+    """With `right`: whether all copies of an output are what the transform makes of its record.
+
+    A count is right for any copy of the record. Of a key whose input lost records, the pipeline may have counted
+    these as well, so each count may be higher by their number.
+    """
+    from pyspark.sql import functions as F
+
+    counting = [run for run, setting in settings.items() if setting.transform == AGGREGATE]
+    gone = (
+        lost.where(F.col("run").isin(counting))
+        .groupBy("run", F.col("topic").alias("in_topic"), F.col("partition").alias("in_partition"), "key")
+        .agg(F.count("*").alias("gone"))
+        .withColumnRenamed("key", "in_key")
+    )
+    if counting:
+        both = both.join(F.broadcast(gone), ["run", "in_topic", "in_partition", "in_key"], "left")
+    else:
+        both = both.withColumn("gone", F.lit(0))
+    more = F.coalesce(F.col("gone"), F.lit(0))
+    counted = F.forall("counts", lambda n: F.exists("in_nths", lambda nth: n.between(nth, nth + more)))
+    # As many counts as copies that were done, and one of them twice: the other copy's is wrong.
+    distinct = (F.col("made") > F.col("in_done")) | (F.size("counts") == F.col("made"))
+    numbered = F.when(F.col("transform") == AGGREGATE, counted & distinct).otherwise(
+        (F.col("number") >= 0) & (F.col("number") < F.col("in_want"))
+    )
+    keyed = (F.col("least_key") == F.col("in_key")) & (F.col("most_key") == F.col("in_key"))
+    right = F.coalesce(numbered & F.coalesce(keyed, F.lit(True)), F.lit(False))
+    return both.withColumn("right", right).drop("gone", "counts", "least_key", "most_key")
+
+
+def _matched(both: Any, aborts: Any) -> Any:
+    """Outputs with what became of their order and their transactions."""
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
-    source = inputs.select(
-        "run",
-        "id",
-        *(
-            F.col(name).alias(f"in_{name}")
-            for name in ("topic", "partition", "offset", "key", "nth", "copies", "done", "want")
-        ),
-    )
-    both = made.join(source, ["run", "id"], "left")
     before = (
         Window.partitionBy("run", "in_topic", "in_partition", "one.topic", "one.partition", "one.key")
         .orderBy("one.offset", "in_offset", "number")  # rows of one file share an offset
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    rank = F.struct("in_offset", "number")
-    ordered = both.withColumn(
-        "late", F.col("in_offset").isNotNull() & F.coalesce(rank < F.max(rank).over(before), F.lit(False))
-    )
+    # Of a record with copies in the input, an output that comes late may be that of the last copy.
+    passed = F.max(F.when(F.col("right"), F.struct("in_offset", "number"))).over(before)
+    late = F.col("right") & F.coalesce(F.struct(F.col("in_latest").alias("in_offset"), "number") < passed, F.lit(False))
+    ordered = both.withColumn("late", late)
     covers = (
         (F.col("run") == F.col("e_run"))
         & (F.col("one.incarnation") == F.col("e_incarnation"))
@@ -235,14 +277,10 @@ def _flagged(matched: Any) -> Any:
     from pyspark.sql import functions as F
 
     counts = F.col("transform") == AGGREGATE
-    numbered = F.when(counts, F.col("one.n") == F.col("in_nth")).otherwise(
-        (F.col("number") >= 0) & (F.col("number") < F.col("in_want"))
-    )
-    right = numbered & (F.coalesce(F.col("one.key") == F.col("in_key"), F.lit(True)))
     flags = {
-        "wrong-output": ~F.coalesce(right, F.lit(False)),
+        "wrong-output": ~F.col("right"),
         "duplicate-output": F.col("made") > F.col("in_copies"),
-        "reordered-output": F.col("late") & F.coalesce(right, F.lit(False)),
+        "reordered-output": F.col("late"),
         "aborted-output": F.col("aborted"),
         "uncommitted-output": (F.col("in_done") < F.col("in_copies")) & (F.col("made") > F.col("in_done")),
     }

@@ -66,7 +66,8 @@ def rule(plan: TestPlan) -> None:
     if plan.txn:
         raise ValueError("--txn cannot be combined with --workload pipeline: see --pipeline-mode")
     if mistake and mistake not in MISTAKES:
-        raise ValueError(f"--pipeline-mistake {mistake}: no such mistake; use one of {', '.join(MISTAKES)}")
+        known = "".join(f"\n  {name}: {row.does}" for name, row in MISTAKES.items())
+        raise ValueError(f"--pipeline-mistake {mistake}: unknown; choose from{known}")
     if mistake and plan.pipeline_mode not in ("exactly-once", "files"):
         raise ValueError(
             f"--pipeline-mistake {mistake} requires --pipeline-mode exactly-once or files: "

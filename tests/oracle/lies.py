@@ -2,7 +2,8 @@
 
 Such a lie changes the checker's input, as if it had read, remembered or concluded less than it does: the history,
 the settings, or the text of a witness. The oracle gets the true input, and must detect the difference in one of the
-runs that the lie is about.
+runs that the lie is about. Where the bug was in what the checker did with files, a function of it is replaced instead
+(`Patch`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from checker.pipeline import outputs, witnesses
+from checker.tables import make_tables
 from harness.model.check_options import CheckOptions
 from harness.model.op import INFO, NEMESIS, OK, Op
 from tests.oracle.case import Case
 
 FAR = 1 << 40
+ORIGINAL_MISSING, ORIGINAL_STILL_PROMISED = outputs._missing, witnesses.still_promised
 Given = tuple[list[Op], CheckOptions]
 
 
@@ -257,5 +261,42 @@ LIES = (
         lambda case: not case.plain and case.true_acks == "0" and bool({"lose-tail", "lose-record"} & case.lies),
         _as_given,
         lambda text: f"an acknowledged record: {text}",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A function as it once was: module, name, and what stood there."""
+
+    name: str
+    module: Any
+    function: str
+    earlier: Callable[..., Any]
+
+
+def _one_output_is_enough(inputs: Any, matched: Any) -> Any:
+    return ORIGINAL_MISSING(inputs, matched).where("copies = 0")
+
+
+def _only_lost_input_is_weakened(one: Any, settings: Any) -> bool | None:
+    kept = ORIGINAL_STILL_PROMISED(one, settings)
+    return kept if one.name == "lost-input" else one.promised
+
+
+def _the_same_by_name_and_size(files: Sequence[Any], identities: Any) -> bool:
+    return [[file.name, file.stat().st_size] for file in files] == [[name, size] for name, size, _ in identities]
+
+
+TABLES_ARE_KNOWN_BY_SIZE = Patch(
+    "tables are of this history if its files have the same names and sizes",
+    make_tables,
+    "same_content",
+    _the_same_by_name_and_size,
+)
+PIPELINE_LIES = (
+    Patch("one output is enough for all copies of an input record", outputs, "_missing", _one_output_is_enough),
+    Patch(
+        "what a pipeline is promised hangs on its mode alone", witnesses, "still_promised", _only_lost_input_is_weakened
     ),
 )

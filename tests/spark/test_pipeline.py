@@ -136,6 +136,25 @@ def _twice_and_both_made_before_it_was_done(content: Files) -> None:
     content[COMMITTED][0]["offsets"]["in/0"] -= 1
 
 
+def _twice_and_only_the_second_made(content: Files) -> None:
+    """What is made of a record's second copy stands where that copy does: it is not late."""
+    again = _twice(content)
+    content[COMMITTED][0]["offsets"]["in/0"] = again["offset"] + 1
+    made = next(row for row in _outputs(content) if row["id"] == again["id"])
+    made["offset"] = 10**6
+
+
+def _twice_and_the_second_wrong(content: Files) -> None:
+    _twice_and_both_made(content)
+    content[READ][0]["key"] += 1
+
+
+def _number_beyond(content: Files) -> None:
+    """What is no output of the record has no place in the order, so nothing after it is late."""
+    row = next(row for row in _outputs(content) if row["key"] == _outputs(content)[50]["key"])
+    row["n"] += 1000
+
+
 WRONG: Mapping[str, tuple[Callable[[Files], None], Mapping[str, int]]] = {
     "missing": (_missing, {"missing-output": 1}),
     "duplicate": (_duplicate, {"duplicate-output": 1}),
@@ -149,9 +168,52 @@ WRONG: Mapping[str, tuple[Callable[[Files], None], Mapping[str, int]]] = {
     "aborted": (_aborted, {"aborted-output": 0}),
     "twice and made once": (_twice_and_made_once, {"missing-output": 1}),
     "twice and made too often": (_twice_and_made_too_often, {"duplicate-output": 1}),
+    "twice and only the second made": (_twice_and_only_the_second_made, {"missing-output": 1}),
+    "twice and the second wrong": (_twice_and_the_second_wrong, {"wrong-output": 1}),
+    "a number beyond": (_number_beyond, {"wrong-output": 1, "missing-output": 1}),
     "twice and both made before it was done": (_twice_and_both_made_before_it_was_done, {"uncommitted-output": 1}),
 }
 RIGHT: Mapping[str, Callable[[Files], None]] = {"twice and both made": _twice_and_both_made}
+
+
+def _counted_twice(content: Files, made: tuple[bool, bool]) -> None:
+    """A record of a running count was sent again; `made`: which of its copies has its count."""
+    again = _twice(content)
+    content[COMMITTED][0]["offsets"]["in/0"] = again["offset"] + 1
+    count = sum(row.get("side") == "input" and row["key"] == again["key"] for row in content[READ])
+    first = next(row for row in _outputs(content) if row["id"] == again["id"])
+    if made[1]:
+        content[READ].insert(0, first | {"offset": 10**6, "n": count})
+    if not made[0]:
+        content[READ].remove(first)
+
+
+def _counted_both(content: Files) -> None:
+    _counted_twice(content, (True, True))
+
+
+def _counted_second(content: Files) -> None:
+    _counted_twice(content, (False, True))
+
+
+def _counted_wrong(content: Files) -> None:
+    _counted_twice(content, (True, True))
+    content[READ][0]["n"] += 1
+
+
+def _counted_and_deleted(content: Files) -> None:
+    """The pipeline has counted the records that were deleted later."""
+    content[READ].remove(
+        min((row for row in content[READ] if row.get("side") == "input"), key=lambda row: row["offset"])
+    )
+
+
+COUNTED: Mapping[str, tuple[Callable[[Files], None], Mapping[str, int]]] = {
+    "counted: both": (_counted_both, {}),
+    "counted: second": (_counted_second, {"missing-output": 1}),
+    "counted: wrong": (_counted_wrong, {"wrong-output": 1}),
+    "counted: deleted": (_counted_and_deleted, {"lost-input": 1, "phantom-output": 1}),
+}
 
 
 def _twice_and_not_done(content: Files) -> None:
@@ -263,6 +325,11 @@ def judged(spark: Any, seeds: tuple[int, int], tmp_path_factory: pytest.TempPath
         content = orjson.loads(orjson.dumps(right))
         change(content)
         runs.append(write(folder / name, content))
+    counting = simulated(Options(transform="aggregate", abort_p=0.05), 1)
+    for name, (change, _) in COUNTED.items():
+        content = orjson.loads(orjson.dumps(counting))
+        change(content)
+        runs.append(write(folder / name, content))
     torn = write(folder / "torn", right)
     for path in (torn / READ, torn / "events" / "instance-0.jsonl"):
         path.write_bytes(path.read_bytes() + b'{"side": "inp')
@@ -318,6 +385,11 @@ def test_weaker_modes(judged: Judged) -> None:
 def test_what_is_right_though_unusual(judged: Judged, name: str) -> None:
     result = judged.batch[name]
     assert (result.valid, counts(result), result.reasons) == ("valid", {}, ()), name
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_running_counts_of_records_that_were_sent_again_or_deleted(judged: Judged, name: str) -> None:
+    assert counts(judged.batch[name]) == COUNTED[name][1]
 
 
 @pytest.mark.parametrize("name", WRONG)
