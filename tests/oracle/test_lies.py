@@ -46,7 +46,7 @@ def _weakened_pipelines() -> list[pipelines.PipelineCase]:
     return found
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.parametrize("lie", PIPELINE_LIES, ids=lambda lie: lie.name)
 def test_the_oracle_notices_the_lie_about_pipelines(
