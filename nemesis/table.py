@@ -153,7 +153,7 @@ def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str, refu
         verb = VERBS.get(fault.name.partition(":")[0])  # None for a fault whose ops come from the workload
         least = verb.nodes_min if verb else 1
         if len(cluster.nodes) < least:
-            raise BadInput(f"{fault.name} needs at least {least} nodes: set --nodes")
+            raise BadInput(f"{fault.name} needs at least {least} nodes: use --nodes {least} or more")
 
 
 def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None:
@@ -169,8 +169,8 @@ def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None
 def weakened(settings: Settings, names: Sequence[str], scheduled: Sequence[str] = ()) -> Settings:
     """Returns a run's settings after the changes that these faults make to them.
 
-    The weaker value of each setting applies to the whole run. A scheduled fault does not wait until the nodes that
-    it hit before have caught up, so it may hit every copy. Unknown fault names change nothing.
+    The weaker value of each setting applies to the whole run. A scheduled fault does not wait for previously
+    hit nodes to catch up, so in the course of the run it may hit every replica. Unknown fault names change nothing.
     """
     for name in names:
         verb, _, target = name.partition(":")

@@ -17,9 +17,9 @@ one continues where it stopped. If the process is killed or replaced, the next o
 `churn_s`, instances take turns to leave the group cleanly and to rejoin.
 
 At the end the writers stop, and the instances work until the group has committed everything, and leave. The offsets
-that a member commits as it leaves may be below the log end: as long as the lag is not 0 then, the instances rejoin,
-work and leave again, until the time limit. Finally every slot reads its share of the topics. If the lag is still not
-0, the rest is not judged and the verdict is unknown. For the instances themselves, see harness.pipeline_app.
+that a member commits as it leaves may be below the log end: if the lag is not 0 then, the instances rejoin, work and
+leave again, as often as the time limit allows. Finally every slot reads its share of the topics. If the lag is still
+not 0, the rest is not judged and the verdict is unknown. For the instances themselves, see harness.pipeline_app.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Runs `inner` until an op `f` completes with `ok` and a value whose `field` equals `wanted`."""
+    """Runs `inner` until an op with this `f` completes as `ok` with a value in which `field` is `wanted`."""
 
     inner: Generator
     f: str

@@ -18,8 +18,8 @@ one kind is named `send` or `poll`, a mixed one `txn`. Keys come from a pool of 
 
 The final polls are those of workloads.final_polls.
 
-Modelled on jepsen.tests.kafka. Unlike there, values are drawn from the seed for each op, so the stream of ops does not
-depend on timing, apart from the keys that assigns and subscribes add to catch up.
+Modelled on jepsen.tests.kafka. Unlike in Jepsen, values are drawn from the seed for each op, so the stream of ops does
+not depend on timing, apart from the keys that assigns and subscribes add to catch up.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ tests/unit/checker/promises.py has a table of the guarantees under different set
 Nearly all guarantees require that logs keep the records below their high watermark. Kafka guarantees this as long as
 one in-sync replica survives and only in-sync replicas become leader (Design, 4.7). A server that is killed keeps its
 copy, because the operating system still has the written data in its page cache. One replica is therefore enough
-unless a fault destroys copies. If a fault may have truncated logs, nothing about later reads is guaranteed: with the
-records, sequence numbers, transaction markers and committed offsets are lost, and offsets are assigned again.
+unless a fault destroys copies. If a fault may have truncated logs, nothing about later reads is guaranteed: not only
+records are lost, but also sequence numbers, transaction markers and committed offsets, and offsets are assigned again.
 
 Sources: Kafka's documentation of producer, consumer, topic and broker configurations (4.1); "Replication" and
 "Message Delivery Semantics" (Design, 4.6, 4.7); KIP-966; and STUDY. Some anomalies have no guarantee: G0 and

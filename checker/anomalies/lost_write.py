@@ -7,8 +7,8 @@ or it is `info` and an `ok` op read one of its writes.
 Native rules differ:
 
 - Read later: the consumer that read beyond a record must have done so after the record was sent, because offsets of a
-  truncated log are assigned again. Of several records acknowledged at one offset, only those are lost at whose offset
-  another record was read later.
+  truncated log are assigned again. If several records were acknowledged at one offset, one of them is lost only if
+  another record was read at that offset later.
 - Indeterminate transactions: a record of an `info` transaction that was read proves that the transaction's other
   records were committed only if consumers are read_committed. Otherwise, and without transactions, a record must exist
   if it was itself acknowledged or read. If the settings do not say which rule applies, a record is lost if both rules

@@ -110,7 +110,10 @@ def step_between(verb: str) -> Prose:
 
 
 def _apart(witness: Witness, phrases: Phrases) -> tuple[str, str]:
-    """Returns (position of the second record relative to the first, a sentence about a record between them)."""
+    """Returns two phrases: where the second record is relative to the first, and who sent the first skipped record.
+
+    The second phrase is empty if no record was skipped.
+    """
     delta, skipped = witness["delta"], witness.get("skipped") or []
     if delta == 0:
         return "the same record again", ""

@@ -1,5 +1,4 @@
-"""Torn transaction: some records of a committed transaction are visible and others lost, or any of an aborted one
-is visible.
+"""Torn transaction: a committed one has both visible and lost records, or an aborted one has a visible record.
 
 The keys of a transaction may be in several buckets, so there are three steps. `suspects` collects, over all buckets,
 the ops that lost a write or whose aborted write was read. `parts` counts in each bucket how many of their sends are

@@ -50,7 +50,7 @@ def counts(part: Part) -> tuple[Counter[tuple[str, int]], int]:
 
 
 def _copies(data: Data) -> tuple[Any, Any]:
-    """Returns for each value the number of offsets at which it was read, and the lowest of them (-1 for none)."""
+    """Returns, for each value, at how many offsets it was read, and the lowest of these offsets (-1 if none)."""
     read = data.polls.where(data.polls.offset >= 0)
     by = order(read.pair, read.offset)
     pair, offset = read.pair[by], read.offset[by]

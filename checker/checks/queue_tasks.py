@@ -79,7 +79,7 @@ class Work:
 
 
 def visible_info(part: Part) -> Ints:
-    """Pre-pass over one bucket: returns the `info` ops of which a write was read."""
+    """Pre-pass over one bucket: returns the `info` ops with at least one write that was read."""
     return part.visible_info()
 
 

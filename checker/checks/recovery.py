@@ -51,7 +51,7 @@ def acts(source: Source) -> list[dict[str, Any]]:
 
 
 def due(log: Mapping[str, Any], recovers: str) -> list[int]:
-    """Returns the base offsets of the segments of a log that a start must recover."""
+    """Returns the base offsets of those segments of a log that the broker must recover when it starts."""
     bases = [base for base, _ in log["segments"]]
     if recovers == "none":
         return []

@@ -45,13 +45,13 @@ class Spec:
 
     @property
     def needed(self) -> int:
-        """The kinds, as bits, of which the cycle must contain at least one edge each."""
+        """The kinds of edges, as bits, each of which must occur in the cycle at least once."""
         return self.kinds & (mask((PROCESS, REALTIME)) | (mask((WR,)) if self.name.startswith("G1c") else 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """An isolation level, which any cycle over these kinds of edges violates.
+    """An isolation level. Any cycle over these kinds of edges violates it.
 
     friendly   the level's usual name
     weaker     the next weaker levels, which are violated first

@@ -94,7 +94,7 @@ def _first_wrong(
 ) -> list[Flaw]:
     """Returns the first wrong entry as a flaw.
 
-    stale  which entries are small enough to be leftovers from before a truncation
+    stale  per entry: whether its values may be those of an entry left over from before a truncation
     """
     good[index.rising :] = False
     wrong = np.flatnonzero(~good)

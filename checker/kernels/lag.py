@@ -3,8 +3,8 @@
 The lag of a key at a poll is the invocation time of the poll minus the completion time of the first known send with a
 higher offset than the consumer has read; 0 if there is none. It is computed per bucket from the events that move a
 consumer (polls and assigns), not op by op, and reduced to a grid of times. The reduction preserves maxima exactly:
-while a consumer's position does not change its lag only grows, so only the last poll before a move, or in a cell of the
-grid, can be a maximum. Source: jepsen.tests.kafka, `realtime-lag`.
+while a consumer's position does not change, its lag only grows, so only the last poll before a move, or in a cell of
+the grid, can be a maximum. Source: jepsen.tests.kafka, `realtime-lag`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,11 @@ class _Known:
 
 
 def _known(bucket: Bucket) -> _Known:
-    """Returns the known offsets: of acknowledged sends (native), or of `ok` and `info` sends and polls (Jepsen)."""
+    """Returns the known offsets.
+
+    Under native rules these are the offsets of acknowledged sends; under Jepsen's rules, those of `ok` and `info` sends
+    and polls.
+    """
     if bucket.options.jepsen_compatible:
         parts = [(rows, (rows.type <= INFO) & (rows.offset >= 0)) for rows in (bucket.sends, bucket.polls)]
     else:

@@ -1,14 +1,15 @@
 """Finds the start and end of each log, and which logs the final polls read to the end.
 
 An `ok` final poll records, for each assigned key, the consumer's position and the broker's log start and end offsets.
-The end is the last stable offset under read_committed. A key is *complete* if the last such record of some process is
-at the highest end that any process last saw, and no later admin check of the log (a final `debug-topic-partitions`)
-found records beyond it: a last stable offset held back by an open transaction is not the end.
+The end is the last stable offset under read_committed. A key is *complete* if, going by each process's last such
+record, some process's position reached the highest end that any process saw, and no later admin check of the log (a
+final `debug-topic-partitions`) found records beyond it: a last stable offset held back by an open transaction is not
+the end.
 
 Records below the log start were deleted. The deletion is legal if DeleteRecords ops of the key reach that far or the
-settings allow the broker to delete them (checker.kernels.retention); otherwise it is unexplained. A DeleteRecords
-request of unknown outcome deleted what a later check of the log start shows. If there was no later check, it may have
-deleted everything that it requested.
+settings allow the broker to delete them (checker.kernels.retention); otherwise it is unexplained. What a
+DeleteRecords request of unknown outcome deleted follows from a later check of the log start. If there was no later
+check, it may have deleted everything that it was asked to delete.
 
 Source: KIP-98 (last stable offset); KIP-107 (DeleteRecords, and -1 for the high watermark); KIP-207 (the reported end
 of a log does not go back).
@@ -37,11 +38,12 @@ class Ends:
     log_start   the highest log start that was seen, or that a DeleteRecords op set
     end         the log end that final polls saw; -1 if unknown
     complete    whether final polls read the log to its end
-    end_ns      when the poll that last checked the end was invoked; -1 if there was none, or if another check found
+    end_ns      invocation time of the last poll that checked the end; -1 if there was none, or if another check found
                 records beyond that end
-    maybe_gone  the offset up to which requests of unknown outcome may have deleted, with no check of the log after them
-    emptied_ns  when the last request to delete up to the end of the log (-1) completed, if the log was not checked
-                afterwards; -1 otherwise
+    maybe_gone  records below this offset may have been deleted by requests of unknown outcome, after which the log was
+                not checked
+    emptied_ns  completion time of the last DeleteRecords up to the end of the log (offset -1), if the log was not
+                checked afterwards; otherwise -1
     """
 
     keys: Ints

@@ -35,7 +35,7 @@ def lines_missing(meta: Mapping[str, Any]) -> bool:
 
 
 def may_lie_between(meta: Mapping[str, Any], after: Ints, until: Ints) -> Bools:
-    """Whether lines may be missing between the ops with these ids, for each row."""
+    """Returns, for each pair of op ids, whether lines may be missing between the two ops."""
     place = gap(meta)
     if place is None:
         return np.zeros(len(after), np.bool_)

@@ -8,10 +8,10 @@ nothing.
 Size: a broker deletes the oldest segments as long as the remaining log is at least as large as the limit. The remaining
 log must therefore be at least that large.
 
-A topic with the cleanup policy `compact` alone deletes by neither. The most specific setting wins: the topic's, then
-log.retention.ms, .minutes, .hours. The default is a week, without a limit of size. A retention.ms that a fault set for
-a topic applies until the fault's end. Deletion up to the end of the log (offset -1, KIP-107) removes everything sent
-before the request completed.
+With the cleanup policy `compact` alone, neither limit applies to a topic. The most specific setting wins: the topic's,
+then log.retention.ms, .minutes, .hours. The default is a week, without a limit of size. A retention.ms that a fault set
+for a topic applies until the fault's end. Deletion up to the end of the log (offset -1, KIP-107) removes everything
+sent before the request completed.
 
 Source: Kafka documentation, topic and broker configurations (retention.ms, retention.bytes, cleanup.policy,
 message.timestamp.type).

@@ -1,7 +1,7 @@
 """Statistics that accompany the verdict: sums per bucket, and totals and rates of the whole history.
 
 sent                   distinct (key, value)s that were sent
-acknowledged           those that an `ok` op sent
+acknowledged           the sent ones that an `ok` op sent
 seen                   the acknowledged ones that an `ok` op polled
 keys_not_read_to_end   keys with records that must or may have to exist (under Jepsen's rules, with acknowledged
                        records) whose log was not read to the end

@@ -1,7 +1,7 @@
 """The batch check of pipelines: every committed input record has exactly its outputs, once, and in order per key.
 
-It consists of joins and windows over Spark DataFrames, for one run or many. Only what a read_committed consumer sees
-counts, of the input and of the output. An input record is identified by its id. The log may have several copies of it
+It consists of joins and windows over Spark DataFrames, for one run or many. Of the input and the output, only what a
+read_committed consumer sees counts. An input record is identified by its id. The log may have several copies of it
 (a writer's retries), and each copy must be transformed. An output is identified by the id of its input record and its
 number among that record's outputs, or by the id alone if the number is a count.
 """

@@ -93,7 +93,7 @@ def sides(records: DataFrame, settings: Settings) -> DataFrame:
 
 
 def of_files(rows: DataFrame, settings: Settings) -> DataFrame:
-    """Returns the columns to compare of the rows of files, all of which are outputs."""
+    """Returns the columns to compare, of rows that were read from files. All of these rows are outputs."""
     return rows.selectExpr(
         "'out' as side",
         f"{as_text(rows, '--output-key', settings.output_key)} as id",

@@ -4,10 +4,10 @@ There is one watermark for both sides: the highest event time of any record. (A 
 stop exactly when the output stops.) It never exceeds the clock, so a record from the future does not affect it. While
 both sides are idle, it advances with the clock, and after the padding it equals the clock.
 
-An expected output is judged once the watermark is `padding_ms` past the end of its window. An input that was read late,
-because it was not in its topic soon after its event time, has the padding from when it was read. Topics that are filled
-from an archive therefore show no losses. After a gap in reading (a broker that was down, a restart), all judgement is
-suspended for the padding, by the clock.
+An expected output is judged once the watermark is `padding_ms` past the end of its window. If an input was read late,
+because it was not in its topic soon after its event time, the padding starts when it was read. Topics that are filled
+from an archive therefore show no losses. After a gap in reading (a broker that was down, a restart), nothing is
+judged until the padding has passed in real time.
 """
 
 from __future__ import annotations

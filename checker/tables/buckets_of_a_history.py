@@ -53,7 +53,7 @@ class Part:
         return None if self.tables is not None else read_tables.stamp(Path(self.folder))
 
     def visible_info(self) -> Ints:
-        """Returns the ascending ids of `info` ops with a write that an `ok` op polled in this bucket."""
+        """Returns the ids, in ascending order, of `info` ops with a write that an `ok` op polled in this bucket."""
         if self.tables is not None:
             return self.load()[0].visible_info()
         folder = Path(self.folder)

@@ -151,7 +151,7 @@ def _in_memory(lines: Iterable[Line], notes: Notes) -> Tables:
 
 
 def small_of(tables: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> Small:
-    """Returns the small tables that kernels need."""
+    """Returns the tables other than sends and polls, for the kernels."""
     return Small(**{name: tables[name] for name in schema.BESIDE}, meta=meta)
 
 
@@ -276,7 +276,7 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
         return None
     if meta["schema"] > schema.SCHEMA:
         raise BadHistory(
-            f"{file}: the tables have schema {meta['schema']}, but this version reads up to {schema.SCHEMA}; upgrade, "
+            f"{file}: written with schema {meta['schema']}; this version reads schemas up to {schema.SCHEMA}: upgrade, "
             f"or remove {folder}, and the next check makes it again"
         )
     return meta if meta.keys() >= META_FIELDS and _complete(folder, meta["files"]) else None

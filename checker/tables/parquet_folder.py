@@ -22,7 +22,7 @@ from harness.model.errors_and_exit_codes import BadHistory
 
 CHECKSUMS: Final = "_checksums.json"
 SHOWN: Final = 120  # characters of a name in a message
-# What a verdict needs of a run besides its history.
+# The files of a run, besides its history, that a verdict depends on.
 BESIDE: Final = ("plan.yaml", "events")
 AGAIN: Final = "export it again: harness export RUN --format parquet"
 

@@ -118,7 +118,7 @@ def checksum(file: Path) -> tuple[int, int]:
 
 
 def identity(file: Path) -> list[Any]:
-    """Returns [name, size, CRC-32] of a history file, by which tables recognize it. Raises BadHistory."""
+    """Returns [name, size, CRC-32] of a history file. Tables store this to recognize the file. Raises BadHistory."""
     try:
         return [file.name, *checksum(file)]
     except OSError as error:
@@ -171,8 +171,8 @@ def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, 
             unpacked += len(piece)
             if unpacked > most:
                 raise BadHistory(
-                    f"{path}, after line {number}: unpacks to more than {MAX_RATIO} times its size, unlike any "
-                    "history; if it is one, decompress it and give the plain file"
+                    f"{path}, after line {number}: decompresses to more than {MAX_RATIO} times its size, so "
+                    "it is probably not a history. If it is, decompress it first and check the plain file"
                 )
             if cut := piece.rfind(b"\n") + 1:
                 ready += [*rest, piece[:cut]]
@@ -240,7 +240,7 @@ def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
         return False
     if not isinstance(data["schema"], int) or data["schema"] > op_json.SCHEMA:
         raise BadHistory(
-            f"{where}: the log has schema {data['schema']}, but this version reads up to {op_json.SCHEMA}; upgrade"
+            f"{where}: written with schema {data['schema']}; this version reads schemas up to {op_json.SCHEMA}: upgrade"
         )
     notes.run = str(data.get("run", "")) or notes.run
     notes.part = notes.part or "shrunk_from" in data

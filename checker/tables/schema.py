@@ -152,7 +152,7 @@ SMALL: Final = {
     "nemesis": NEMESIS,
 }
 BUCKETED: Final = {"sends": SENDS, "polls": POLLS}
-# SPREAD: all tables that are split into buckets. BESIDE: the tables of what ops have besides records.
+# SPREAD: all tables that are split into buckets. BESIDE: all tables except sends and polls.
 SPREAD: Final = {**BUCKETED, "commits": COMMITS}
 BESIDE: Final = {**SMALL, "commits": COMMITS}
 # The columns that kernels read.

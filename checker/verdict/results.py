@@ -1,6 +1,6 @@
 """The Parquet files that a check writes below results/ in a run folder: all witnesses, and time series.
 
-    results/witnesses/<anomaly>.parquet   one row per witness: op (the first one in it), witness (JSON)
+    results/witnesses/<anomaly>.parquet   one row per witness: op (the witness's first op), witness (JSON)
     results/unseen.parquet                time_ns, key, unseen
     results/realtime_lag.parquet          time_ns, process, key, lag_ns
 

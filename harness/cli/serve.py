@@ -37,7 +37,8 @@ def serve(
         return EXIT_VALID
     with server.made(runs, port, lambda text: print(f"harness: {text}", file=sys.stderr, flush=True)) as made:
         missing = "" if runs.is_dir() else " (the folder does not exist yet)"
-        print(f"runs in {runs}{missing}: http://{server.ADDRESS}:{made.port}/   (Ctrl-C to stop)", flush=True)
+        address = f"http://{server.ADDRESS}:{made.port}/"
+        print(f"serving the runs of folder {runs}{missing} at {address}   (Ctrl-C to stop)", flush=True)
         try:
             made.serve_forever()
         except KeyboardInterrupt:

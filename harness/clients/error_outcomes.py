@@ -76,7 +76,7 @@ _NOT_COMMITTED = Row(
 )
 _MOMENT = Row(
     "info",
-    "applies to one attempt only; another may have appended the record, even with retries off",
+    "concerns one attempt only; another may have appended the record, as librdkafka does not count all of its retries",
     "request: incr_retry",
 )
 _SENT = Row("info", "the record was transmitted, and the response is not known", "request: possibly persisted")

@@ -220,7 +220,7 @@ class QueueClient:
             raise Stopped("send", error) from None
 
     def _settle(self, sent: list[tuple[int, Delivery]], value: list[Any], deadline: float) -> None:
-        """Wait for the delivery reports, and put the offsets into `value`. Raises Stopped with the first error."""
+        """Wait for the delivery reports, and enter the offsets in `value`. Raises Stopped with the first error."""
         if not sent or self._producer is None:
             return
         late: ClientError | None = None

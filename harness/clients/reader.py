@@ -82,10 +82,10 @@ class Reader:
         self.subscribed, self._topics = True, topics
 
     def _renew(self) -> None:
-        """Replace the consumer by a new one.
+        """Replace the consumer with a new one.
 
-        A consumer cannot change between assigned and subscribed, because a rebalance in progress would undo a
-        manual assignment.
+        A consumer cannot switch between manual assignment and subscription, because a rebalance in progress would
+        undo a manual assignment.
         """
         old, self._consumer = self._consumer, None
         if old is not None:

@@ -64,7 +64,7 @@ class Settings:
 
     @property
     def patience_s(self) -> float:
-        """Time limit of an op in the client; less than `op_timeout_s`, after which its completion is ignored."""
+        """Time limit of an op in the client: shorter than `op_timeout_s`, as a later completion is ignored."""
         return max(self.op_timeout_s - 0.5, 0.8 * self.op_timeout_s)
 
     def patient(self) -> Settings:

@@ -123,7 +123,7 @@ class ExternalCluster:
         progress(f"{len(self.nodes)} brokers at {self.bootstrap}: {', '.join(self.nodes)}")
 
     def down(self) -> None:
-        """End the clients. Can be called repeatedly."""
+        """Stop the clients. May be called more than once."""
         control, self._control = self._control, None
         if control is not None:
             control.close()

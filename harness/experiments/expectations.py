@@ -1,7 +1,7 @@
 """The expectations of an experiment, and whether the results of many runs agree with them. Pure functions.
 
 shows     anomaly -> the share of runs that must show it (1: all of them)
-any_of    anomalies of which every run must show at least one
+any_of    anomalies; every run must show at least one of them
 never     anomalies that no run may show; "invalid" stands for an invalid verdict
 figures   dotted path in the statistics -> a comparison ("== 10", ">= 1") that must hold in every run
 refused   a regular expression: the cluster must fail to start, with a matching error
@@ -97,7 +97,7 @@ def over(expectation: Expectation, runs: Sequence[Sequence[bool]]) -> list[Seen]
 
 
 def wilson(k: int, n: int) -> tuple[float, float]:
-    """The 95% score interval of a proportion of which k in n were observed (Wilson 1927)."""
+    """The 95% score interval of a proportion that was observed as k of n (Wilson 1927)."""
     if n == 0:
         return 0.0, 1.0
     share, spread = k / n, Z * Z / n

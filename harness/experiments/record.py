@@ -1,6 +1,6 @@
 """Stores the results of experiments: results.json for each, and a track record of many.
 
-For each case they contain the expectations and how many of how many runs met them, the earliest proof of the
+For each case the results contain the expectations, how many of the runs met them, the earliest proof of the
 anomaly, the versions, and the command that repeats it.
 """
 
@@ -84,12 +84,12 @@ def entries(path: Path) -> list[Entry]:
         results = json.loads(file.read_text())
         if results["schema"] > SCHEMA:
             raise BadInput(
-                f"{file}: schema {results['schema']}, but this version reads up to {SCHEMA}: use a newer harness"
+                f"{file}: written with schema {results['schema']}; this version reads schemas up to {SCHEMA}: upgrade"
             )
         return [_entry(results, case) for case in results["cases"]]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise BadInput(
-            f"{file}: does not contain results of `harness experiment run` ({type(error).__name__}: {error})"
+            f"{file} does not contain results of `harness experiment run` ({type(error).__name__}: {error})"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""When an anomaly of a run could first be proved.
+"""Computes when an anomaly of a run could first be proved.
 
 An anomaly in what clients read is proved by the last op that its earliest witness names. An anomaly that
 consists in something missing (a lost record, or part of a transaction) is proved by the last op of the run,

@@ -51,7 +51,7 @@ def from_data(data: Mapping[str, Any]) -> Op:
 
 
 def encode(op: Op) -> bytes:
-    """Return the op as a line, including the newline."""
+    """Return the op as a line of JSON, including the newline."""
     return orjson.dumps(to_data(op), option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -65,7 +65,7 @@ def decode(line: bytes, where: str = "history") -> Op:
     except (KeyError, TypeError) as error:
         raise BadHistory(f"{where}: not an op (missing or invalid field: {error})") from None
     if op.type not in TYPES:
-        raise BadHistory(f"{where}: unknown op type {op.type!r}; one of {', '.join(TYPES)}")
+        raise BadHistory(f"{where}: unknown op type {op.type!r}; must be one of {', '.join(TYPES)}")
     return op
 
 

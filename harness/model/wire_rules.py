@@ -189,7 +189,9 @@ def rule_in(text: str) -> Rule:
     for part in text.split(";"):
         name, equals, value = (each.strip() for each in part.partition("="))
         if not equals or name in data:
-            raise BadInput(f"a wire rule is written as action=hold;api=EndTxn;for_s=3, not {part.strip()!r}")
+            raise BadInput(
+                f"{part.strip()!r} is not valid in a wire rule; example of a rule: action=hold;api=EndTxn;for_s=3"
+            )
         data[name] = tuple(value.split("|")) if name in _API_FIELDS else _value_of(value)
     return rule_of(data)
 

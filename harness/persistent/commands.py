@@ -123,7 +123,7 @@ class Logs:
 
 
 def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable[[str], None]) -> int:
-    """Run a shell or a command on a node's host; returns its exit code. Raises BadInput."""
+    """Run a shell or a command on a node's host, and return its exit code. Raises BadInput."""
     state = client.find(name, kind)
     cluster = client.call(state.name, "describe")
     every = (*cluster["nodes"], *cluster["metadata_servers"])

@@ -57,7 +57,7 @@ def find(kind: str, runs: Path, hosts: str = "") -> list[Leftover]:
 
 
 def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:
-    """Remove all leftovers, passing errors to `complain`; returns how many could not be removed."""
+    """Remove all leftovers, pass errors to `complain`, and return how many could not be removed."""
     failed = 0
     for one in found:
         try:

@@ -5,20 +5,21 @@ accepts calls on a socket (`harness.cluster.persistent.rpc`). A connection carri
 for `hold`, whose connection lasts as long as the run uses the cluster. When that connection closes, for whatever
 reason, the processes that the run started are ended and its faults are healed.
 
-FD receives messages during start-up, as JSON lines: {"say": ...}, {"error": ..., "code": ...}
+Messages during start-up are written to FD as JSON lines: {"say": ...}, {"error": ..., "code": ...}
 
-Requests, by `do`:
+Requests: the value of `do`, the other fields, and the answer or effect.
 
     describe                       capabilities, nodes and addresses, as `NamedCluster` needs them
     call     method, arguments     the result of a method of the cluster
-    spawn    host, argv, env, log + descriptors   the pid of a new process; a `guest` outlives the run
+    spawn    host, argv, env, log, guest + descriptors   the pid of a new process; with `guest` it outlives the run
     signal   pid, number
     wait     pid, within_s         the process's exit code, or None
-    hold     run, owner, cwd       reserve the cluster: "say" while it heals, then {"left": [runs with topics]};
-                                   `release` on the same connection ends it
-    forget   runs                  their topics have been deleted
+    hold     run, owner, cwd       reserves the cluster; answers {"say": ...} while the cluster heals, then
+                                   {"left": [earlier runs whose topics still exist]}; `release` on the same
+                                   connection ends the reservation
+    forget   runs                  removes these runs from `left`, because their topics have been deleted
     status                         see `Keeper.status`
-    down     force                 end everything; refused while a run uses the cluster, unless forced
+    down     force                 ends everything; refused while a run uses the cluster, unless forced
 """
 
 from __future__ import annotations

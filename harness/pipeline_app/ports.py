@@ -37,7 +37,7 @@ class Mark(NamedTuple):
 
 
 class Rebalances(Protocol):
-    """The callbacks of an instance, which a source calls within `poll` and `close`."""
+    """An instance's rebalance callbacks. Its source (the consumer) calls them during `poll` and `close`."""
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
         """Called while the partitions are still owned; or with `lost`, when other members may already own them."""

@@ -271,7 +271,7 @@ class PipelineFields(BaseModel):
         None,
         gt=0,
         le=3600,
-        description="Seconds that records are buffered before they are produced. [default: 0.25, or 30 for files]",
+        description="Seconds to buffer records before they are produced. [default: 0.25; 30 in mode files]",
     )
     pipeline_mistake: str = Field("", description="Bug to inject, for the check to find; see docs/use/pipelines.md.")
 

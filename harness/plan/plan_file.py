@@ -32,7 +32,9 @@ def load_data(path: Path) -> Loaded:
     newer = loaded.data.get("schema", SCHEMA)
     if not isinstance(newer, int) or newer > SCHEMA:
         at = loaded.where(("schema",), True)
-        raise BadInput(f"{at}: schema {newer}, but this version reads up to {SCHEMA}: use a newer harness")
+        raise BadInput(
+            f"{at}: written with schema {newer}; this version reads schemas up to {SCHEMA}: use a newer harness"
+        )
     return loaded
 
 

@@ -28,12 +28,12 @@ INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  
 def libraries(plan: TestPlan) -> None:
     """Client libraries, and options that they do not support."""
     if not plan.client:
-        raise ValueError("--client needs a library")
+        raise ValueError("--client: name at least one library")
     if "noop" in plan.client and len(set(plan.client)) > 1:
         raise ValueError("--client noop must be the only one: it sends nothing, so others would miss its records")
     if "aiokafka" in plan.client and plan.retries is not None:
         raise ValueError(
-            f"--retries {plan.retries} cannot be combined with --client aiokafka: it has no limit of retries"
+            f"--retries {plan.retries} cannot be combined with --client aiokafka, which cannot limit retries"
         )
     others = [name for name in plan.client if name not in ("confluent", "noop") and not name.startswith(EXEC)]
     if others and plan.client_config:
@@ -117,7 +117,7 @@ def producer(plan: TestPlan) -> None:
 
 
 def _read_by_java(plan: TestPlan) -> None:
-    """Settings that guarantees depend on, with values that Kafka's Java client refuses but other libraries accept."""
+    """Refuses values that only Kafka's Java client rejects, in settings that affect guarantees."""
     if "java" not in plan.client:
         return
     acks = plan.producer_config.get("acks", plan.acks)

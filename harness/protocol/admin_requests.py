@@ -1,8 +1,9 @@
 """Admin requests that the client library does not offer, encoded here and sent to one broker.
 
 They use flexible versions (KIP-482): arrays and compact strings start with their length plus one as an unsigned varint,
-and every structure ends with tagged fields; here there are none (one zero byte). They are sent to the controller that
-metadata names; in KRaft mode any broker forwards them (KIP-590). TLS and SASL are not supported.
+and every structure ends with tagged fields, which are always empty here (one zero byte). They are sent to the
+controller named in the metadata response; in KRaft mode any broker forwards them (KIP-590). TLS and SASL are not
+supported.
 
 AlterPartitionReassignments, version 0 (KIP-455)
   Request   int32 timeout | [string topic, [int32 partition, nullable [int32 replica], tags], tags] | tags

@@ -1,7 +1,7 @@
 """Connections to the brokers of a topic: finds leaders and coordinators, and retries requests.
 
 A request is retried if its error shows that it had no effect, or if the connection breaks and the request may be
-repeated; only appends without sequence numbers may not. Retries end at a deadline.
+repeated. Every request may, except an append without sequence numbers. Retries end at a deadline.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ class Link:
         read: Callable[[bytes], T],
         code: Callable[[T], int],
     ) -> T:
-        """Send a request to the transactional id's coordinator until it is answered. Raises ClientError."""
+        """Send a request to the transactional id's coordinator until it is answered.
+
+        Raises ClientError if that does not happen in time.
+        """
 
         def where() -> tuple[str, int] | None:
             if transactional_id not in self._coordinators:

@@ -1,4 +1,4 @@
-"""Protocol errors that the log client encounters: their names, and after which the same request may be retried.
+"""Protocol errors that the log client encounters: their names, and which of them permit a retry.
 
 Source: https://kafka.apache.org/protocol#protocol_error_codes
 """

@@ -33,7 +33,7 @@ def finalized(answer: bytes) -> dict[str, int] | None:
         reader = Reader(answer)
         reader.take("i")  # correlation
         if error := reader.take("h"):
-            raise ValueError(f"ApiVersions: error {error}")
+            raise ValueError(f"the broker answered ApiVersions with error code {error}")
         for _ in range(reader.varint() - 1):
             reader.take("hhh")
             reader.tags()

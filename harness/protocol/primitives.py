@@ -1,7 +1,8 @@
 """Primitive types of Kafka's requests and answers, big-endian, and the header of a request.
 
 In flexible versions (KIP-482), arrays and compact strings start with their length plus one as an unsigned varint, and
-every structure ends with tagged fields; here there are none (one zero byte). Source: https://kafka.apache.org/protocol
+every structure ends with tagged fields, which are always empty here (one zero byte).
+Source: https://kafka.apache.org/protocol
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def marker(batch: Batch) -> int | None:
         return None
     for record in records(batch):
         if record.key is None or len(record.key) < 4:
-            raise Unreadable("a control record whose key contains no type")
+            raise Unreadable("a control record whose key has no type field")
         return int.from_bytes(record.key[2:4], "big")
     return None  # the log cleaner may have emptied the batch
 

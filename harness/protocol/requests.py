@@ -167,7 +167,7 @@ def add_partition(transactional_id: str, producer: int, epoch: int, topic: str, 
 
 
 def added(answer: bytes) -> int:
-    """Returns the error."""
+    """Returns the error code of the response; 0 if there is none."""
     reader = Reader(answer)
     reader.take("i")
     return int(_down(reader).take("h"))

@@ -59,7 +59,10 @@ def _length(file: BinaryIO, at: int, size: int) -> int | None:
 
 
 def _begins(file: BinaryIO, at: int, size: int) -> bool:
-    """Whether a batch may start there, or the file ends. Then the bytes before are a damaged batch, not a torn one."""
+    """Whether `at` is the end of the file, or a batch may start there.
+
+    If so, the bytes before `at` are a damaged batch rather than a torn one.
+    """
     return at == size or _length(file, at, size) is not None
 
 

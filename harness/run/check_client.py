@@ -1,4 +1,4 @@
-"""The cases of `harness client check` on brokers: a node started for it, or a cluster that is there already."""
+"""The cases of `harness client check` on a broker started for the purpose, or on an existing cluster."""
 
 from __future__ import annotations
 

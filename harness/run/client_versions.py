@@ -1,4 +1,4 @@
-"""Client libraries in other versions than the installed ones: downloaded into the cache for the workers.
+"""Client libraries in versions other than the installed ones: downloaded into the cache for the workers.
 
 confluent-kafka (which includes librdkafka) and aiokafka are wheels from PyPI for the running interpreter; a
 worker finds them first on its path. The Java client is among the broker's jars of its version (`cluster.jars`).

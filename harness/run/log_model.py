@@ -114,7 +114,7 @@ class Recorder:
         self.write(op.with_(type=INFO, value=value, error=error, extra=extra))
 
     def end(self, op: Op, comparison: BrokerSession, effect: dict[str, Any]) -> None:
-        """Completes an action with its outcome; positions are written as numbers."""
+        """Records the outcome of an action, with its relative positions replaced by offsets."""
         if op.process == NEMESIS:
             self.write(op.with_(value=effect, extra={**op.extra, "phase": "complete"}))
             return

@@ -1,4 +1,4 @@
-"""Makes the cluster that a plan names, with the capabilities that its faults need, and explains refusals."""
+"""Makes the cluster that a plan names, with the capabilities that its faults need; explains why a plan is refused."""
 
 from __future__ import annotations
 
@@ -72,13 +72,16 @@ AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Wire})
 
 
 def prepared(started: ResolvedPlan) -> frozenset[type]:
-    """Capabilities that a cluster started with this plan has for its faults, or because of its options."""
+    """Returns the capabilities that a cluster has if it is started with this plan.
+
+    These are the ones that the plan's faults need, and `Wire` if the plan requires the proxy.
+    """
     needed = started.needed
     return needed | {Wire} if _proxied(started.plan, needed) != NOBODY else needed
 
 
 def lacking(wanted: ResolvedPlan, started: ResolvedPlan) -> frozenset[type]:
-    """Capabilities that the faults of a plan need and a cluster was not started with."""
+    """Returns the capabilities that the faults of plan `wanted` need, but a cluster started with `started` lacks."""
     return (wanted.needed & AT_START) - prepared(started)
 
 

@@ -119,7 +119,7 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
         history_writer.point_latest(folder)
         if plan.outside:
             reached = getattr(cluster, "outside_bootstrap", cluster.bootstrap)
-            say(f"brokers are reachable for your own tools at {reached}")
+            say(f"your own tools can reach the brokers at {reached}")
         interrupted = load_heal_final_polls.record(folder, resolved, cluster, spark, stack, say, quiet)
         if plan.keep_data:  # before the verdict, because checks may read it
             broker_data.keep(folder, cluster, plan.run, say)

@@ -2,9 +2,9 @@
 
 What the part proves. It consists of operations as they were recorded, trimmed to some records (`part`). In it
 the checker finds a witness that it also found in the whole history, with the same operations, keys and values,
-and nothing that the whole history does not show. So the anomaly does not come from the omissions: that no client
-read a lost record is known from the whole history, and where the whole history shows that a log was read to its
-end, so does the part, by a final poll. The part may omit what is needed to find the cause. A cycle may differ
+and nothing that the whole history does not show. So the anomaly is not caused by the omissions. The whole history
+shows that no client read a lost record. If the whole history shows that a log was read to its end, so does the
+part, by a final poll. The part may omit what is needed to find the cause. A cycle may differ
 from the witness of the whole history: every edge between two operations of a part is an edge, or a path of
 edges, of the whole history, so the cycle is in the whole history too. In a part with a cycle, records may look
 unread because their readers were omitted; this is ignored, as the part does not read their logs to the end.

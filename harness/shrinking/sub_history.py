@@ -155,7 +155,7 @@ def _trimmed(op: Op, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], 
 
 
 def _mop(mop: Any, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], bool]) -> Any:
-    """A micro-op, trimmed; None for a removed send."""
+    """Returns the micro-op without the removed records; None for a removed send."""
     if not isinstance(mop, list) or not mop:
         return mop
     if mop[0] == "send" and len(mop) == 3:

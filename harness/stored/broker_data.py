@@ -29,7 +29,7 @@ def keep(run: Path, cluster: Cluster, prefix: str, say: Callable[[str], None]) -
         log.warning("the brokers' data was not kept: %s", error)
         say(f"the brokers' data was not kept: {error}")
         return
-    say(f"kept {done['bytes'] / (1 << 20):.1f} MiB of the brokers' data: harness inspect {run}")
+    say(f"kept {done['bytes'] / (1 << 20):.1f} MiB of the brokers' data; to examine it: harness inspect {run}")
     if left_out := done["left_out"]:
         limit = f"the limit is {MOST_BYTES >> 30} GiB in total"
         say(f"{len(left_out)} partitions were not copied ({limit}): {', '.join(left_out[:5])}...")

@@ -57,17 +57,17 @@ def well_formed(result: Result) -> Result:
     """Returns the result if its parts have the types that all readers rely on. Raises TypeError otherwise."""
     for anomaly in result.anomalies:
         if not (isinstance(anomaly.name, str) and isinstance(anomaly.summary, str) and _count(anomaly.count)):
-            raise TypeError(f"the anomaly {anomaly.name!r}")
+            raise TypeError(f"anomaly {anomaly.name!r}: `name`, `summary` or `count` has the wrong type")
         if not all(isinstance(witness, dict) for witness in anomaly.witnesses):
-            raise TypeError(f"the witnesses of {anomaly.name}")
+            raise TypeError(f"anomaly {anomaly.name}: a witness is not an object")
         if not (_promise(anomaly.promised) and isinstance(anomaly.bad, bool)):
-            raise TypeError(f"promised or bad of {anomaly.name}")
+            raise TypeError(f"anomaly {anomaly.name}: `promised` or `bad` has the wrong type")
     if not _promise(result.promised):
-        raise TypeError("promised")
+        raise TypeError("`promised` has the wrong type")
     if not isinstance(result.statistics, dict) or not all(isinstance(reason, str) for reason in result.reasons):
-        raise TypeError("statistics or reasons")
+        raise TypeError("`statistics` or `reasons` has the wrong type")
     if wrong := _wrong(result.statistics):
-        raise TypeError(f"statistics: {wrong}")
+        raise TypeError(f"statistics: `{wrong}` has the wrong type")
     return result
 
 

@@ -117,7 +117,7 @@ def _detail(data: Mapping[str, Any]) -> str:
         parts.append(f"records were deleted from the start of {len(deleted)} logs")
     moved, grown, settings = (data.get(name) for name in ("moved", "partitions", "settings"))
     if isinstance(moved, int):
-        parts.append(f"{moved} partitions moved to other replicas")
+        parts.append(f"the replicas of {moved} partitions were moved to other brokers")
     if isinstance(grown, dict):
         parts.append(f"one partition was added to each of {len(grown)} topics")
     if isinstance(settings, dict):

@@ -1,4 +1,4 @@
-"""Lists the runs of a folder and finds the run that a user names.
+"""Lists the runs in a folder and finds the run that a user names.
 
 Reads plan.yaml and results.json. Runs that are in progress, were interrupted or were never judged are listed with
 the information that exists.

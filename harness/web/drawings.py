@@ -79,7 +79,7 @@ class Point:
 
 
 def shares(line: Line) -> list[Point]:
-    """Returns the last POINTS_MAX points of an expectation, in order of time."""
+    """Returns the points to draw for one line: its last POINTS_MAX results, oldest first."""
     found = []
     for at, (when, _, share) in enumerate(line.points[-POINTS_MAX:]):
         low, high = share.interval

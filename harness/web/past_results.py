@@ -49,7 +49,7 @@ class Share:
 class Case:
     """A case of an experiment, or a cell of a matrix.
 
-    runs  (name of the run folder, verdict)
+    runs  (name of the run folder, verdict) of each run
     """
 
     name: str

@@ -146,7 +146,7 @@ def report(folder: Path) -> str:
     try:
         return run_page.page(folder)
     except damaged.DAMAGED as error:
-        raise BadInput(f"{folder}: the page of this run cannot be made ({type(error).__name__}: {error})") from None
+        raise BadInput(f"{folder}: cannot create the page of this run ({type(error).__name__}: {error})") from None
 
 
 def _stored(folder: Path) -> str:
@@ -171,7 +171,7 @@ def exported(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _has_policy(path: Path) -> bool:
-    """Whether a file begins with the head and policy of an order page."""
+    """Whether a file begins like an order page, up to and including its Content-Security-Policy."""
     head = key_page.document("").partition('<meta name="viewport"')[0].encode()
     try:
         with path.open("rb") as file:

@@ -142,7 +142,7 @@ def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def before(rows: Sequence[Row], row: Row) -> Row | None:
-    """Returns the previous run with the same workload and faults, or None. `rows` must be sorted, the newest first."""
+    """Returns the previous run with the same workload and faults, or None. `rows` must be sorted newest first."""
     older = rows[next((at + 1 for at, candidate in enumerate(rows) if candidate.id == row.id), len(rows)) :]
     same = (run for run in older if (run.workload, run.faults) == (row.workload, row.faults))
     return next(same, None)

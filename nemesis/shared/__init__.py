@@ -1,1 +1,1 @@
-"""What several fault verbs share."""
+"""Helpers that several fault verbs share."""

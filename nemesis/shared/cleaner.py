@@ -31,7 +31,7 @@ def offsets(text: str) -> dict[At, int]:
 
 
 def _of_node(env: Env, node: str) -> dict[At, int] | None:
-    """Returns the offsets of one node; None where its checkpoint cannot be read."""
+    """Returns how far the cleaner of one node got in each partition; None if its checkpoint cannot be read."""
     if not offers(env.cluster, Checkpoints):
         return None
     try:
@@ -41,7 +41,7 @@ def _of_node(env: Env, node: str) -> dict[At, int] | None:
 
 
 def cleaned(env: Env, in_sync: bool = False) -> list[list[int]]:
-    """Returns [key, offset] for every key whose replicas' checkpoints could all be read; 0 where nothing was cleaned.
+    """Returns [key, offset] for every key whose replicas' checkpoints could all be read; 0 if nothing was cleaned.
 
     in_sync  only keys whose replicas are all in sync: a broker that is cut off keeps cleaning by its old settings
     """

@@ -66,7 +66,7 @@ def from_controller(nodes: Sequence[str], hit: Sequence[str], controllers: Seque
 
 
 def to_clients(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """No client receives anything from the hit servers; they receive from the clients."""
+    """Drops packets from the affected servers to clients; packets from clients still arrive."""
     return [(client, list(hit)) for client in clients]
 
 

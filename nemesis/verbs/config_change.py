@@ -1,9 +1,9 @@
 """config-change: a setting of the run's topics is changed while clients use them, and removed again later.
 
-A run's topics have no settings of their own otherwise. Whatever a change weakens is passed to the checker in
-`Fault.settings`: for example, fewer in-sync replicas promise fewer copies. The history records as [key, offset] the
-log start offsets that retention moved, and how far the log cleaner went.
-Source: KIP-339; Kafka documentation, topic configurations.
+Apart from this fault, a run's topics have no settings of their own. Whatever a change weakens is passed to the checker
+in `Fault.settings`: for example, fewer in-sync replicas promise fewer copies. The history records as [key, offset] the
+log start offsets that retention moved, and how far the log cleaner went. Source: KIP-339; Kafka documentation, topic
+configurations.
 """
 
 from __future__ import annotations

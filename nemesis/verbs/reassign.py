@@ -1,7 +1,7 @@
 """reassign: partitions lose the replica that leads them, and later get it back as a fresh copy.
 
-If there are more nodes than replicas, another node takes its place. If there are only two replicas and no other node,
-only their order changes, because one copy fewer would break what acks=all promises. Source: KIP-455.
+If there are more nodes than replicas, a replica on another node takes its place. If there are only two replicas and no
+other node, only their order changes, because one copy fewer would break what acks=all promises. Source: KIP-455.
 """
 
 from __future__ import annotations

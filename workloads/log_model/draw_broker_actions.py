@@ -1,4 +1,4 @@
-"""Draws the actions on a topic of real brokers from a seed; like `draw_actions`, but on a scale of hours.
+"""Draws, from a seed, the actions for a topic on real brokers; like `draw_actions`, but on a scale of hours.
 
     topics(seed, steps, target, weights)     topics one after another, `steps` actions in all
 

@@ -1,4 +1,4 @@
-"""The types of which recovery scenarios are made: plain data.
+"""The types that recovery scenarios are made of: plain data.
 
 The `expect` of an act says what its outcome must be; checker.checks.recovery checks it:
 

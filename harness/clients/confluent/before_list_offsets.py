@@ -1,6 +1,6 @@
 """Metadata and log end offsets with librdkafka before 2.3, whose AdminClient has no ListOffsets.
 
-It has only the requests that clients make themselves. Topics are created and administered outside the clients, with
+Contains only the requests that clients make themselves. Topics are created and administered outside the clients, with
 the installed version.
 """
 
@@ -19,10 +19,10 @@ LISTS_OFFSETS: Final = 0x02030000  # first librdkafka whose AdminClient has List
 
 
 class OldAdmin:
-    """`partitions`, `offsets` and `close` of `client_protocols.Admin`.
+    """Implements `partitions`, `offsets` and `close` of `client_protocols.Admin` with consumers.
 
-    It uses a consumer for each isolation level, which determines whether the end is the last stable offset
-    (ListOffsets, version 2; KIP-98).
+    There is one consumer per isolation level: with read_committed, the end offset of a partition is the last stable
+    offset, otherwise the high watermark (ListOffsets, version 2; KIP-98).
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -54,7 +54,9 @@ class OldAdmin:
             except ck.KafkaException as error:
                 raise converted(error) from None
             if marks is None:
-                raise ClientError("_TIMED_OUT", f"no answer for the offsets of {topic}-{number} in {left_s:.1f} s")
+                raise ClientError(
+                    "_TIMED_OUT", f"no response to the request for the offsets of {topic}-{number} in {left_s:.1f} s"
+                )
             offsets[topic, number] = (int(marks[0]), int(marks[1]))
         return offsets
 

@@ -190,7 +190,7 @@ class ConfluentPipeline:
             raise converted(error_of_partition)
 
     def close(self) -> None:
-        """Do nothing: it has no resources of its own."""
+        """Do nothing, because there is nothing to close."""
 
 
 def open_client(config: Mapping[str, Any]) -> Any:

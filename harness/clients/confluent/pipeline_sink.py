@@ -26,8 +26,10 @@ LINGER_MS: Final = 5
 
 
 def _refused(error: Any) -> Failed:
-    """Return the failure of a refused send. Fatal errors include fencing; after any other, the transaction must be
-    aborted."""
+    """Return the error to report for a refused send.
+
+    Fatal errors include fencing. After an error that is not fatal, the transaction must be aborted.
+    """
     failed = converted(error)
     return Failed("fatal" if failed.kind == "fatal" else "abort", f"send: {failed}")
 

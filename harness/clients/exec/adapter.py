@@ -2,8 +2,8 @@
 
 The protocol is described in docs/use/your-own-client.md. Each client of a run has a process of its own
 (`process.ClientProcess`), with at most one producer and one consumer. The program reports what its library says; what
-an error proves is decided here, by `harness.clients.error_outcomes` and `never_sent`.
-- Administration and metadata are librdkafka's, as for every client.
+an error proves is decided here, by `harness.clients.error_outcomes` and `never_sent`. Admin requests and metadata use
+librdkafka, as for every client.
 """
 
 from __future__ import annotations
@@ -102,9 +102,10 @@ def needed(made: Settings) -> list[str]:
 
 
 def greet(client: str, environment: Sequence[str] = (), user: str = NOBODY) -> dict[str, Any]:
-    """{"library", "version", "capabilities"} of the program of `exec:COMMAND`, which is started for it and ended.
+    """Returns {"library", "version", "capabilities"} of the program of `exec:COMMAND`.
 
-    Raises BadInput when it cannot be started or does not answer `hello`.
+    Starts the program, greets it, and stops it again. Raises BadInput when it cannot be started or does not answer
+    `hello`.
     """
     library = Exec(command.argv(client), Settings(bootstrap="", run=""), environment, user)
     try:
@@ -117,7 +118,10 @@ def greet(client: str, environment: Sequence[str] = (), user: str = NOBODY) -> d
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """Why a client program does not fit the settings, or "": it is started, greeted, and opens both halves."""
+    """Returns why a client program does not fit the settings, or "".
+
+    Starts the program, greets it, and lets it open a producer and a consumer.
+    """
     try:
         library = _library(config)
     except BadInput as error:

@@ -50,7 +50,7 @@ def message(line: bytes) -> dict[str, Any]:
 def error(fields: Mapping[str, Any], library: str) -> ClientError:
     """The error of an answer. Raises BadAnswer.
 
-    A claim that the request was never sent counts only for the errors of which the library's documentation says so.
+    A claim that the request was never sent counts only for errors for which the library's documentation confirms it.
     """
     code, text = fields.get("code"), fields.get("text", "")
     kind, sent = fields.get("kind") or "plain", fields.get("sent") or "maybe"
@@ -93,7 +93,7 @@ def rebalance(
     """(event, partitions, committed offset of each, as far as reported). Raises BadAnswer."""
     event = fields.get("event")
     if event not in EVENTS:
-        raise BadAnswer(f"an event {event!r}; there are {', '.join(EVENTS)}")
+        raise BadAnswer(f"an unknown event {event!r} (known: {', '.join(EVENTS)})")
     partitions = [_partition(_object(each, "partitions")) for each in _list(fields, "partitions")]
     committed: dict[TopicPartition, int | None] = {}
     for each in _list(fields, "committed"):

@@ -1,4 +1,4 @@
-"""Whether a client program follows docs/use/your-own-client.md: cases against running brokers.
+"""Checks whether a client program follows docs/use/your-own-client.md: cases against running brokers.
 
 Each case opens its own processes of the program, does what a run would do, and raises `Failed` with what was wrong. A
 case that needs a capability which the program does not claim is not carried out.
@@ -381,7 +381,7 @@ def describe(outcome: Outcome) -> str:
 
 
 def workloads(capabilities: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
-    """What a program can be used for in a run, one sentence each."""
+    """Returns what a program can be used for in a run, one sentence for each use."""
     broken = {
         need
         for case in CASES

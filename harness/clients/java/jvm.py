@@ -1,7 +1,7 @@
 """A JVM with Kafka's Java client, as a child of a worker process, controlled through py4j.
 
-It ends with this process, because its standard input is a pipe from it. A call on an object takes about 20
-microseconds. Looking up a class by its path takes much longer, so classes are cached.
+The JVM ends when this process ends, because its standard input is a pipe from this process. A call on an object takes
+about 20 microseconds. Looking up a class by its path takes much longer, so classes are cached.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class JavaPipeline:
             try:
                 self._machine = Machine(self._java, one_thread=True)
             except Exception as error:  # an OSError, or one of py4j's exceptions, which have no common base class
-                raise ClientError("_JVM", f"the client's JVM does not start: {error}", "fatal") from None
+                raise ClientError("_JVM", f"the client's JVM did not start: {error}", "fatal") from None
         return self._machine
 
     def _for_an_instance(self) -> Machine:

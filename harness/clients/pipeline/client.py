@@ -1,6 +1,6 @@
 """The client of one process of the pipeline workload. Its ops decide whether it is a writer or an instance.
 
-    begin  commit the start of every partition for the group, as if it had existed before
+    begin  commit the start of every partition for the group, as if the group had existed before
     send   write records: [["send", partition, id], ...]; partitions as in harness.pipeline_app.partition_numbers
     sizes  refresh the writer's metadata, and return how many partitions each input topic has
     work   run the instance for a while, and complete with its counts; the next `work` continues
@@ -8,7 +8,7 @@
     lag    return how many input records the group has not committed yet
     read   the final reading of this slot's share of the partitions: see `reading`
 
-After `info` the client is broken: its process is replaced, and the instance by a new incarnation.
+After `info` the client is broken: its process is replaced by a new one, and its instance by a new incarnation.
 """
 
 from __future__ import annotations

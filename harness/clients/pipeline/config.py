@@ -72,7 +72,7 @@ class PipelineConfig:
     @property
     def transactional_id(self) -> str:
         """The slot's transactional id. A successor uses the same id and so fences its predecessor, as in Kafka
-        Streams. Two of the planned mistakes use other ids."""
+        Streams. Two of the bugs that `--pipeline-mistake` can switch on use other ids."""
         if self.options.mistake == mistakes.SHARED_ID:
             return f"{self.settings.run}-pair-{self.slot // 2}"
         if self.options.mistake == mistakes.NOT_FENCED:

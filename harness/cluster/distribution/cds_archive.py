@@ -7,8 +7,8 @@ run on the simulated log when it exits. Without a suitable archive everything wo
 fails, the reason is in its `.failed` file and it is not tried again. A truncated archive crashes the JVM, so the name
 contains the size.
 
-`python -m harness.cluster.distribution.cds_archive` writes the archives for the default version and for Spark; that of
-another version is written when the version is first started.
+`python -m harness.cluster.distribution.cds_archive` writes the archives for the default version and for Spark; the
+archive of another version is written when that version is first started.
 """
 
 from __future__ import annotations

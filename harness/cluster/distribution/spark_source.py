@@ -1,9 +1,9 @@
 """Spark's Kafka source: the package spark-sql-kafka-0-10 and its dependencies, from Maven Central.
 
 PySpark includes neither. The Ivy inside PySpark resolves the package for PySpark's own version and Scala into the
-cache, once. Some mirrors lack the connector of some PySpark releases: `FALLBACKS` are older ones that were tested with
-this PySpark, and the user is informed when one is used. The files listed in `spark-kafka.sha256` are pinned.
-https://spark.apache.org/docs/latest/structured-streaming-kafka-integration.html
+cache, once. Some mirrors lack the connector of some PySpark releases: `FALLBACKS` lists older connectors that were
+tested with this PySpark, and the user is informed when one is used. The files listed in `spark-kafka.sha256` are
+pinned. https://spark.apache.org/docs/latest/structured-streaming-kafka-integration.html
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def build(version: str, folder: Path | None, tag: str | None, say: engine_and_im
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if free < _DISK_BYTES:
         raise Missing(
-            f"only {free >> 20} MiB are free in {tempfile.gettempdir()}, and building the image takes up to "
+            f"only {free >> 20} MiB are free in {tempfile.gettempdir()}, but building the image needs up to "
             f"{_DISK_BYTES >> 20} MiB there: free some space, or set TMPDIR"
         )
     files = files or _cached(version, found, say)

@@ -60,7 +60,7 @@ def owner(pid: int) -> str:
 
 
 def in_use(owned_by: str) -> bool:
-    """Whether the process of an owner label is still running."""
+    """Whether the process that an owner label names is still running."""
     number = owned_by.split("/")[1:2]
     return bool(number) and number[0].isdigit() and owner(int(number[0])) == owned_by
 

@@ -39,7 +39,7 @@ def connect(timeout_s: float = _TIMEOUT_S) -> Any:
 
 
 def is_local() -> bool:
-    """Whether the engine is reached through a socket of this machine."""
+    """Whether the engine is reached through a Unix socket on this machine."""
     return os.environ.get("DOCKER_HOST", "unix://").startswith("unix://")
 
 

@@ -84,7 +84,7 @@ def redpanda_brokers(spec: ClusterSpec, image: str) -> Containers:
 def variable(key: str) -> str:
     """Returns the environment variable for a broker setting in the images. Raises BadInput for invalid names."""
     if key != key.lower():
-        raise BadInput(f"--broker-config {key}: images accept only settings in lower case")
+        raise BadInput(f"--broker-config {key}: the images accept settings in lower case only")
     return "KAFKA_" + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 

@@ -44,6 +44,6 @@ def require(servers: int, folder: Path) -> None:
     disk = free_bytes(folder)
     if disk < DISK_BYTES:
         raise Missing(
-            f"not enough disk space: a cluster needs {DISK_BYTES >> 20} MB, and {disk >> 20} MB are free in "
-            f"{folder.absolute()}: free some space, or choose a folder on another disk (--runs)"
+            f"not enough disk space: a cluster needs {DISK_BYTES >> 20} MB, but only {disk >> 20} MB are free in "
+            f"{folder.absolute()}. Free some space, or choose a folder on another disk (--runs)"
         )

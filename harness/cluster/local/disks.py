@@ -1,4 +1,4 @@
-"""Gives each node's data a disk of its own, an ext4 file system in a file, whose power can be cut.
+"""Gives each node's data its own disk (an ext4 file system in a file), whose power can be cut.
 
 The power cut works as in xfstests: after an ioctl the file system writes nothing more, not even its journal; the next
 mount recovers only what had been synced. The mounts are made in the supervisor's mount namespace, so they and their
@@ -6,7 +6,7 @@ loop devices disappear with it. They require real root: a user namespace may not
 
 Run in that namespace as `python -m harness.cluster.local.disks`:
 
-    make IMAGE AT BYTES ...   create and mount disks; existing contents of AT are copied to the disk, synced
+    make IMAGE AT BYTES ...   create and mount disks; existing contents of AT are copied to the disk and synced
     cut AT ...                stop all writes to these disks
     again IMAGE AT ...        unmount disks whose power was cut, and mount them again
     sizes AT ...              print {AT: bytes in *.log files} as JSON

@@ -15,7 +15,7 @@ Run in the supervisor's mount namespace, as `python -m harness.cluster.local.fil
 
 and the kinds in `harness.cluster.local.file_damage_kinds`, which damage one part of each log.
 
-Failing disks, memory and operators cause such damage to Kafka. Sources: Kafka documentation, 6.5 (log recovery);
+Such damage is caused by failing disks or memory, or by operators. Sources: Kafka documentation, 6.5 (log recovery);
 KIP-101.
 """
 

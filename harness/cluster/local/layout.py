@@ -91,7 +91,7 @@ def server_names(spec: ClusterSpec) -> list[str]:
 
 
 def _keepers(nodes: int, metadata: Metadata) -> int:
-    """Returns the number of ZooKeepers."""
+    """Returns the number of ZooKeeper servers."""
     return 0 if metadata == KRAFT else MAX_ZOOKEEPERS if nodes >= MAX_ZOOKEEPERS else 1
 
 

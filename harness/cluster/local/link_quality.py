@@ -99,7 +99,7 @@ class Shaper:
         return [heapq.heappop(self._queued)[1] for _ in range(len(self._queued))], self._dropped
 
     def counts(self) -> LinkCounts:
-        """Returns what happened to the packets so far."""
+        """Returns how many packets have been delayed, dropped and so on so far."""
         count = self._count
         held_ms = self._delayed_ns / _MS / count["delayed"] if count["delayed"] else 0.0
         return LinkCounts(

@@ -1,8 +1,9 @@
 """Runs a shell or a command on a node's host, attached to this terminal.
 
 On the host it runs as `python -m harness.cluster.local.shell_on_a_node ARGV...`, whose descriptors 3, 4 and 5 become
-standard input, output and error. With a terminal, these are one end of a pseudo-terminal, because a session inside
-the namespace cannot use a terminal of one outside; this side copies between the two.
+standard input, output and error. If this process has a terminal, these are one end of a pseudo-terminal, and this
+process copies between the other end and its own terminal: a process in the namespace cannot use a terminal that belongs
+to a session outside it.
 """
 
 from __future__ import annotations

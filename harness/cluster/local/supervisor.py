@@ -197,7 +197,7 @@ class Supervisor:
 
 
 def _other_groups(session: int) -> set[int]:
-    """The process groups of a session beside the one that it began with: client programs of a worker."""
+    """Returns the process groups of a session except its first: client programs of a worker."""
     groups = set()
     for folder in os.scandir("/proc"):
         if folder.name.isdecimal():

@@ -250,4 +250,4 @@ def attach(name: str, kind: str, run: str) -> NamedCluster:
     try:
         return NamedCluster(state, run)
     except ClusterTrouble as error:
-        raise Missing(f"{error}: run harness cluster down {name}, then harness cluster up {name}") from None
+        raise Missing(f"{error}: run `harness cluster down {name}`, then `harness cluster up {name}`") from None

@@ -1,10 +1,10 @@
 """Calls between processes of one user on one machine: one request and its answer per connection.
 
-    request  an object, with descriptors
+    request  an object, with file descriptors
     answer   {"value": ...}, {"raise": name of the error, "text": ...}, or, while a request is in progress, {"say": ...}
 
 Values without a JSON representation are encoded by `harness.cluster.persistent.values`. Whoever can connect can run any
-command. Therefore the socket is in a folder that only its user can enter, and the user of the other side is checked.
+command. Therefore the socket is in a folder that only its user can enter, and the uid of the peer is checked.
 """
 
 from __future__ import annotations

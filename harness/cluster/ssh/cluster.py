@@ -172,7 +172,7 @@ class SshCluster:
             if failures:
                 state.say(
                     f"not everything was removed: {'; '.join(failures)}. "
-                    "To remove it: harness cluster clean --cluster ssh --hosts FILE"
+                    "To remove the rest: harness cluster clean --cluster ssh --hosts FILE"
                 )
             (self._work_dir / _LOG).unlink(missing_ok=True)
         for link in self._links.values():
@@ -226,11 +226,11 @@ class SshCluster:
     # --- the brokers' processes -----------------------------------------------------------------------
 
     def kill(self, node: str) -> None:
-        """Send SIGKILL; returns when the broker has ended."""
+        """Send SIGKILL, and return when the broker has exited."""
         self._ask(node, "end", _KILL_S + _ASK_S, "KILL", str(_KILL_S))
 
     def stop(self, node: str, within_s: float = STOP_S) -> None:
-        """Send SIGTERM; returns when the broker has ended."""
+        """Send SIGTERM, and return when the broker has exited."""
         self._ask(node, "end", within_s + _ASK_S, "TERM", str(math.ceil(within_s)))
 
     def pause(self, node: str) -> None:

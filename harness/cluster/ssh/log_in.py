@@ -55,7 +55,8 @@ def connect(host: Host) -> Any:
     except OSError as error:
         why = error.strerror or f"no answer within {_CONNECT_S:.0f} s"
         raise Missing(
-            f"{who} cannot be reached ({why}): check that it is on, that sshd listens there, and firewalls"
+            f"{who} cannot be reached ({why}): check that it is on, that sshd listens there, "
+            "and that no firewall blocks it"
         ) from None
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
     try:

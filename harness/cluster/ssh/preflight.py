@@ -118,7 +118,7 @@ def ready(links: Sequence[Link], table: str, filters: bool) -> list[Ready]:
 
 
 def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
-    """Returns everything that prevents a broker from running on a host, each with what to do."""
+    """Returns everything that prevents a broker from running on a host, each with a remedy."""
     name = f"{host.name} ({host.at})"
     kind = look.system.split(" ")[0]
     if kind != "Linux":
@@ -130,11 +130,13 @@ def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
         found.append(f"{name}: {look.folder} is not writable: choose another `folder` in the hosts file")
     elif look.space_mb < _SPACE_MB:
         found.append(
-            f"{name}: {look.space_mb} MB are free for {look.folder}, {_SPACE_MB} are needed: free some space, or "
+            f"{name}: {look.space_mb} MB are free for {look.folder}, but {_SPACE_MB} are needed: free some space, or "
             "choose another `folder` in the hosts file"
         )
     if look.memory_mb < _MEMORY_MB:
-        found.append(f"{name}: {look.memory_mb} MB of memory are available, a broker needs {_MEMORY_MB}: free some")
+        found.append(
+            f"{name}: {look.memory_mb} MB of memory are available, but a broker needs {_MEMORY_MB}: free memory"
+        )
     if not look.java[0] and look.system != here():
         found.append(
             f"{name}: {look.java[1]}, and this machine's Java does not run on {look.system}: install Java "

@@ -2,7 +2,7 @@
 
 A held frame delays all later frames in the same direction of its connection: a stream keeps its order. When a client's
 connection is cut, or the client closes it while frames are held, the connection to the broker stays open until these
-frames have been forwarded and answered. So the broker receives a request after its client has disconnected.
+frames have been forwarded and answered. So a broker may receive a request whose client has already disconnected.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Connection:
         # The rule and the request of the frame that is being completed:
         self._request_taken: tuple[ActiveRule | None, Sent] = (None, Sent(_UNKNOWN))
         self._response_taken: tuple[ActiveRule | None, Sent] = (None, Sent(_UNKNOWN))
-        self._drops_requests: ActiveRule | None = None  # the rule because of which all further requests are dropped
+        self._drops_requests: ActiveRule | None = None  # the rule that drops all further requests
         self._drops_responses: ActiveRule | None = None  # the same for responses
         self._lingers = False
         self._requests = Splitter(

@@ -122,7 +122,7 @@ def changed(done: Sequence[Done], baseline: Path) -> list[str]:
         if name in old and n and old[name][1]:
             (low, high), (old_low, old_high) = wilson(k, n), wilson(*old[name])
             if low > old_high or high < old_low:
-                lines.append(f"{name}: as expected in {k} of {n}, previously in {old[name][0]} of {old[name][1]}")
+                lines.append(f"{name}: as expected in {k} of {n} runs, previously in {old[name][0]} of {old[name][1]}")
     return lines
 
 

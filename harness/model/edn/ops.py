@@ -57,7 +57,7 @@ def carry(value: Any) -> Any:
 
 
 def _named(value: dict[Any, Any]) -> bool:
-    """Whether all keys are keywords. False for a map with the only key `edn`: `carry` wraps values in such a map."""
+    """Whether all keys are keywords. False for a map whose only key is `edn`: `carry` wraps values in such maps."""
     return tuple(value) != (_EDN,) and all(type(key) is Keyword and NAME.fullmatch(key) for key in value)
 
 

@@ -51,11 +51,11 @@ class Mark:
 
 @dataclass(slots=True)
 class Suspect:
-    """A key that witnesses name.
+    """A key that occurs in at least one witness.
 
-    bad     the bad anomalies among them
-    counts  anomaly -> number of witnesses
-    marks   the first PER_KEY_MAX witnesses of each anomaly
+    bad     the bad anomalies whose witnesses contain the key
+    counts  anomaly -> number of witnesses that contain the key
+    marks   the first PER_KEY_MAX of these witnesses, for each anomaly
     """
 
     key: Any

@@ -172,7 +172,7 @@ def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Gro
 
 
 def _rooms(result: Result) -> list[tuple[AnomalyFound, int]]:
-    """Returns the number of witnesses to show of each anomaly. Bad anomalies get larger shares than others."""
+    """Returns how many witnesses of each anomaly to show. Bad anomalies get more."""
     rooms = []
     remaining = SHOWN_MAX
     share = max(1, SHOWN_MAX // max(1, len(result.anomalies)))

@@ -25,7 +25,7 @@ JOINED: Final = frozenset({"unseen"})
 
 @dataclass(frozen=True, slots=True)
 class NamedWitness:
-    """A witness as a user names it: the anomaly and the number, from 1."""
+    """A witness as a user names it: the anomaly, and the witness's number, counted from 1."""
 
     name: str
     number: int
@@ -35,7 +35,7 @@ def named_witness(text: str) -> NamedWitness:
     """Parses G1c or G1c#3. Raises BadInput."""
     name, mark, number = text.partition("#")
     if mark and not (number.isascii() and number.isdigit() and int(number) > 0):
-        raise BadInput(f"{text}: give an anomaly and a number from 1, such as {name or 'G1a'}#3")
+        raise BadInput(f"{text}: give an anomaly and a number, counted from 1, such as {name or 'G1a'}#3")
     return NamedWitness(name, int(number) if mark else 1)
 
 

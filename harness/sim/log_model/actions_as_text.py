@@ -60,8 +60,8 @@ def _settings(args: Mapping[str, Any], place: str) -> LogSettings:
     for name, value in args.items():
         if type(value) is not known.get(name):
             raise BadInput(
-                f"{place}: {name}={as_json(value)}: an unknown setting, or a value of the wrong type; "
-                f"settings are {', '.join(known)}"
+                f"{place}: {name}={as_json(value)}: unknown setting, or a value of the wrong type. "
+                f"Known settings: {', '.join(known)}"
             )
     settings = LogSettings(**args)
     if not 1 <= settings.partitions <= 16:

@@ -12,9 +12,9 @@ Rules, each with its source:
   on, without markers, and under read_committed without those of aborted transactions (KIP-98).
 - Earliest is the log start offset, latest is the bound (KIP-79, KIP-98); earliest-local is the start of the local
   log (KIP-405), latest-tiered the last offset in the remote tier, -1 for none (KIP-1005).
-- The offset for a timestamp is found in the first segment whose largest timestamp is not less: it is that of its
-  first record, at or above the log start offset, whose timestamp is not less; none if that offset is not below the
-  bound (KIP-79, KIP-33). The remote tier is searched before the local log (KIP-405).
+- The lookup of a timestamp T uses the first segment whose largest timestamp is at least T. The result is the offset of
+  that segment's first record, at or above the log start offset, whose timestamp is at least T; none if this offset is
+  not below the bound (KIP-79, KIP-33). The remote tier is searched before the local log (KIP-405).
 """
 
 from __future__ import annotations

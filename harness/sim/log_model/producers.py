@@ -38,7 +38,7 @@ class Sequences:
     written: dict[int, list[Written]] = field(default_factory=dict)
 
     def judge(self, producer: int, epoch: int, first: int, count: int) -> Written | str | None:
-        """Return the batch of which this one is a retry, the error that rejects it, or None if it may be appended."""
+        """Return the earlier batch that this one repeats, the error that rejects it, or None if it may be appended."""
         known = self.written.get(producer)
         if not known:
             return None

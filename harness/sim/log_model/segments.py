@@ -2,8 +2,8 @@
 
 Rules, each with its source (Kafka's topic settings, and Bradstreet and Wong):
 - A segment is rolled before an append that would make it larger than `segment.bytes`, and before an append whose
-  largest timestamp is more than `segment.ms` after that of the segment's first batch; if either has no timestamp,
-  once the segment is older than `segment.ms` by the broker's clock. An empty segment is never rolled (KIP-33).
+  largest timestamp is more than `segment.ms` after that of the segment's first batch. If either has no timestamp,
+  it is rolled once it is older than `segment.ms` by the broker's clock. An empty segment is never rolled (KIP-33).
 - The base offset of the new segment is the log end offset. Records are appended only to the last, active segment.
 - The largest timestamp of a segment is the largest of its records; if they have none, the time of the last write
   (KIP-33).
@@ -39,7 +39,7 @@ class Segment:
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified
 
     def truncate(self, end: int) -> None:
-        """Remove the batches from offset `end` on, which is the start of a batch."""
+        """Remove all batches at and after offset `end`, which must be the base offset of a batch."""
         self.batches = [batch for batch in self.batches if batch.last < end]
         self.size = sum(batch.size for batch in self.batches)
         self.max_timestamp = max((batch.max_timestamp for batch in self.batches), default=-1)

@@ -258,7 +258,7 @@ def test_tables_that_are_no_regular_files_are_not_read(tmp_path: Path) -> None:
 def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_history, "UNPACKED_FREELY", 1 << 19)
     path = written(tmp_path, gzip.compress(text(*SEND).encode() + b"\n" * (4 << 20)), "h.jsonl.gz")
-    with pytest.raises(BadHistory, match=r"h\.jsonl\.gz, after line \d+: unpacks to more than 100 times its size"):
+    with pytest.raises(BadHistory, match=r"h\.jsonl\.gz, after line \d+: decompresses to more than 100 times its size"):
         check_plain(path, CheckOptions())
     monkeypatch.setattr(read_history, "MAX_RATIO", 1000)
     monkeypatch.setattr(read_history, "MAX_BLANK_LINES", 5000)

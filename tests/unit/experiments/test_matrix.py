@@ -86,7 +86,7 @@ def test_the_summary_is_bounded() -> None:
 def test_rates_beyond_chance_are_reported(tmp_path: Path) -> None:
     report.write([done("a", "valid", True, n) for n in range(10)], tmp_path)
     worse = [done("a", "invalid", False, n) for n in range(10)]
-    assert report.changed(worse, tmp_path) == ["matrix/a: as expected in 0 of 10, previously in 10 of 10"]
+    assert report.changed(worse, tmp_path) == ["matrix/a: as expected in 0 of 10 runs, previously in 10 of 10"]
     assert report.changed(worse[:1], tmp_path) == []
     with pytest.raises(BadInput, match="does not contain results of a matrix"):
         report.changed([], tmp_path / "nowhere")

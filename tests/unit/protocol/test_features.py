@@ -39,7 +39,7 @@ def test_brokers_without_features_name_none() -> None:
 
 
 def test_errors_and_truncated_answers_are_refused() -> None:
-    with pytest.raises(ValueError, match="error 35"):
+    with pytest.raises(ValueError, match="error code 35"):
         features.finalized(answer(7, {}, error=35))
     whole = answer(7, {"metadata.version": 27})
     for length in range(len(whole)):

@@ -156,7 +156,7 @@ def test_a_program_is_read_as_it_was_written() -> None:
         ('set name="cleanup" value="burn"', 'cleanup="burn"'),
         ('settings tiered=true cleanup="compact"', "with tiered=true, delete"),
         ("settings partitions=0", "from 1 to 16"),
-        ("settings color=1", "color=1: an unknown setting"),
+        ("settings color=1", "color=1: unknown setting"),
     ],
 )
 def test_errors_in_a_program_name_the_line(line: str, message: str) -> None:

@@ -78,7 +78,7 @@ def test_no_table_no_faults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("started", "stopped", "detail"),
     [
-        ({"moved": 3}, {}, "3 partitions moved to other replicas"),
+        ({"moved": 3}, {}, "the replicas of 3 partitions were moved to other brokers"),
         ({"partitions": {"t": 5}}, {}, "one partition was added to each of 1 topics"),
         ({"settings": {"a": "1"}}, {"deleted": [[1, 2]]}, "a=1; records were deleted from the start of 1 logs"),
         ({"joined": 2}, {"joined": 3, "shared": 3}, "a foreign consumer joined the group 3 times"),
