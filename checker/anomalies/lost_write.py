@@ -175,7 +175,7 @@ def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
 
 
 def _last_offset(bucket: Bucket) -> Ints:
-    """Returns, per pair, the last offset at which it was seen; -1 if there is none."""
+    """Returns, per pair, the last offset at which the pair was seen; -1 if there is none."""
     offset = np.full(len(bucket.data.pair_key), -1, np.int64)
     offset[bucket.versions.entry_pair] = bucket.versions.entry_offset  # ascending
     return offset

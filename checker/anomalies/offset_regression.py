@@ -71,7 +71,7 @@ def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
 
 
 def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
-    """Returns, for each (key, time), the highest offset committed by then and the op that did so; -1 for none."""
+    """Returns, for each (key, time), the highest offset committed until then, and the op that did it; -1 for none."""
     if len(done.op) == 0:
         return np.full(len(key), -1, np.int64), np.full(len(key), -1, np.int64)
     by = order(done.key, done.op)

@@ -40,7 +40,7 @@ def _first_sent(bucket: Bucket) -> Ints:
 
 
 def _without_source(bucket: Bucket) -> Ints:
-    """Returns the rows of `polls` with values that had not been sent by then."""
+    """Returns the rows of `polls` with values that no op had sent by the time the poll completed."""
     polls, writer_row = bucket.polls, bucket.data.writer_row
     if bucket.options.jepsen_compatible or not bucket.times_in_order:
         return np.flatnonzero(writer_row[polls.pair] < 0)

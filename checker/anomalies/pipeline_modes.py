@@ -53,7 +53,7 @@ SENT: Final = Guarantee(LOG, "records whose send failed do not appear in the log
 
 
 def of_pipeline(settings: Settings) -> Settings:
-    """Returns the settings with those of the pipeline's own producers instead of those of its input's writers."""
+    """Returns the settings, with the pipeline's own producer settings in place of those of its input's writers."""
     return replace(settings, acks="all", idempotence=True, txn=True, max_in_flight=None)
 
 

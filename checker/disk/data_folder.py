@@ -80,7 +80,7 @@ def partitions(data: Path) -> list[tuple[str, int]]:
 
 
 def replica(data: Path, topic: str, partition: int) -> Replica | None:
-    """Returns a partition in a data folder, with what was set aside of it; None if there is neither."""
+    """Returns a partition in a data folder, with its deleted and stray segments, if any; None if it is not there."""
     folder = data / f"{topic}-{partition}"
     active, aside = list[Segment](), list[Segment]()
     for path in sorted(data.glob(f"{topic}-{partition}*")) if data.is_dir() else ():

@@ -1,4 +1,4 @@
-"""A timeout for library calls that have none or do not keep it."""
+"""Limits the time of library calls that have no timeout, or do not keep theirs."""
 
 from __future__ import annotations
 

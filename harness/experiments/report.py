@@ -66,7 +66,7 @@ def _row(tried: Tried) -> dict[str, str]:
 
 
 def _effect(claimed: bool | None, found: Sequence[float]) -> str:
-    """The claim, and how many runs showed the effect with how many records; marked where these differ."""
+    """Returns the claim, how many runs showed the effect, and for how many records; differences are marked."""
     if not found:
         return "not run"
     hit = sum(1 for count in found if count)

@@ -43,8 +43,8 @@ _MOVES: Final = "rebalances that move partitions"
 
 MISTAKES: Final[Mapping[str, Mistake]] = {
     BUFFER_DROPPED: Mistake(
-        "the buffer of a partition is dropped when it is revoked; when it is assigned again, reading continues behind "
-        "the dropped records",
+        "the buffer of a partition is dropped when the partition is revoked; when it is assigned again, reading "
+        "continues after the dropped records",
         "missing-output",
         _EAGER,
     ),
@@ -54,7 +54,7 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
         _EAGER,
     ),
     STALE_REQUESTS: Mistake(
-        "requests of streams from before the restart are served after it, so the records go to streams that have ended",
+        "requests that streams made before a restart are served after it, so the records go to streams that have ended",
         "missing-output",
         _EAGER,
     ),
@@ -64,13 +64,13 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
         _EAGER + ", with revocation and assignment in separate polls",
     ),
     PRODUCE_AFTER: Mistake(
-        "pending work is produced after its partitions are revoked instead of before, and their new owner processes "
+        "pending work is produced after its partitions were revoked instead of before, so their new owner processes "
         "it again",
         "duplicate-output",
         _MOVES,
     ),
     COMMIT_BUFFERED: Mistake(
-        "the consumer's position is committed, which is behind buffered records that are not processed yet",
+        "the consumer's position is committed, although buffered records before it have not been processed yet",
         "missing-output",
         _MOVES + ", kills",
     ),

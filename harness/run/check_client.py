@@ -23,7 +23,7 @@ PARTITIONS: Final = 2
 
 @contextmanager
 def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[str]:
-    """The address of brokers: those given, or one that lasts as long as the context."""
+    """Yields the given brokers' address, or that of a broker that runs as long as the context."""
     if bootstrap:
         yield bootstrap
         return

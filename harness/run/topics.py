@@ -88,7 +88,7 @@ class Topics:
                     self._ahead.start()
 
     def sends(self) -> dict[tuple[str, int], int]:
-        """(topic, partition) -> number of the last LATELY sends that went there."""
+        """(topic, partition) -> how many of the last LATELY sends went there."""
         found = Counter(self._keys.copy())
         return {self._place(key): n for key, n in found.items()}
 

@@ -20,7 +20,7 @@ class Budget:
     left: int
 
     def spend(self) -> bool:
-        """Takes one from the budget. Returns whether there was one left."""
+        """Takes one evaluation from the budget. Returns False if none was left."""
         if self.left <= 0:
             return False
         self.left -= 1

@@ -29,7 +29,7 @@ passed, failed, skipped = "passed", "failed", "skipped"
 
 
 class Failed(Exception):
-    """What a program did otherwise than the document says."""
+    """A program did something that the document does not allow."""
 
 
 @dataclass(frozen=True, slots=True)

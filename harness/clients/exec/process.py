@@ -253,7 +253,7 @@ class ClientProcess:
     # --- the end ---
 
     def _ended(self) -> None:
-        """The process has closed its standard output: it has ended, or is as good as that."""
+        """Give up the process, because it has closed its standard output or has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2)
         code = self._process.poll()
@@ -261,7 +261,7 @@ class ClientProcess:
         self._give_up(DIED, f"{how}; its standard error is in the worker's log")
 
     def _give_up(self, code: str, how: str) -> ClientError:
-        """Kill the process, and answer every open request with the error, which is returned as well."""
+        """Kill the process, fail every open request with the error, and return the error."""
         trouble = ClientError(code, f"the client program {self.library or '(not greeted yet)'} {how}", "fatal")
         self._trouble = trouble
         self.kill()

@@ -93,7 +93,7 @@ class Member(ABC):
                 time.sleep(PAUSE_S)
 
     def _reset(self, at: Partition) -> Mark | None:
-        """Return the start without a committed offset: the current end with `latest`, otherwise None."""
+        """Return where to start without a committed offset: at the current end with `latest`, otherwise None."""
         return Mark(self._end(at)) if self._latest else None
 
     # --- ports.Source ---

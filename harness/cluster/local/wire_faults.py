@@ -39,7 +39,7 @@ _ANSWER_BYTES_MAX: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Listener:
-    """A listening socket of the proxy, whose connections come from `sender`s, and the target it forwards to."""
+    """A listening socket of the proxy, to which `sender`s connect, and the target that it forwards to."""
 
     listener: socket.socket
     node: str

@@ -37,7 +37,7 @@ class QueuedFrame:
 
     @property
     def from_s(self) -> float:
-        """The time from which it may be forwarded."""
+        """The time from which the frame may be forwarded."""
         return self.held.until_s if self.held else 0.0
 
 

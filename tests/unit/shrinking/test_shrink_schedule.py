@@ -148,7 +148,7 @@ def test_runs_that_cannot_be_repeated_are_refused(tmp_path: Path, capsys: pytest
     wrong = {
         "'soon' is not a duration": ["shrink", "one", "--schedule", "--budget", "soon"],
         "G1c: not among the anomalies of this run": ["shrink", "one", "--schedule", "--anomaly", "G1c"],
-        "a number from 1": ["shrink", "one", "--anomaly", "lost-write#x"],
+        "a number, counted from 1": ["shrink", "one", "--anomaly", "lost-write#x"],
     }
     for text, arguments in wrong.items():
         assert invoke([*arguments, *where]) == 254
