@@ -342,8 +342,11 @@ func (c *client) subscribe(r *lines.Request) (any, error) {
 func (c *client) poll(r *lines.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.Wait())
 	defer cancel()
-	c.consumer.AllowRebalance()
-	fetches := c.consumer.PollRecords(ctx, r.RecordsMax)
+	var fetches kgo.Fetches
+	c.AllowEvents(func() {
+		c.consumer.AllowRebalance()
+		fetches = c.consumer.PollRecords(ctx, r.RecordsMax)
+	})
 	polled, taken, first := lines.Polled{Records: []lines.Record{}}, 0, error(nil)
 	fetches.EachError(func(topic string, partition int32, err error) {
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) { // nothing was there within the time
@@ -426,7 +429,7 @@ func (c *client) close(r *lines.Request) (any, error) {
 			cancel()
 			_ = c.consumer.LeaveGroupContext(cancelled)
 		}
-		c.consumer.CloseAllowingRebalance()
+		c.AllowEvents(c.consumer.CloseAllowingRebalance)
 		c.consumer = nil
 	}
 	return lines.Empty, nil

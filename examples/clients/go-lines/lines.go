@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -86,36 +87,37 @@ func (l *Lines) serve() {
 			l.do(request)
 		case "poll", "close":
 			l.polling = request.ID
-			l.turn.Unlock() // events may be written now
-			answer := l.call(request)
-			l.turn.Lock() // an event that has begun gets its "continue" first
-			answer()
+			l.do(request)
 		default:
 			l.do(request)
 		}
 	}
 }
 
-func (l *Lines) do(request *Request) { l.call(request)() }
-
-// call runs the program's function and returns a function that writes the answer.
-func (l *Lines) call(request *Request) func() {
+func (l *Lines) do(request *Request) {
 	function := l.program.Do[request.Do]
 	if function == nil {
-		return func() { l.Fail(request, fmt.Errorf("%s has no request %q", l.program.Library, request.Do)) }
+		l.Fail(request, fmt.Errorf("%s has no request %q", l.program.Library, request.Do))
+		return
 	}
 	ok, err := function(request)
-	switch {
-	case err != nil:
-		return func() { l.Fail(request, err) }
-	case ok == Later:
-		return func() {}
+	if err != nil {
+		l.Fail(request, err)
+	} else if ok != Later {
+		l.Answer(request, ok)
 	}
-	return func() { l.Answer(request, ok) }
+}
+
+// AllowEvents runs the part of a poll or close in which the library may call back. At its end, an event that has been
+// written gets its "continue" first.
+func (l *Lines) AllowEvents(part func()) {
+	l.turn.Unlock()
+	part()
+	l.turn.Lock()
 }
 
 // Event writes a rebalance event and serves requests up to its "continue". It is called by the library's rebalance
-// callback; outside of a poll or close it waits for the next one.
+// callback, in any goroutine but that of the requests; it waits for AllowEvents.
 func (l *Lines) Event(name string, partitions []Partition, committed []Position) {
 	if len(partitions) == 0 {
 		return
@@ -140,7 +142,11 @@ func (l *Lines) Answer(request *Request, ok any) {
 
 // Fail writes the answer of a request that failed.
 func (l *Lines) Fail(request *Request, err error) {
-	l.write(map[string]any{"id": request.ID, "error": l.program.Describe(err)})
+	described := l.program.Describe(err)
+	if kind, ok := errors.AsType[kindError](err); ok {
+		described.Kind = kind.kind
+	}
+	l.write(map[string]any{"id": request.ID, "error": described})
 	l.answered(request)
 }
 
@@ -161,6 +167,16 @@ func (l *Lines) write(message any) {
 		os.Exit(0)
 	}
 }
+
+type kindError struct {
+	error
+	kind string
+}
+
+func (e kindError) Unwrap() error { return e.error }
+
+// WithKind returns the error with the "kind" that it is reported with.
+func WithKind(err error, kind string) error { return kindError{err, kind} }
 
 // Context returns a context with the deadline of the request.
 func (r *Request) Context() (context.Context, context.CancelFunc) {
