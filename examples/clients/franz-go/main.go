@@ -56,8 +56,9 @@ type client struct {
 	acks               lines.Acks
 	consumerOpened     *lines.Request // the consumer is created by assign or subscribe
 	consumerOptions    []kgo.Opt
-	direct             bool                             // assign was called, not subscribe
-	positions          map[lines.Partition]lines.Offset // after the last polled record, or where a seek led
+	direct             bool // assign was called, not subscribe
+	assigned           map[lines.Partition]bool
+	tracker            lines.Tracker
 }
 
 func (c *client) open(r *lines.Request) (any, error) {
@@ -71,7 +72,7 @@ func (c *client) open(r *lines.Request) (any, error) {
 		return lines.Empty, err
 	}
 	c.consumerOpened, c.consumerOptions = r, append(consuming(r), opts...)
-	c.positions = map[lines.Partition]lines.Offset{}
+	c.assigned = map[lines.Partition]bool{}
 	return lines.Empty, nil
 }
 
@@ -193,7 +194,11 @@ func (c *client) rebalanced(event string) func(context.Context, *kgo.Client, map
 			}
 		}
 		for _, each := range partitions {
-			delete(c.positions, each)
+			if event == "assigned" {
+				c.tracker.Set(lines.Position{Topic: each.Topic, Partition: each.Partition, Offset: lines.Committed})
+			} else {
+				c.tracker.Forget(each)
+			}
 		}
 	}
 }
@@ -263,11 +268,12 @@ func (c *client) assign(r *lines.Request) (any, error) {
 		c.consumer, c.direct = consumer, true
 	}
 	old := map[string][]int32{}
-	for each := range c.positions {
+	for each := range c.assigned {
 		old[each.Topic] = append(old[each.Topic], each.Partition)
+		c.tracker.Forget(each)
 	}
 	c.consumer.RemoveConsumePartitions(old)
-	clear(c.positions)
+	clear(c.assigned)
 	return c.seekDirect(r)
 }
 
@@ -286,7 +292,7 @@ func (c *client) seek(r *lines.Request) (any, error) {
 			offsets[each.Topic] = map[int32]kgo.EpochOffset{}
 		}
 		offsets[each.Topic][each.Partition] = kgo.EpochOffset{Epoch: -1, Offset: int64(each.Offset)}
-		c.positions[lines.Partition{Topic: each.Topic, Partition: each.Partition}] = each.Offset
+		c.tracker.Set(each)
 	}
 	c.consumer.SetOffsets(offsets)
 	return lines.Empty, nil
@@ -322,7 +328,8 @@ func (c *client) seekDirect(r *lines.Request) (any, error) {
 		}
 		replaced[each.Topic] = append(replaced[each.Topic], each.Partition)
 		added[each.Topic][each.Partition] = kgo.NewOffset().At(int64(at))
-		c.positions[lines.Partition{Topic: each.Topic, Partition: each.Partition}] = at
+		c.assigned[each.Of()] = true
+		c.tracker.Set(lines.Position{Topic: each.Topic, Partition: each.Partition, Offset: at})
 	}
 	c.consumer.RemoveConsumePartitions(replaced)
 	c.consumer.AddConsumePartitions(added)
@@ -356,7 +363,8 @@ func (c *client) poll(r *lines.Request) (any, error) {
 	})
 	fetches.EachRecord(func(record *kgo.Record) {
 		taken++
-		c.positions[lines.Partition{Topic: record.Topic, Partition: record.Partition}] = lines.Offset(record.Offset + 1)
+		c.tracker.Move(lines.Position{Topic: record.Topic, Partition: record.Partition,
+			Offset: lines.Offset(record.Offset + 1)})
 		if !record.Attrs.IsControl() {
 			polled.Records = append(polled.Records, lines.Record{Topic: record.Topic, Partition: record.Partition,
 				Offset: record.Offset, Timestamp: record.Timestamp.UnixMilli(), Key: record.Key, Value: record.Value})
@@ -365,22 +373,12 @@ func (c *client) poll(r *lines.Request) (any, error) {
 	if first != nil && taken == 0 {
 		return nil, first
 	}
-	polled.Positions = c.known()
+	polled.Positions = c.tracker.Known()
 	return polled, nil
 }
 
-func (c *client) known() []lines.Position {
-	known := []lines.Position{}
-	for each, offset := range c.positions {
-		if offset >= 0 {
-			known = append(known, lines.Position{Topic: each.Topic, Partition: each.Partition, Offset: offset})
-		}
-	}
-	return known
-}
-
 func (c *client) ask(*lines.Request) (any, error) {
-	return lines.Positions{Positions: c.known()}, nil
+	return lines.Positions{Positions: c.tracker.Known()}, nil
 }
 
 func (c *client) commitOffsets(r *lines.Request) (any, error) {

@@ -4,6 +4,7 @@ package lines
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -142,10 +143,12 @@ func (l *Lines) Answer(request *Request, ok any) {
 
 // Fail writes the answer of a request that failed.
 func (l *Lines) Fail(request *Request, err error) {
-	described := l.program.Describe(err)
-	if kind, ok := errors.AsType[kindError](err); ok {
-		described.Kind = kind.kind
+	reported, _ := errors.AsType[reportedError](err)
+	if reported.error != nil {
+		err = reported.error
 	}
+	described := l.program.Describe(err)
+	described.Kind, described.Sent = cmp.Or(reported.kind, described.Kind), cmp.Or(reported.sent, described.Sent)
 	l.write(map[string]any{"id": request.ID, "error": described})
 	l.answered(request)
 }
@@ -168,15 +171,23 @@ func (l *Lines) write(message any) {
 	}
 }
 
-type kindError struct {
+type reportedError struct {
 	error
-	kind string
+	kind, sent string
 }
 
-func (e kindError) Unwrap() error { return e.error }
+func (e reportedError) Unwrap() error { return e.error }
 
 // WithKind returns the error with the "kind" that it is reported with.
-func WithKind(err error, kind string) error { return kindError{err, kind} }
+func WithKind(err error, kind string) error { return reportedError{err, kind, ""} }
+
+// NotSent returns the error of a request that the library has not even taken, nil for nil.
+func NotSent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return reportedError{err, "", "no"}
+}
 
 // Context returns a context with the deadline of the request.
 func (r *Request) Context() (context.Context, context.CancelFunc) {

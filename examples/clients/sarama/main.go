@@ -45,8 +45,8 @@ type client struct {
 	group   sarama.ConsumerGroup
 	session sarama.ConsumerGroupSession
 
-	lock      sync.Mutex                         // of the session and the positions
-	positions map[lines.Partition]lines.Position // of the partitions that are consumed
+	lock    sync.Mutex // of the session
+	tracker lines.Tracker
 }
 
 // direct is a partition that was assigned by the harness.
@@ -171,7 +171,7 @@ func (c *client) openConsumer(r *lines.Request, config *sarama.Config) error {
 	}
 	c.consumerOpened, c.consumerClient = r, client
 	c.records, c.errors = make(chan *sarama.ConsumerMessage), make(chan error, 100)
-	c.direct, c.positions = map[lines.Partition]*direct{}, map[lines.Partition]lines.Position{}
+	c.direct = map[lines.Partition]*direct{}
 	return nil
 }
 
@@ -259,7 +259,7 @@ func (c *client) seek(r *lines.Request) (any, error) {
 				each.Offset = lines.Offset(c.consumerClient.Config().Consumer.Offsets.Initial)
 			}
 		}
-		c.stop(lines.Partition{Topic: each.Topic, Partition: each.Partition})
+		c.stop(each.Of())
 		if err := c.start(each); err != nil {
 			return nil, err
 		}
@@ -277,10 +277,10 @@ func (c *client) start(at lines.Position) error {
 	if err != nil {
 		return err
 	}
-	partition := lines.Partition{Topic: at.Topic, Partition: at.Partition}
+	partition := at.Of()
 	started := &direct{make(chan struct{}), make(chan struct{})}
 	c.direct[partition] = started
-	c.setPosition(at)
+	c.tracker.Set(at)
 	go func() {
 		for failed := range consuming.Errors() {
 			c.report(failed)
@@ -299,7 +299,7 @@ func (c *client) stop(partition lines.Partition) {
 		close(started.stop)
 		<-started.stopped
 		delete(c.direct, partition)
-		c.forget(partition)
+		c.tracker.Forget(partition)
 	}
 }
 
@@ -363,9 +363,9 @@ func (c *client) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 	partition := lines.Partition{Topic: claim.Topic(), Partition: claim.Partition()}
 	position := lines.Position{Topic: claim.Topic(), Partition: claim.Partition(), Offset: lines.Offset(claim.InitialOffset())}
 	c.Event("assigned", []lines.Partition{partition}, nil)
-	c.setPosition(position)
+	c.tracker.Set(position)
 	c.hand(claim.Messages(), session.Context().Done())
-	c.forget(partition)
+	c.tracker.Forget(partition)
 	cause, event := context.Cause(session.Context()), "revoked"
 	if errors.Is(cause, sarama.ErrUnknownMemberId) || errors.Is(cause, sarama.ErrIllegalGeneration) {
 		event = "lost"
@@ -414,7 +414,7 @@ func (c *client) poll(r *lines.Request) (any, error) {
 	polled := lines.Polled{Records: []lines.Record{}}
 	for _, each := range messages {
 		position := lines.Position{Topic: each.Topic, Partition: each.Partition, Offset: lines.Offset(each.Offset + 1)}
-		if !c.move(position) {
+		if !c.tracker.Move(position) {
 			continue // it was revoked while this poll waited
 		}
 		polled.Records = append(polled.Records, lines.Record{Topic: each.Topic, Partition: each.Partition,
@@ -429,49 +429,13 @@ func (c *client) poll(r *lines.Request) (any, error) {
 	for _, each := range failed {
 		polled.Errors = append(polled.Errors, describe(each))
 	}
-	polled.Positions = c.known()
+	polled.Positions = c.tracker.Known()
 	return polled, nil
 }
 
-func (c *client) setPosition(position lines.Position) {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	c.positions[lines.Partition{Topic: position.Topic, Partition: position.Partition}] = position
-}
-
-// move changes the position of a partition, unless it is not consumed any more.
-func (c *client) move(position lines.Position) bool {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	partition := lines.Partition{Topic: position.Topic, Partition: position.Partition}
-	_, consumed := c.positions[partition]
-	if consumed {
-		c.positions[partition] = position
-	}
-	return consumed
-}
-
-func (c *client) forget(partition lines.Partition) {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	delete(c.positions, partition)
-}
-
-// known returns the positions after the last message: Sarama does not tell whether it has read beyond markers.
-func (c *client) known() []lines.Position {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	known := []lines.Position{}
-	for _, each := range c.positions {
-		if each.Offset >= 0 {
-			known = append(known, each)
-		}
-	}
-	return known
-}
-
+// ask returns the positions after the last message: Sarama does not say whether it has read beyond markers.
 func (c *client) ask(*lines.Request) (any, error) {
-	return lines.Positions{Positions: c.known()}, nil
+	return lines.Positions{Positions: c.tracker.Known()}, nil
 }
 
 // commitOffsets reads the offsets back: Commit does not return whether the coordinator has acknowledged them.
@@ -560,6 +524,8 @@ func describe(err error) lines.Error {
 	described := lines.Error{Code: fmt.Sprintf("%T", err), Text: err.Error()}
 	if kafka, ok := errors.AsType[sarama.KError](err); ok {
 		described.Code = lines.ErrorName(int(kafka))
+	} else if errors.Is(err, errNotCommitted) {
+		described.Code = "errNotCommitted"
 	}
 	return described
 }
