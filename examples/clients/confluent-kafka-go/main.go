@@ -178,7 +178,21 @@ func (c *client) assign(r *lines.Request) (any, error) {
 }
 
 func (c *client) seek(r *lines.Request) (any, error) {
-	sought, err := c.consumer.SeekPartitions(located(r.Partitions))
+	partitions := located(r.Partitions)
+	for i, each := range partitions {
+		if each.Offset == kafka.OffsetStored { // librdkafka knows it in Assign only
+			committed, err := c.consumer.Committed([]kafka.TopicPartition{each}, int(r.TimeoutMS))
+			if err != nil {
+				return nil, err
+			}
+			if committed[0].Offset < 0 {
+				return nil, fmt.Errorf("%s has no committed offset", each)
+			}
+			partitions[i].Offset = committed[0].Offset
+			r.Partitions[i].Offset = lines.Offset(committed[0].Offset)
+		}
+	}
+	sought, err := c.consumer.SeekPartitions(partitions)
 	if err != nil {
 		return nil, err
 	}
