@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -354,11 +355,12 @@ func (c *client) poll(r *lines.Request) (any, error) {
 		c.consumer.AllowRebalance()
 		fetches = c.consumer.PollRecords(ctx, r.RecordsMax)
 	})
-	polled, taken, first := lines.Polled{Records: []lines.Record{}}, 0, error(nil)
-	fetches.EachError(func(topic string, partition int32, err error) {
+	polled, taken := lines.Polled{Records: []lines.Record{}}, 0
+	var first error
+	fetches.EachError(func(_ string, _ int32, err error) {
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) { // nothing was there within the time
-			polled.Errors = append(polled.Errors, describe(fmt.Errorf("%s-%d: %w", topic, partition, err)))
-			first = errors.Join(first, err)
+			polled.Errors = append(polled.Errors, describe(err))
+			first = cmp.Or(first, err)
 		}
 	})
 	fetches.EachRecord(func(record *kgo.Record) {
