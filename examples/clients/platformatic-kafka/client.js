@@ -215,7 +215,7 @@ class ConsumerRole {
   }
 
   async subscribe(topics) {
-    await this.close(true)
+    await this.close()
     this.topics = topics
     this.join(this.request.group)
   }
@@ -240,7 +240,7 @@ class ConsumerRole {
 
   async assign(partitions) {
     if (this.manual) await this.closeStream()
-    else await this.close(true)
+    else await this.close()
     if (!this.library) this.join(`${this.request.group}-${this.request.client_id}`)
     this.manual = new Map()
     this.topics = []
@@ -312,13 +312,13 @@ class ConsumerRole {
     })
   }
 
-  /** The library cannot close a consumer without leaving the group; `leave: false` drops it as it is. */
-  async close(leave) {
+  /** The library always leaves the group. */
+  async close() {
     const { library } = this
     await this.closeStream().catch(console.error)
     this.library = null
     this.reset()
-    if (library && leave) await library.close(true)
+    if (library) await library.close(true)
   }
 }
 
@@ -349,7 +349,7 @@ const requests = {
     } else {
       const closed = consumer
       consumer = null
-      await closed?.close(request.leave)
+      await closed?.close()
     }
   },
 }
