@@ -188,7 +188,7 @@ public final class Client implements ConsumerRebalanceListener {
             config.put("enable.idempotence", request.get("idempotence").getAsBoolean());
             config.put("linger.ms", 0);
             config.put("delivery.timeout.ms", Math.max(request.get("delivery_timeout_ms").getAsInt(), requestTimeout));
-            config.put("max.block.ms", request.get("delivery_timeout_ms").getAsInt());
+            config.put("max.block.ms", requestTimeout); // of send, and of the calls about transactions
             if (!request.get("retries").isJsonNull()) {
                 config.put("retries", request.get("retries").getAsInt());
             }
