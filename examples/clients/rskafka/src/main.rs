@@ -1,7 +1,7 @@
 //! rskafka as a client program: see docs/use/your-own-client.md.
 //!
 //! rskafka has clients of single partitions, without groups, transactions or producer ids. It always uses `acks=all`
-//! and repeats a request until the deadline of its backoff.
+//! and repeats a request until the deadline of its backoff. Runs need `--no-idempotence`.
 
 use base64::{engine::general_purpose::STANDARD, Engine};
 use chrono::Utc;
