@@ -77,7 +77,7 @@ public final class Client implements ConsumerRebalanceListener {
                     ok(request.get("id"), answer);
                 }
             } catch (Exception error) {
-                failed(request.get("id"), error);
+                failed(request.get("id"), error, false);
             }
         }
         Runtime.getRuntime().halt(0);
@@ -92,7 +92,7 @@ public final class Client implements ConsumerRebalanceListener {
         write(Map.of("id", id, "ok", answer));
     }
 
-    private void failed(JsonElement id, Exception error) {
+    private void failed(JsonElement id, Exception error, boolean unsent) {
         Throwable cause = error;
         while (cause.getCause() != null && Errors.forException(cause) == Errors.UNKNOWN_SERVER_ERROR) {
             cause = cause.getCause();
@@ -102,6 +102,9 @@ public final class Client implements ConsumerRebalanceListener {
         Map<String, Object> answer = new HashMap<>();
         answer.put("code", protocol ? known.name() : error.getClass().getSimpleName());
         answer.put("text", String.valueOf(error.getMessage()));
+        if (unsent) {
+            answer.put("sent", "no");
+        }
         if (error instanceof RetriableException) {
             answer.put("kind", "retriable");
         } else if (error instanceof org.apache.kafka.common.errors.ProducerFencedException
@@ -188,11 +191,12 @@ public final class Client implements ConsumerRebalanceListener {
             config.put("enable.idempotence", request.get("idempotence").getAsBoolean());
             config.put("linger.ms", 0);
             config.put("delivery.timeout.ms", Math.max(request.get("delivery_timeout_ms").getAsInt(), requestTimeout));
-            config.put("max.block.ms", requestTimeout); // of send, and of the calls about transactions
+            boolean transactional = !request.get("transactional_id").isJsonNull();
+            config.put("max.block.ms", transactional ? requestTimeout : request.get("delivery_timeout_ms").getAsInt());
             if (!request.get("retries").isJsonNull()) {
                 config.put("retries", request.get("retries").getAsInt());
             }
-            if (!request.get("transactional_id").isJsonNull()) {
+            if (transactional) {
                 config.put("transactional.id", request.get("transactional_id").getAsString());
                 config.put("transaction.timeout.ms", request.get("transaction_timeout_ms").getAsInt());
             }
@@ -246,12 +250,13 @@ public final class Client implements ConsumerRebalanceListener {
 
     private void send(JsonObject request) {
         JsonElement id = request.get("id");
+        Thread main = Thread.currentThread(); // it runs the callback if the record did not enter the producer's buffer
         producer.send(
             new ProducerRecord<>(request.get("topic").getAsString(), request.get("partition").getAsInt(),
                 decoded(request.get("key")), decoded(request.get("value"))),
             (metadata, error) -> {
                 if (error != null) {
-                    failed(id, error);
+                    failed(id, error, Thread.currentThread() == main);
                 } else {
                     Map<String, Object> answer = new HashMap<>();
                     answer.put("offset", metadata.hasOffset() ? metadata.offset() : null);
