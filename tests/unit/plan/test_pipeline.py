@@ -39,7 +39,7 @@ def test_slots_and_partitions_follow(tmp_path: Path) -> None:
     [
         ({"concurrency": 7}, "--concurrency"),
         ({"partitions_per_topic": 5}, "--partitions-per-topic"),
-        ({"pipeline_mistake": "none-such"}, "one of buffer-dropped-on-revoke"),
+        ({"pipeline_mistake": "none-such"}, "choose from\n  buffer-dropped-on-revoke"),
         ({"pipeline_mistake": "commit-buffered", "pipeline_mode": "auto-commit"}, "promises less"),
         ({"client": "aiokafka"}, "supports confluent or java"),
         ({"client": "java", "client_version": "2.4.1"}, "needs 2.5 or later"),
