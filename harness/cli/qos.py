@@ -65,9 +65,7 @@ Port = Annotated[
 Window = Annotated[str, typer.Option(rich_help_panel=WHAT, help="Length of a window of the input's event time.")]
 Padding = Annotated[
     str,
-    typer.Option(
-        rich_help_panel=WHAT, help="How late an output may arrive, counted from the end of its input's window."
-    ),
+    typer.Option(rich_help_panel=WHAT, help="How late an output may arrive, from the end of its input's window."),
 ]
 InputKey = Annotated[
     str | None,
@@ -75,9 +73,7 @@ InputKey = Annotated[
 ]
 OutputKey = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=WHAT, help="Id of the input from which an output was made: Spark SQL over the output."
-    ),
+    typer.Option(rich_help_panel=WHAT, help="Id of the input of an output: Spark SQL over the output."),
 ]
 Expect = Annotated[
     str | None,
@@ -109,8 +105,8 @@ OutputTime = Annotated[
     str,
     typer.Option(
         rich_help_panel=WHAT,
-        help="Event time of an output, in the same form. For Parquet files without a column `timestamp`, `timestamp` is "
-        "the time at which the file was last written.",
+        help="Event time of an output, in the same form. For Parquet files without a column `timestamp`, `timestamp` "
+        "is the time at which the file was last written.",
     ),
 ]
 UntilIdle = Annotated[

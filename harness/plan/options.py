@@ -189,7 +189,7 @@ class LoadFields(BaseModel):
         90.0,
         gt=0,
         le=86400,
-        description="Time limit of the final polls in seconds. The wait for a healthy cluster before them has the same limit.",
+        description="Time limit of the final polls in seconds; the wait for a healthy cluster before has the same limit.",
     )
     crash_clients: bool = Field(False, description="Periodically close a client without committing.")
     crash_client_interval_s: float = Field(30.0, gt=0, description="Seconds between two such crashes.")
@@ -271,7 +271,7 @@ class PipelineFields(BaseModel):
         None,
         gt=0,
         le=3600,
-        description="Seconds for which records are buffered before they are produced. [default: 0.25; 30 in mode files]",
+        description="Seconds to buffer records before they are produced. [default: 0.25; 30 in mode files]",
     )
     pipeline_mistake: str = Field("", description="Bug to inject, for the check to find; see docs/use/pipelines.md.")
 
