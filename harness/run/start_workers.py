@@ -54,6 +54,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "seed": plan.seed,
         "sim": {"bugs": list(plan.sim_bugs)},
         "bootstrap": bootstrap,
+        "sub_via": list(plan.sub_via),
         "client_env": list(plan.client_env),
         "client_user": plan.client_user,
         "connection": attached_cluster.connecting(plan),

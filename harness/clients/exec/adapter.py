@@ -91,13 +91,15 @@ def _facts(ok: Mapping[str, Any]) -> dict[str, Any]:
     return {name: ok[name] for name in ("library", "version", "capabilities")}
 
 
-def needed(made: Settings) -> list[str]:
-    """The capabilities that settings need."""
+def needed(made: Settings, subscribes: bool) -> list[str]:
+    """The capabilities that settings need; `subscribes`: whether the workload uses consumer groups."""
     protocol = str(made.consumer_config.get(open_fields.GROUP_PROTOCOL, "classic")).lower()
     found = ["produce", "consume"]
     found += ["idempotence"] if made.idempotence else []
     found += ["transactions"] if made.txn else []
-    found += ["groups-consumer"] if protocol == "consumer" else []
+    if subscribes:
+        found += ["groups-consumer" if protocol == "consumer" else "groups"]
+        found += ["send-offsets"] if made.txn else []
     return found
 
 
@@ -125,7 +127,11 @@ def problem(config: Mapping[str, Any]) -> str:
     made = parse_settings(config)
     try:
         library.running()
-        missing = [each for each in needed(made) if each not in library.facts["capabilities"]]
+        missing = [
+            each
+            for each in needed(made, "subscribe" in config.get("sub_via", ()))
+            if each not in library.facts["capabilities"]
+        ]
         if missing:
             facts = library.facts
             return f"--client {config['library']}: {facts['library']} {facts['version']} has no {', '.join(missing)}"

@@ -91,7 +91,7 @@ def test_it_is_documented() -> None:
             "",
             "- Makes a run invalid: always.",
             "- Forbidden by: `isolation.level=read_committed`, or no transactions.",
-            "- Because nobody sends a three (this test).",
+            "- Reason: nobody sends a three (this test).",
             "- Rule: this test; `checker/anomalies/three.py`.",
         ]
     )

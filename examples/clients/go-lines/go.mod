@@ -1,0 +1,3 @@
+module example/lines
+
+go 1.26
