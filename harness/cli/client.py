@@ -24,7 +24,7 @@ def check(
     bootstrap: Annotated[str, typer.Option(help="Brokers to use. [default: a broker is started]")] = "",
     kafka_version: Annotated[str | None, typer.Option(help="Version of the broker that is started.")] = None,
     client_user: Annotated[str, typer.Option(help="User that the program runs as, if you are root.")] = "nobody",
-    client_env: Annotated[str, typer.Option(help="Environment variables to pass to it, comma-separated.")] = "",
+    client_env: Annotated[str, typer.Option(help="Environment variables for the program, comma-separated.")] = "",
     only: Annotated[str, typer.Option(help="Run only the cases whose name contains this text.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> int:

@@ -65,7 +65,7 @@ Port = Annotated[
 Window = Annotated[str, typer.Option(rich_help_panel=WHAT, help="Length of a window of the input's event time.")]
 Padding = Annotated[
     str,
-    typer.Option(rich_help_panel=WHAT, help="How late an output may arrive, from the end of its input's window."),
+    typer.Option(rich_help_panel=WHAT, help="How late an output may be, counted from the end of its input's window."),
 ]
 InputKey = Annotated[
     str | None,
@@ -73,7 +73,7 @@ InputKey = Annotated[
 ]
 OutputKey = Annotated[
     str | None,
-    typer.Option(rich_help_panel=WHAT, help="Id of the input of an output: Spark SQL over the output."),
+    typer.Option(rich_help_panel=WHAT, help="Id of the input that led to an output: Spark SQL over the output."),
 ]
 Expect = Annotated[
     str | None,
