@@ -21,11 +21,11 @@ def _client() -> None:
 @app.command()
 def check(
     command: Annotated[str, typer.Argument(help="The command that starts the program, as one argument.")],
-    bootstrap: Annotated[str, typer.Option(help="Brokers to use. [default: one is started for it]")] = "",
+    bootstrap: Annotated[str, typer.Option(help="Brokers to use. [default: a broker is started]")] = "",
     kafka_version: Annotated[str | None, typer.Option(help="Version of the broker that is started.")] = None,
     client_user: Annotated[str, typer.Option(help="User that the program runs as, if you are root.")] = "nobody",
-    client_env: Annotated[str, typer.Option(help="Names of environment variables that it is given.")] = "",
-    only: Annotated[str, typer.Option(help="A part of the names of the cases to carry out.")] = "",
+    client_env: Annotated[str, typer.Option(help="Environment variables for the program, comma-separated.")] = "",
+    only: Annotated[str, typer.Option(help="Run only the cases whose name contains this text.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> int:
     """Check that a client program follows the protocol, and say what it can be used for.

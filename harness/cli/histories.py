@@ -36,7 +36,7 @@ def check(
     ] = None,
     edges: Annotated[
         str | None,
-        typer.Option(help="Edges in which cycles are searched, from ww, wr, rw, process and realtime, with commas."),
+        typer.Option(help="Edges to use in the search for cycles, comma-separated: ww, wr, rw, process, realtime."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each history.")] = False,
     spark_master: SparkMaster = "local[*]",

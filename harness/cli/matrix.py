@@ -39,7 +39,7 @@ def matrix(
         Path, typer.Argument(help="A YAML file with the settings to combine and the experiments to include.")
     ],
     budget: Annotated[str, typer.Option(help="Time for all runs: 90 (seconds), 20m or 4h.")] = "4h",
-    shard: Annotated[str, typer.Option(help="The part of the runs to do; 1/4 is the first of four.")] = "1/1",
+    shard: Annotated[str, typer.Option(help="Which shard of the runs to execute; 1/4 is the first of four.")] = "1/1",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order and of the first runs.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for summary.md, junit.xml and results.json.")] = None,
     baseline: Annotated[

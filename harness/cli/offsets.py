@@ -23,9 +23,7 @@ def offsets(
     ] = Path("java"),
     markers: Annotated[
         int,
-        typer.Option(
-            min=0, help="Largest gap of offsets that is not reported, because transaction markers occupy offsets."
-        ),
+        typer.Option(min=0, help="Ignore gaps of up to this many offsets, because transaction markers occupy offsets."),
     ] = 0,
     witnesses: Annotated[
         int, typer.Option("--witnesses", "-w", min=0, help="Number of witnesses to print for each anomaly.")

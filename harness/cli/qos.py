@@ -65,7 +65,7 @@ Port = Annotated[
 Window = Annotated[str, typer.Option(rich_help_panel=WHAT, help="Length of a window of the input's event time.")]
 Padding = Annotated[
     str,
-    typer.Option(rich_help_panel=WHAT, help="How long after the end of its input's window an output may arrive."),
+    typer.Option(rich_help_panel=WHAT, help="How late an output may be, counted from the end of its input's window."),
 ]
 InputKey = Annotated[
     str | None,
@@ -73,18 +73,20 @@ InputKey = Annotated[
 ]
 OutputKey = Annotated[
     str | None,
-    typer.Option(rich_help_panel=WHAT, help="Id of the input that an output was made from: Spark SQL over the output."),
+    typer.Option(rich_help_panel=WHAT, help="Id of the input that led to an output: Spark SQL over the output."),
 ]
 Expect = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=WHAT, help="Expected number of outputs of an input: Spark SQL, also over id. [default: 1]"
+        rich_help_panel=WHAT,
+        help="Expected number of outputs of an input: Spark SQL over the input's columns and id. [default: 1]",
     ),
 ]
 OutputPart = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=WHAT, help="Number of an output among the outputs of its input, from 0, if there are several."
+        rich_help_panel=WHAT,
+        help="If an input has several outputs, the index of an output, from 0: Spark SQL over the output.",
     ),
 ]
 Pipeline = Annotated[
@@ -103,8 +105,8 @@ OutputTime = Annotated[
     str,
     typer.Option(
         rich_help_panel=WHAT,
-        help="Event time of an output, in the same form. In Parquet files without a column `timestamp`, this name "
-        "stands for the time of writing.",
+        help="Event time of an output, in the same form. For Parquet files without a column `timestamp`, `timestamp` "
+        "is the time at which the file was last written.",
     ),
 ]
 UntilIdle = Annotated[

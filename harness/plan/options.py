@@ -189,7 +189,7 @@ class LoadFields(BaseModel):
         90.0,
         gt=0,
         le=86400,
-        description="Time limit of the final polls in seconds; also of the wait for a healthy cluster before them.",
+        description="Time limit of the final polls, and of the wait for a healthy cluster before them, in seconds.",
     )
     crash_clients: bool = Field(False, description="Periodically close a client without committing.")
     crash_client_interval_s: float = Field(30.0, gt=0, description="Seconds between two such crashes.")
@@ -206,7 +206,7 @@ class LoadFields(BaseModel):
     record_bytes: int = Field(0, ge=0, le=1 << 20, description="Pad records to this size.")
     primer: bool = Field(
         False,
-        description="delivery: send one record first, without giving up early, and the rest once it is acknowledged.",
+        description="delivery: send one record first, with no early timeout, and the rest once it is acknowledged.",
     )
     settle_s: float = Field(
         2.0,
@@ -265,7 +265,7 @@ class PipelineFields(BaseModel):
         10.0,
         ge=0,
         le=86400,
-        description="Interval in seconds at which an instance leaves the group, for half as long; 0: never.",
+        description="Every so many seconds, one instance leaves the group; it rejoins after half that time. 0: never.",
     )
     flush_s: float | None = Field(
         None,
@@ -292,11 +292,11 @@ class ClientFields(BaseModel):
         "[default: the newest known]",
     )
     client_env: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
-        (), description="Names of environment variables that programs of --client exec: get, comma-separated."
+        (), description="Environment variables to pass to an `exec:COMMAND` client, comma-separated."
     )
     client_user: str = Field(
         "nobody",
-        description="User that programs of --client exec: run as, if the harness runs as root.",
+        description="User to run an `exec:COMMAND` client as, if the harness itself runs as root.",
     )
     pipelined: bool = Field(False, description="Send consecutive sends of an operation without waiting between them.")
     rewind: bool = Field(True, description="After an abort, seek back and read the records of the transaction again.")
@@ -315,7 +315,7 @@ class ClientFields(BaseModel):
     auto_commit: bool = Field(False, description="Consumers commit their offsets automatically.")
     logical_offsets: bool = Field(
         False,
-        description="Start consumers at librdkafka's logical offset BEGINNING; exposes a bug of librdkafka.",
+        description="Start consumers at librdkafka's logical offset BEGINNING; exposes a bug in librdkafka.",
     )
     delivery_timeout_s: float = Field(8.0, gt=0, description="Seconds for which a send is retried.")
     request_timeout_s: float = Field(3.0, gt=0, description="Seconds to wait for a broker's response.")
