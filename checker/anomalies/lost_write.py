@@ -374,8 +374,9 @@ def prose(witness: Witness, phrases: Phrases) -> str:
     if not seen and reader is not None and index is not None and most is not None and index <= most:
         parts.append(f"{phrases.who(reader)} read beyond its position in the log")
     if end is not None:
-        below = ", before the offset at which it was acknowledged" if offset is not None and end <= offset else ""
-        parts.append(f"the final polls found the end of the key's log at offset {end}{below}")
+        below = ", so there is no record at the offset at which it was acknowledged"
+        below = below if offset is not None and end <= offset else ""
+        parts.append(f"the final polls found that the key's log ends at offset {end}{below}")
     return joined(*parts)
 
 

@@ -392,7 +392,7 @@ def test_garbage_in_the_middle_is_one_message_with_file_and_line(served: Command
 def test_a_run_without_a_segment(served: Commands) -> None:
     answer = served("check", "segmentless")
     assert answer.code == 2
-    assert "segmentless/history: no segment" in answer.message
+    assert "segmentless/history: it has no segment" in answer.message
 
 
 @spark

@@ -103,7 +103,7 @@ def test_find_compare_and_open_a_run(browser: Any, served: Served, shots: Path, 
 
         page.goto(here)
         for name in (LOST, BEFORE):
-            page.get_by_label(f"choose {name}").check()
+            page.get_by_label(f"select {name}").check()
         go(page, page.get_by_role("button", name="compare").click)
         assert page.locator("tr.differs", has_text="acks").count() == 1
         page.screenshot(path=shots / "serve-compare.png")

@@ -93,6 +93,6 @@ def test_the_page_has_lanes_strips_and_times_of_them(run: Path) -> None:
 
 def test_shrink_refuses_and_points_to_the_plan(run: Path) -> None:
     result = find_runs.require_result(run)
-    with pytest.raises(BadInput, match=r"is of a pipeline.*--anomaly missing-output --schedule"):
+    with pytest.raises(BadInput, match=r"an anomaly of a pipeline.*--anomaly missing-output --schedule"):
         shrinking.of_run(run, result, None, CheckOptions())
     assert not any(" shrink " in command for command, _ in next_steps.steps(run, result))

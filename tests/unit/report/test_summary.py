@@ -63,8 +63,8 @@ def test_a_lost_write_names_its_writer_its_place_and_the_fault(tmp_path: Path) -
     text = flat(summary.summary(*lost_run(tmp_path)))
     assert (
         "Key 1, value 8: sent by process 0 at 6.000 s (op 4), while kill:leader n2 was active, acknowledged "
-        "after 250.0 ms at offset 1. It was never read. The final polls found the end of the key's log at "
-        "offset 1, before the offset at which it was acknowledged."
+        "after 250.0 ms at offset 1. It was never read. The final polls found that the key's log ends at "
+        "offset 1, so there is no record at the offset at which it was acknowledged."
     ) in text
 
 
