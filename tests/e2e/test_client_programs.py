@@ -61,6 +61,7 @@ def test_the_honest_program_passes_every_case() -> None:
     assert done.returncode == 0 and all(each["outcome"] == "passed" for each in report["cases"]), done.stdout
 
 
+@pytest.mark.long
 def test_a_stored_command_is_executed_only_with_the_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For every command that takes a run or a plan."""
     mark, script = tmp_path / "executed", tmp_path / "script.sh"

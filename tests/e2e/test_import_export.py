@@ -106,7 +106,7 @@ def test_what_cannot_be_imported_or_exported(tmp_path: Path) -> None:
         (("import", "bad.edn"), 2, "bad.edn, line 1, column 34: not EDN (the text ends too early)"),
         (("import", "nothing.edn"), 254, "nothing.edn: no such file"),
         (("export", "nothing"), 254, "nothing: there are no runs"),
-        (("export", "bad.edn", "--format", "xml"), 254, "--format xml: one of edn, jsonl, parquet"),
+        (("export", "bad.edn", "--format", "xml"), 254, "--format xml: no such format; use one of edn, jsonl, parquet"),
         (("export", "bad.edn", "--out", "gone/h.edn"), 254, "gone: no such folder"),
         (("export", "bad.edn", "--out", "h.edn"), 2, "line 1, column 34"),
         (("export", "tables"), 254, "tables: tables contain only part of a history"),

@@ -183,7 +183,7 @@ DAMAGE: dict[str, tuple[Any, str]] = {
     "a file cut": (lambda folder: (folder / "ends.parquet").write_bytes(b"PAR1"), "ends.parquet: changed since it"),
     "no checksums": (lambda folder: (folder / "_checksums.json").write_text("{"), "_checksums.json: damaged"),
     "other columns": (_other_columns, "the tables are damaged"),
-    "newer": (lambda folder: _schema(folder, schema=99), "the tables have schema 99"),
+    "newer": (lambda folder: _schema(folder, schema=99), "written with schema 99"),
     "absurd": (lambda folder: _schema(folder, buckets=-1), "_schema.json: damaged"),
     "undescribed": (lambda folder: _schema(folder, counts=None), "_schema.json: damaged"),
     "incomplete": (lambda folder: _schema(folder, files={"x": 1}), "'x' is missing"),

@@ -206,7 +206,7 @@ def test_truncated_gzip_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
         (text(*SEND, POLL[0], {**POLL[1], "value": [["poll", [[1, [[0]]]]]]}), "line 4: not a micro-op"),
         (text(*SEND, POLL[0], {**POLL[1], "value": [["poll", [[1, [["a", 7]]]]]]}), "a polled offset is not"),
         (text(SEND[0], {**SEND[1], "extra": [1]}, *POLL), "line 2: `extra`"),
-        (text({"schema": 99}, *SEND), "line 1: the log has schema 99"),
+        (text({"schema": 99}, *SEND), "line 1: written with schema 99"),
         (text(*SEND, "garbage"), "line 3: not a JSON line"),
         (text(SEND[0], {**SEND[1], "index": 1 << 63}), "line 2: index"),
         (text(SEND[0], {**SEND[1], "time_ns": 1 << 63}), "line 2: not an op"),
@@ -421,7 +421,7 @@ def test_tables_of_a_newer_schema_are_refused(tmp_path: Path) -> None:
     check_plain(run, CheckOptions())
     meta = json.loads((run / "tables" / "_schema.json").read_text())
     (run / "tables" / "_schema.json").write_text(json.dumps({**meta, "schema": 99}))
-    with pytest.raises(BadHistory, match="the tables have schema 99"):
+    with pytest.raises(BadHistory, match="written with schema 99"):
         check_plain(run, CheckOptions())
 
 
