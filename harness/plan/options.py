@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo
 from pydantic_core import PydanticKnownError
 
+from harness.clients.exec.command import PREFIX
 from harness.cluster.distribution.versions import DEFAULT, Metadata, resolve
 from harness.model.check_options import Acks, IsolationLevel
 from harness.model.errors_and_exit_codes import BadInput
@@ -20,7 +21,6 @@ from harness.model.transforms import Transform
 from harness.plan.schedule import ENTRIES_MAX, Line
 
 SCHEMA: Final = 1
-EXEC: Final = "exec:"  # and the command of a client program
 
 
 def _known(value: Any, info: ValidationInfo) -> Any:
@@ -51,7 +51,7 @@ def _kafka_version(value: str) -> str:
 
 def _known_client(value: Any, info: ValidationInfo) -> Any:
     """Checks that a value is in the table of clients, or "exec:" with a command. Raises PydanticKnownError."""
-    if isinstance(value, str) and value.removeprefix(EXEC) not in (value, ""):
+    if isinstance(value, str) and value.removeprefix(PREFIX) not in (value, ""):
         return value
     return _known(value, info)
 

@@ -7,11 +7,11 @@ import re
 from typing import Final
 
 from harness.clients.connection import about_connecting
+from harness.clients.exec.command import PREFIX
 from harness.cluster.distribution import tiered_storage, versions
 from harness.cluster.table import CLUSTERS
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived, pipeline
-from harness.plan.options import EXEC
 from harness.plan.setting_values import JAVA_ACKS, boolean, client_acks
 from harness.plan.test_plan import TestPlan, option_name
 from harness.sim.queue.bugs import BUGS
@@ -35,7 +35,7 @@ def libraries(plan: TestPlan) -> None:
         raise ValueError(
             f"--retries {plan.retries} cannot be combined with --client aiokafka, which cannot limit retries"
         )
-    others = [name for name in plan.client if name not in ("confluent", "noop") and not name.startswith(EXEC)]
+    others = [name for name in plan.client if name not in ("confluent", "noop") and not name.startswith(PREFIX)]
     if others and plan.client_config:
         raise ValueError(
             f"--client-config cannot be combined with --client {others[0]}: the file contains librdkafka properties"

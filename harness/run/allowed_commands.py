@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from harness.clients.exec.command import PREFIX
 from harness.model.errors_and_exit_codes import BadInput
-from harness.plan.options import EXEC
 from harness.plan.test_plan import TestPlan
 
 ALLOW: str = "--allow-commands"
@@ -13,7 +13,7 @@ ALLOW: str = "--allow-commands"
 
 def commands_of(plan: TestPlan) -> list[str]:
     """The client programs of a plan, as it names them: "exec:COMMAND"."""
-    return [client for client in dict.fromkeys(plan.client) if client.startswith(EXEC)]
+    return [client for client in dict.fromkeys(plan.client) if client.startswith(PREFIX)]
 
 
 def refuse(plan: TestPlan, allowed: Collection[str]) -> None:
@@ -21,7 +21,7 @@ def refuse(plan: TestPlan, allowed: Collection[str]) -> None:
     for command in commands_of(plan):
         if command not in allowed:
             raise BadInput(
-                f"the plan executes a command on this machine: {command.removeprefix(EXEC)}\n"
+                f"the plan executes a command on this machine: {command.removeprefix(PREFIX)}\n"
                 f"Read it; if it is what you want, repeat with {ALLOW}"
             )
 
@@ -33,5 +33,5 @@ def announced(plan: TestPlan, typed: str, allow: bool, say: Callable[[str], None
     if not allow:
         return [command for command in commands if command in [each.strip() for each in typed.split(",")]]
     for command in commands:
-        say(f"executing {command.removeprefix(EXEC)}")
+        say(f"executing {command.removeprefix(PREFIX)}")
     return commands

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from harness.clients.exec import command, open_fields
 from harness.clients.exec.consumer import ExecConsumer
-from harness.clients.exec.process import NOBODY, ClientProcess
+from harness.clients.exec.process import BROKE_PROTOCOL, NOBODY, ClientProcess
 from harness.clients.exec.producer import ExecProducer
 from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
@@ -84,10 +84,10 @@ def _facts(ok: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to `hello`. Raises ClientError."""
     protocol, capabilities = ok.get("protocol"), ok.get("capabilities")
     if protocol != PROTOCOL:
-        raise ClientError("_CLIENT_BROKE_PROTOCOL", f"it speaks protocol {protocol!r}, not {PROTOCOL}", "fatal")
+        raise ClientError(BROKE_PROTOCOL, f"it speaks protocol {protocol!r}, not {PROTOCOL}", "fatal")
     texts = isinstance(capabilities, list) and all(isinstance(each, str) for each in capabilities)
     if not texts or not all(isinstance(ok.get(name), str) for name in ("library", "version")):
-        raise ClientError("_CLIENT_BROKE_PROTOCOL", "`hello` needs library, version and capabilities", "fatal")
+        raise ClientError(BROKE_PROTOCOL, "`hello` needs library, version and capabilities", "fatal")
     return {name: ok[name] for name in ("library", "version", "capabilities")}
 
 

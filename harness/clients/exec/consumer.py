@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from harness.clients.client_protocols import Batch, Rebalanced
 from harness.clients.exec import answers, open_fields
@@ -12,7 +12,6 @@ from harness.clients.exec.process import ClientProcess
 from harness.clients.settings import Settings
 from harness.protocol.error_codes import ClientError, TopicPartition
 
-T = TypeVar("T")
 CLOSE_S: Final = 5.0
 POLL_GRACE_S: Final = 5.0  # a rebalance within a poll waits for other members
 
@@ -37,17 +36,14 @@ class ExecConsumer:
         fields = {"wait_ms": int(timeout_s * 1000), "records_max": records_max}
         limit_s = max(self._timeout_s, timeout_s + POLL_GRACE_S)
         ok = self._process.polling("poll", fields, limit_s, self._rebalance)
-        return self._checked(lambda: answers.batch(ok, records_max, self._process.library))
+        try:
+            return answers.batch(ok, records_max, self._process.library)
+        except BadAnswer as why:
+            raise self._process.broke_protocol(why) from None
 
     def _rebalance(self, message: dict[str, Any]) -> None:
         event, partitions, committed = answers.rebalance(message)
         self._rebalanced(event, partitions, committed)
-
-    def _checked(self, answer: Callable[[], T]) -> T:
-        try:
-            return answer()
-        except BadAnswer as why:
-            raise self._process.broke_protocol(why) from None
 
     def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
         self._process.request("seek", {"partitions": open_fields.positions(positions)}, timeout_s)

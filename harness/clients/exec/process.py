@@ -54,7 +54,7 @@ class ClientProcess:
     environ  the whole environment, but for HOME and TMPDIR, which are an empty folder that lasts as long as the process
     secrets  texts to replace by *** in what the process writes to its standard error
     user     the account that the process runs as, if this one runs as root
-    library  the program's answer to `hello`; set by the adapter
+    library  the name of its library, from the answer to `hello`; set by the adapter
 
     Raises ClientError when the program cannot be started.
     """
@@ -95,6 +95,7 @@ class ClientProcess:
         self._rebalanced: Rebalanced | None = None
         self._polling: int | None = None
         self._trouble: ClientError | None = None
+        self._killed = False
         copied = (self._process.stderr, [secret for secret in secrets if secret])
         threading.Thread(target=_copy_stderr, args=copied, daemon=True).start()
 
@@ -152,6 +153,9 @@ class ClientProcess:
 
     def kill(self) -> None:
         """Kill the process group, as a crash would end it. Safe to repeat."""
+        if self._killed:  # its process group's id may have been used again
+            return
+        self._killed = True
         if self._trouble is None:
             self._trouble = ClientError(DIED, "the client program was killed by the harness", "fatal")
         with contextlib.suppress(ProcessLookupError):

@@ -8,7 +8,6 @@ from typing import Any
 
 from harness.clients.client_protocols import Consumer, Delivery
 from harness.clients.exec import answers, open_fields
-from harness.clients.exec.answers import BadAnswer
 from harness.clients.exec.process import ClientProcess
 from harness.clients.settings import Settings
 from harness.protocol.error_codes import ClientError, TopicPartition
@@ -64,5 +63,5 @@ class ExecProducer:
             return
         try:
             self._process.request("close", {"role": "producer", "leave": False}, CLOSE_S)
-        except (ClientError, BadAnswer):
+        except ClientError:
             self._process.kill()
