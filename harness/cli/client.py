@@ -49,7 +49,7 @@ def check(
     names = [name.strip() for name in client_env.split(",") if name.strip()]
     facts, outcomes = check_client.check(command, bootstrap, kafka_version, client_user, names, only, say)
     usable = conformance.workloads(facts["capabilities"], outcomes)
-    failures = sum(each.outcome == conformance.failed for each in outcomes)
+    failures = sum(each.outcome == conformance.FAILED for each in outcomes)
     if as_json:
         print(json.dumps({**facts, "cases": [asdict(each) for each in outcomes], "usable": usable}))
     else:
