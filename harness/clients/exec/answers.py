@@ -1,7 +1,7 @@
 """Checks what a client program writes: each line, and the fields of each answer. Pure.
 
-The format is described in docs/use/your-own-client.md. Whatever does not follow it raises `BadAnswer`: a program
-that does not follow the protocol cannot be trusted with the rest of what it reports either.
+The format is described in docs/use/your-own-client.md. A line that does not follow the format raises `BadAnswer`: if a
+program does not follow the protocol, nothing that it reports can be trusted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BadAnswer(ValueError):
 
 
 def message(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line. Raises BadAnswer."""
+    """Returns the JSON object that a line contains. Raises BadAnswer."""
     try:
         parsed = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -48,7 +48,7 @@ def message(line: bytes) -> dict[str, Any]:
 
 
 def error(fields: Mapping[str, Any], library: str) -> ClientError:
-    """The error of an answer. Raises BadAnswer.
+    """Returns the ClientError for the `error` object of an answer. Raises BadAnswer.
 
     A claim that the request was never sent counts only for errors for which the library's documentation confirms it.
     """
@@ -64,13 +64,13 @@ def error(fields: Mapping[str, Any], library: str) -> ClientError:
 
 
 def acknowledged_offset(fields: Mapping[str, Any]) -> int | None:
-    """The offset in the answer to `send`. Raises BadAnswer."""
+    """Returns the offset in the answer to `send`, or None if the answer contains none. Raises BadAnswer."""
     offset = fields.get("offset")
     return None if offset is None else _offset(offset)
 
 
 def batch(fields: Mapping[str, Any], records_max: int, library: str) -> Batch:
-    """The answer to `poll`. Raises BadAnswer."""
+    """Returns the result of a poll, from the answer to `poll`. Raises BadAnswer."""
     records = _list(fields, "records")
     if len(records) > records_max:
         raise BadAnswer(f"{len(records)} records where at most {records_max} were requested")
@@ -79,7 +79,7 @@ def batch(fields: Mapping[str, Any], records_max: int, library: str) -> Batch:
 
 
 def positions(fields: Mapping[str, Any], name: str) -> dict[TopicPartition, int]:
-    """Partition -> offset, from a list of positions. Raises BadAnswer."""
+    """Returns partition -> offset, from the list of positions in the field `name`. Raises BadAnswer."""
     found = {}
     for each in _list(fields, name):
         position = _object(each, name)
@@ -90,7 +90,7 @@ def positions(fields: Mapping[str, Any], name: str) -> dict[TopicPartition, int]
 def rebalance(
     fields: Mapping[str, Any],
 ) -> tuple[str, list[TopicPartition], dict[TopicPartition, int | None]]:
-    """(event, partitions, committed offset of each, as far as reported). Raises BadAnswer."""
+    """Returns (event, partitions, partition -> committed offset where it is reported) of an event. Raises BadAnswer."""
     event = fields.get("event")
     if event not in EVENTS:
         raise BadAnswer(f"an unknown event {event!r} (known: {', '.join(EVENTS)})")

@@ -69,7 +69,7 @@ class Bench:
         return self.topic, partition
 
     def send(self, producer: ExecProducer, values: Iterable[bytes], partition: int = 0) -> list[int | None]:
-        """Send, wait, and return the offsets. Raises ClientError, Failed."""
+        """Sends records, waits, and returns the offsets. Raises ClientError."""
         deliveries = [producer.send(self.at(partition), value) for value in values]
         producer.wait(deliveries, CASE_S)
         for delivery in deliveries:
@@ -78,7 +78,10 @@ class Bench:
         return [delivery.offset for delivery in deliveries]
 
     def poll(self, consumer: ExecConsumer) -> Sequence[Record]:
-        """One poll; an error that is not fatal, such as of a coordinator that is not there yet, is an empty one."""
+        """Polls once, and returns the records.
+
+        Returns () after an error that is not fatal, for example if the group has no coordinator yet.
+        """
         try:
             return consumer.poll(0.2, 500).records
         except ClientError as error:
@@ -88,7 +91,7 @@ class Bench:
             return ()
 
     def read(self, consumer: ExecConsumer, count: int, patience_s: float = CASE_S) -> list[Record]:
-        """Poll until there are `count` records, or the time is over."""
+        """Polls until there are `count` records or the time is over, and returns the records."""
         found: list[Record] = []
         deadline = time.monotonic() + patience_s
         while len(found) < count and time.monotonic() < deadline:
@@ -110,7 +113,7 @@ def _values(records: Sequence[Record]) -> list[bytes | None]:
 
 def sends_are_answered_with_offsets(bench: Bench) -> None:
     offsets = bench.send(bench.producer(), [b"a", b"b", b"c"])
-    expect(offsets == [0, 1, 2], f"the first three records of an empty partition were answered with {offsets}")
+    expect(offsets == [0, 1, 2], f"the first three sends to an empty partition returned the offsets {offsets}")
 
 
 def records_come_back_in_order(bench: Bench) -> None:
@@ -119,8 +122,10 @@ def records_come_back_in_order(bench: Bench) -> None:
     consumer = bench.consumer()
     consumer.assign({bench.at(): 0})
     records = bench.read(consumer, MANY)
-    expect(_values(records) == values, f"{MANY} records sent in order came back as {len(records)}, or in another order")
-    expect([each.offset for each in records] == list(range(MANY)), "their offsets are not 0, 1, 2, ...")
+    expect(
+        _values(records) == values, f"of {MANY} records sent in order, {len(records)} were read, or in another order"
+    )
+    expect([each.offset for each in records] == list(range(MANY)), "the offsets of the records are not 0, 1, 2, ...")
 
 
 def a_poll_takes_no_more_than_records_max(bench: Bench) -> None:
@@ -130,7 +135,7 @@ def a_poll_takes_no_more_than_records_max(bench: Bench) -> None:
     deadline, seen = time.monotonic() + CASE_S, 0
     while seen < 10 and time.monotonic() < deadline:
         seen += len(consumer.poll(0.2, 3).records)  # more than 3 break the protocol
-    expect(seen == 10, f"10 records were read as {seen} by polls of 3 at most")
+    expect(seen == 10, f"polls of at most 3 records returned {seen} of 10 records")
 
 
 def a_seek_goes_back(bench: Bench) -> None:
@@ -140,7 +145,7 @@ def a_seek_goes_back(bench: Bench) -> None:
     bench.read(consumer, 4)
     consumer.seek({bench.at(): 1}, 5.0)
     again = _values(bench.read(consumer, 3))
-    expect(again == [b"1", b"2", b"3"], f"after a seek to offset 1 of 0..3 came {again}")
+    expect(again == [b"1", b"2", b"3"], f"after a seek to offset 1 of the offsets 0 to 3, {again} was read")
 
 
 def an_assignment_begins_where_it_says(bench: Bench) -> None:
@@ -149,7 +154,10 @@ def an_assignment_begins_where_it_says(bench: Bench) -> None:
     consumer = bench.consumer()
     consumer.assign({bench.at(0): 2, bench.at(1): 0})
     found = sorted(_values(bench.read(consumer, 2)), key=str)
-    expect(found == [b"2", b"other"], f"an assignment at offsets 2 and 0 gave {found}")
+    expect(
+        found == [b"2", b"other"],
+        f"after an assignment at offset 2 of one partition and 0 of the other, {found} was read",
+    )
 
 
 def a_record_that_is_too_large_is_an_error(bench: Bench) -> None:
@@ -199,11 +207,11 @@ def a_committed_transaction_is_read_and_an_aborted_one_is_not(bench: Bench) -> N
     consumer = bench.consumer()
     consumer.assign({bench.at(): 0})
     found = _values(bench.read(consumer, 2, patience_s=3.0))
-    expect(found == [b"committed"], f"read_committed gave {found}")
+    expect(found == [b"committed"], f"with read_committed, {found} was read")
     dirty = bench.consumer(isolation_level="read_uncommitted")
     dirty.assign({bench.at(): 0})
     found = _values(bench.read(dirty, 2))
-    expect(found == [b"aborted", b"committed"], f"read_uncommitted gave {found}")
+    expect(found == [b"aborted", b"committed"], f"with read_uncommitted, {found} was read")
 
 
 def an_older_producer_is_fenced(bench: Bench) -> None:
@@ -217,7 +225,7 @@ def an_older_producer_is_fenced(bench: Bench) -> None:
         old.commit(CASE_S)
     except ClientError:
         return
-    raise Failed("a producer committed after a newer one with its transactional id had begun")
+    raise Failed("a producer committed although a newer producer with the same transactional id had started")
 
 
 def offsets_are_committed_with_a_transaction(bench: Bench) -> None:
@@ -241,7 +249,10 @@ def offsets_are_committed_with_a_transaction(bench: Bench) -> None:
 
 
 def _member(bench: Bench, group: str, events: list[Any] | None = None, **changes: Any) -> ExecConsumer:
-    """A member of a group; `events` collects (event, partitions)."""
+    """Returns a consumer that has subscribed as a member of a group.
+
+    events  list to which each rebalance appends (event, partitions)
+    """
     consumer = bench.consumer(group=group, **changes)
     seen: list[Any] = [] if events is None else events
     consumer.subscribe([bench.topic], lambda event, partitions, committed: seen.append((event, sorted(partitions))))
@@ -265,7 +276,9 @@ def _assignment_first(bench: Bench, **changes: Any) -> None:
         records = bench.poll(consumer)
         owned = [each for event, partitions in events if event == "assigned" for each in partitions]
         if records:
-            expect(bench.at() in owned, f"a record of {bench.topic}-0 came before it was reported as assigned")
+            expect(
+                bench.at() in owned, f"a record of {bench.topic}-0 came before the partition was reported as assigned"
+            )
             return
     raise Failed(f"no record within {CASE_S:.0f} s of subscribing; events: {events}")
 
@@ -307,7 +320,7 @@ def a_revocation_comes_in_time_to_commit(bench: Bench) -> None:
         repeated = [*bench.poll(first), *bench.poll(second)]
         expect(not repeated, f"records were read again though their offsets were committed on revocation: {repeated}")
         given_up = any(event != "assigned" for event, _ in events)
-    expect(given_up, f"no revocation was reported within {CASE_S:.0f} s of a second member; events: {events}")
+    expect(given_up, f"no revocation was reported within {CASE_S:.0f} s after a second member joined; events: {events}")
     expect(not first_refusal, f"a commit within the revocation failed: {first_refusal}")
     more = [*bench.read(second, 1, 3.0), *bench.read(first, 1, 1.0)]
     expect(not more, f"records were read again though their offsets were committed on revocation: {more}")
