@@ -1,4 +1,4 @@
-"""The cases of `harness client check` on a broker started for the purpose, or on an existing cluster."""
+"""Carries out the cases of `harness client check`, on a broker started for them or on an existing cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTITIONS: Final = 2
 
 @contextmanager
 def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[str]:
-    """Yields the given brokers' address, or that of a broker that runs as long as the context."""
+    """Yields the address of the brokers: `bootstrap` or, if it is empty, a broker that runs until the context ends."""
     if bootstrap:
         yield bootstrap
         return
@@ -47,7 +47,13 @@ def check(
     only: str,
     say: Say,
 ) -> tuple[dict[str, Any], list[Outcome]]:
-    """(what the program says of itself, the outcome of each case). Raises BadInput, Missing, ClusterTrouble."""
+    """Carries out the cases. Returns (the program's answer to `hello`, the outcome of each case).
+
+    text  the program's command
+    only  carry out only the cases whose name contains this text
+
+    Raises BadInput, Missing, ClusterTrouble.
+    """
     argv = command.argv(command.PREFIX + text)
     with _brokers(bootstrap, kafka_version, say) as address:
         admin = Confluent().admin(Settings(bootstrap=address, run="client-check"))
