@@ -25,18 +25,18 @@ class AdminRole:
     """The admin role for one run. Methods that take no topics act on the run's topics."""
 
     def __init__(self, admin: Admin, settings: Settings, library: Library, clients: Mapping[str, Any]) -> None:
-        """Takes the settings of the run's clients as plain data (`clients`); the clients may use other libraries than
-        this role.
+        """Keeps the settings of the run's clients, `clients`, as plain data.
+
+        The clients may use other libraries than this role.
         """
         self._admin, self._settings, self._library, self._clients = admin, settings, library, clients
         self._storm: Storm | None = None
         self._sequences: Sequences | None = None
 
     def problem(self) -> str:
-        """Returns the first problem that a library of the run reports with the clients' settings. Returns "" if there
-        is none.
+        """Returns the first problem that a library of the run reports with the clients' settings.
 
-        Contacts no broker.
+        Returns "" if there is none. Contacts no broker.
         """
         for name in dict.fromkeys(self._clients.get("libraries", ("confluent",))):
             reason = problem_of(name)({**self._clients, "library": name})
@@ -108,8 +108,9 @@ class AdminRole:
         return [[key, *self._settings.partition(key)] for key in self.keys(timeout_s)]
 
     def delete_records(self, before: Sequence[Sequence[int]], timeout_s: float = 10.0) -> list[list[int]]:
-        """Deletes, for each [key, offset], the key's records below the offset. Returns [key, new log start offset] for
-        each key.
+        """Deletes, for each [key, offset], the key's records below the offset.
+
+        Returns [key, new log start offset] for each key.
         """
         partitions = {self._settings.partition(key): (key, offset) for key, offset in before}
         wanted = {partition: offset for partition, (_, offset) in partitions.items()}
@@ -119,10 +120,10 @@ class AdminRole:
     def elect(
         self, partitions: Sequence[Sequence[Any]], unclean: bool = False, timeout_s: float = 10.0
     ) -> list[list[Any]]:
-        """Elects the preferred leader of each [topic, partition]. With `unclean`, holds an unclean leader election
-        instead.
+        """Elects the preferred leader of each [topic, partition].
 
-        Returns [topic, partition, error name or ""] for each partition.
+        With `unclean`, holds an unclean leader election instead. Returns [topic, partition, error name or ""] for each
+        partition.
         """
         wanted = [(topic, number) for topic, number in partitions]
         return [[*at, error] for at, error in self._admin.elect(wanted, unclean, timeout_s).items()]
@@ -157,8 +158,10 @@ class AdminRole:
         broker    names of broker settings
         internal  names of the internal topics, which need not exist
 
-        Returns {"run" and "internal": {topic: {"replication": count, setting: value}}, "brokers": {id: {setting:
-        value}}, "features": {feature: level}}.
+        The result:
+
+            {"run" and "internal": {topic: {"replication": count, setting: value}},
+             "brokers": {id: {setting: value}}, "features": {feature: level}}
         """
         found: dict[str, Any] = {}
         rows = self._admin.partitions(None, timeout_s)
@@ -237,8 +240,9 @@ class AdminRole:
         return run_topics
 
     def sequences_append(self, topic: str) -> list[int]:
-        """Appends some batches with a new idempotent producer: see `send_old_sequences`. Returns the offsets of the
-        batches.
+        """Appends some batches with a new idempotent producer: see `send_old_sequences`.
+
+        Returns the offsets of the batches.
         """
         self._sequences = Sequences(self._settings.bootstrap, topic)
         return self._sequences.append()

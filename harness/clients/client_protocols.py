@@ -95,7 +95,7 @@ class Transactions(Producer, Protocol):
 
     def begin(self) -> None: ...
     def send_offsets(self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float) -> None:
-        """Adds the consumer's positions to the transaction, which commits them as offsets."""
+        """Sends the consumer's positions to the transaction, which commits them as the group's offsets."""
 
     def commit(self, timeout_s: float) -> None:
         """Commits the transaction, and returns when the commit is acknowledged.
@@ -152,8 +152,9 @@ class Admin(Protocol):
         """
 
     def partitions(self, names: Sequence[str] | None = None, timeout_s: float = 5.0) -> list[dict[str, Any]]:
-        """Returns {"topic", "partition", "leader": id or None, "replicas": [ids, the preferred leader first], "isr":
-        [ids]} for each partition of the named topics, or of all topics.
+        """Returns a dict for each partition of the named topics, or of all topics:
+
+        {"topic", "partition", "leader": id or None, "replicas": [ids, the preferred leader first], "isr": [ids]}
         """
 
     def offsets(
@@ -175,10 +176,10 @@ class Admin(Protocol):
     def elect(
         self, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float = 10.0
     ) -> dict[TopicPartition, str]:
-        """Elects the preferred leaders. With `unclean`, elects any live replica in partitions without a live in-sync
-        replica.
+        """Elects the preferred leaders.
 
-        Returns partition -> error name, which is empty for success (KIP-183, KIP-460).
+        With `unclean`, elects any live replica in partitions without a live in-sync replica. Returns partition -> error
+        name, which is empty for success (KIP-183, KIP-460).
         """
 
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 10.0) -> None:

@@ -51,7 +51,10 @@ class QueueClient:
     """The client of one process. Not thread-safe. After an `info` completion, only `close` may be called."""
 
     def __init__(self, settings: Settings, library: Library, ended: Callable[[], None] = lambda: None) -> None:
-        """Stores the settings; `ended` is called after the producer and the consumer are closed."""
+        """Opens nothing yet: the producer and the consumer are created when first needed.
+
+        ended  called after the producer and the consumer are closed
+        """
         self._settings, self._library, self._ended_with = settings, library, ended
         self._reader = Reader(settings, library)
         self._producer: Transactions | None = None

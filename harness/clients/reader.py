@@ -157,7 +157,7 @@ class Reader:
     def _replace(self, why: str) -> None:
         """Replaces the consumer with a new one.
 
-        The new consumer continues at the old one's positions or, if subscribed, at the group's committed offsets.
+        The new consumer continues at the old consumer's positions or, if subscribed, at the group's committed offsets.
         """
         self.notes.append(f"{why}; the consumer was replaced")
         self._renew()
@@ -223,8 +223,7 @@ class Reader:
         return self._consumer
 
     def rewind(self, timeout_s: float) -> None:
-        """Seeks the partitions that the op has read, and that are still assigned, back to their positions before the
-        op.
+        """Seeks back to before the op, in the partitions that the op has read and that are still assigned.
 
         If seeking fails, replaces the consumer.
         """

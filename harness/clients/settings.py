@@ -95,8 +95,9 @@ class Settings:
         return f"{self.run}-{key // self.partitions_per_topic}", key % self.partitions_per_topic
 
     def key(self, topic: str, partition: int) -> int | None:
-        """Returns the key that stands for a partition. Returns None if no key does: the topic is not one of the run's,
-        or the partition was added later.
+        """Returns the key that stands for a partition.
+
+        Returns None if no key does: the topic is not one of the run's, or the partition was added later.
         """
         run, dash, number = topic.rpartition("-")
         if not dash or run != self.run or not number.isdecimal() or partition >= self.partitions_per_topic:

@@ -186,7 +186,7 @@ class InstanceState:
         return produced_outputs
 
     def marks(self) -> dict[Partition, Mark]:
-        """Returns partition -> offset to commit once the work has been produced, with the stream's state."""
+        """Returns partition -> the mark (offset and state) to commit once the work has been produced."""
         marks = {}
         for at, work in self.work.items():
             if self.streams.get(at) is not work.stream and self._mistake != mistakes.WRONG_GENERATION:
@@ -227,8 +227,9 @@ class InstanceState:
             self._emit("committed", at, offset=mark.offset)
 
     def rewind(self) -> dict[Partition, int]:
-        """Abandons the work. Returns the offset to which the consumer must seek, for each assigned partition that had
-        work.
+        """Abandons the work.
+
+        Returns the offset to which the consumer must seek, for each assigned partition that had work.
         """
         given_up, self.work = self.work, {}
         self._flushes += 1

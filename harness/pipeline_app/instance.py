@@ -121,7 +121,7 @@ class Instance:
     # --- rebalances, called from within a poll ---
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
-        """Flushes and commits before the partitions are revoked. If they are lost already, does neither."""
+        """Flushes and commits, because the partitions are about to be revoked. With `lost`, does neither."""
         self.counts["rebalances"] += 1
         self._moved = True
         late = self._options.mistake in (mistakes.PRODUCE_AFTER, mistakes.WRONG_GENERATION)
@@ -235,9 +235,9 @@ class Instance:
             self._seek_pending({})
 
     def _commit_when_due(self, now: int | None) -> None:
-        """At-least-once: commits the offsets of produced records.
+        """At-least-once: commits the offsets of produced records, if the interval has passed.
 
-        now  time in ns; the commit is made only if the interval has passed; None: commit in any case
+        now  time in ns; None: commits without regard to the interval
         """
         if not self._uncommitted:
             return

@@ -1,6 +1,7 @@
-"""The deliberate mistakes that a pipeline instance can make. Each is a small piece of code, found by its constant.
+"""The deliberate mistakes that a pipeline instance can make.
 
-The first four are from "ZIO Kafka with transactions - a debugging story" (Ziverge, 2022). They lost records around
+Each mistake is a small piece of code; search for the mistake's constant to find it. The first four mistakes are from
+"ZIO Kafka with transactions - a debugging story" (Ziverge, 2022). In that story, these mistakes lost records around
 rebalances although every offset in the logs was correct.
 """
 

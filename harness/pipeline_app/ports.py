@@ -37,9 +37,7 @@ class Mark(NamedTuple):
 
 
 class Rebalances(Protocol):
-    """The rebalance callbacks of an instance. The instance's source (its consumer) calls them during `poll` and
-    `close`.
-    """
+    """The rebalance callbacks of an instance. Its source (the consumer) calls them during `poll` and `close`."""
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
         """Called while the instance still owns the partitions.
@@ -70,8 +68,9 @@ class Source(Protocol):
         """Commits offsets for the group, outside transactions, and waits for the response."""
 
     def generation(self) -> int | None:
-        """Returns this member's generation. Returns None if it is not in the group or the library does not report
-        generations.
+        """Returns this member's generation.
+
+        Returns None if the member is not in the group or the library does not report generations.
         """
 
     def close(self, leave: bool, on: Rebalances) -> None:

@@ -26,9 +26,7 @@ def where(values: Values) -> Values:
 
 
 def log_model(values: Values) -> Values:
-    """Adds defaults for the log model: short intervals for the brokers' background tasks, and enough time for all
-    steps.
-    """
+    """Adds defaults for the log model: short intervals for brokers' background tasks, and enough time for all steps."""
     if values.get("workload") != "log-model":
         return values
     given = values.get("broker_config") or {}

@@ -139,16 +139,19 @@ def settings(plan: TestPlan) -> Settings:
 
 
 def _every_client(plan: TestPlan, text: str) -> bool | None:
-    """Returns the value of a boolean setting that holds for every client of the plan, because libraries may read a text
-    differently: False if any library reads False, else None if any library cannot read the text, else True.
+    """Returns the value of a boolean setting for all clients together.
+
+    Libraries may read the setting's text differently. Returns False if any library reads False, None if any library
+    cannot read the text, and True otherwise.
     """
     answers = {client_boolean(text, library) for library in libraries(plan)}
     return False if False in answers else None if None in answers else True
 
 
 def _unclean(plan: TestPlan) -> bool | None:
-    """Returns whether replicas outside the ISR may become leaders. Returns None for an external cluster, unless the
-    plan says.
+    """Returns whether replicas outside the ISR may become leaders.
+
+    Returns None if an external cluster does not report this.
     """
     default = None if plan.cluster == "external" else "false"
     text = plan.broker_config.get("unclean.leader.election.enable", default)
@@ -158,7 +161,7 @@ def _unclean(plan: TestPlan) -> bool | None:
 def _internal(plan: TestPlan, replication: str, min_isr_name: str) -> InternalTopic:
     """Returns the settings of an internal topic, on a cluster whose brokers the harness configures.
 
-    For other clusters, returns empty settings; the values are known once the cluster is queried.
+    For other clusters, returns empty settings, because the settings are not known until the cluster is queried.
     """
     if plan.cluster not in ("local", "ssh"):
         return InternalTopic()

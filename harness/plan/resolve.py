@@ -39,9 +39,9 @@ class ResolvedPlan:
     needed: frozenset[type]
 
     def update(self, **changes: Any) -> ResolvedPlan:
-        """Returns a copy with changed fields of the plan. Nothing else here may be derived from these fields.
+        """Returns a copy in which some fields of the plan are changed.
 
-        Such fields are names, times and versions.
+        These must be fields from which nothing else here is derived: names, times, versions.
         """
         return replace(self, plan=self.plan.model_copy(update=changes))
 

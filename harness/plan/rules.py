@@ -195,9 +195,7 @@ def scenario(plan: TestPlan) -> None:
 
 
 def log_model(plan: TestPlan) -> None:
-    """Checks that the log model has brokers that the run starts, and no other faults, because it restarts brokers
-    itself.
-    """
+    """Checks the options of the log model: it needs brokers that the run starts, and restarts brokers itself."""
     if plan.tiered and (plan.workload, plan.cluster) != ("log-model", "local"):
         raise ValueError("--tiered requires --workload log-model and --cluster local")
     if plan.tiered and versions.parse_version(plan.kafka_version) < tiered_storage.SINCE:

@@ -97,7 +97,7 @@ def _named(value: Any) -> Any:
 
 
 def _fault(value: Any) -> Any:
-    """Returns the name of a fault that may be given as a custom wire rule, `fault: {wire: {action: hold, ...}}`.
+    """Returns the name of a fault. A custom wire rule, `{wire: {action: hold, ...}}`, is converted to a name.
 
     Raises ValueError.
     """

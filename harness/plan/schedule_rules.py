@@ -55,8 +55,8 @@ def checked(
 
 
 def _unfit_trigger(line: Line, nodes: Sequence[str], txn: bool) -> list[tuple[tuple[str, ...], str]]:
-    """Returns how a trigger conflicts with the cluster or the load, as a list of (keys that lead to the value,
-    message).
+    """Returns how a trigger conflicts with the cluster or the load: (keys that lead to the value, message) of each
+    conflict.
     """
     when = line.when
     if when is not None and when.node is not None and when.node not in nodes:

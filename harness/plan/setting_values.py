@@ -51,9 +51,9 @@ def client_acks(text: str, library: str) -> str | None:
 
 
 def weakest_acks(values: Iterable[str | None]) -> str | None:
-    """Returns the weakest acks of several clients. None stands for a client whose acks are unknown.
+    """Returns the weakest acks of several clients, or None if the weakest is not known.
 
-    Returns None if one of them is None, unless another one is 0 or 1.
+    values  acks of each client, or None if unknown; None counts as weaker than "all", but not than "0" or "1"
     """
     found = {*values}
     return next((acks for acks in _WEAKEST_FIRST if acks in found and (acks != "all" or None not in found)), None)

@@ -1,5 +1,6 @@
-"""Which client programs a run may execute. A plan file is only data: its commands are executed only if the user says
-so.
+"""Decides which client programs a run may execute.
+
+A plan file is only data: the commands in it are executed only if the user says so.
 """
 
 from __future__ import annotations

@@ -127,9 +127,7 @@ def check_allowed(plan: TestPlan, call: Call) -> None:
         return
     missing = call("forbidden", 3 * ALLOWED_S + 5.0, topic=f"{plan.run}-0", timeout_s=ALLOWED_S)
     if missing:
-        raise BadInput(
-            f"--bootstrap {plan.bootstrap}: missing permissions: {', '.join(missing)}; grant these permissions to the clients"
-        )
+        raise BadInput(f"--bootstrap {plan.bootstrap}: missing permissions: {', '.join(missing)}; grant them")
 
 
 def remove_left(cluster: Cluster, call: Call) -> None:

@@ -83,8 +83,9 @@ def _install(package: str, version: str, target: Path) -> None:
 
 
 def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str]:
-    """Returns the environment variables that make workers use the library versions of the plan. Raises BadInput,
-    Missing.
+    """Returns the environment variables that make workers use the library versions of the plan.
+
+    Raises BadInput, Missing.
     """
     named = {name: version for name, version in derived.client_versions(plan).items() if table.row(name).package}
     if not named or plan.cluster == "sim":

@@ -44,7 +44,7 @@ def bytes_of(path: Path) -> int:
 
 
 def title(path: Path) -> str:
-    """Returns the name by which output calls a history: its file name, for EDN without the suffixes."""
+    """Returns the name that output shows for a history: its file name, for EDN without the suffixes."""
     name = path.name or path.resolve().name
     if ".edn" in path.suffixes[-2:] and path.is_file():
         for suffix in SUFFIXES:
@@ -53,9 +53,7 @@ def title(path: Path) -> str:
 
 
 def line(path: Path, result: Result) -> dict[str, Any]:
-    """Returns the JSON object that describes a checked history on one line: Jepsen's fields first, then the harness's
-    own.
-    """
+    """Returns the JSON object that describes a checked history: Jepsen's fields first, then the harness's own."""
     from checker.verdict import jepsen_shape
 
     ours = {name: value for name, value in to_data(result).items() if name != "valid"}

@@ -1,11 +1,11 @@
-"""The interpreter: takes ops from the generator, dispatches and records them. Nothing else sets the index and time of
-ops.
+"""The interpreter: takes ops from the generator, dispatches them and records them.
 
-A single loop in a single thread. An invocation gets its timestamp and is written to the history before it is
-dispatched. A completion gets its timestamp when it arrives, from the same monotonic clock. All ops recorded in one turn
-of the loop are written to the history in one write, before any of them is dispatched. An op that exceeds its deadline,
-or whose worker dies, is completed as `info` by the interpreter. Every `info` retires its process, and the slot
-continues under the next process id (p + concurrency). Each fault has a thread of its own, which runs one op at a time.
+Only the interpreter sets the index and the time of an op. It is a single loop in a single thread. An invocation gets
+its timestamp and is written to the history before it is dispatched. A completion gets its timestamp when it arrives,
+from the same monotonic clock. All ops recorded in one turn of the loop are written to the history in one write, before
+any of them is dispatched. An op that exceeds its deadline, or whose worker dies, is completed as `info` by the
+interpreter. Every `info` retires its process, and the slot continues under the next process id (p + concurrency). Each
+fault has a thread of its own, which runs one op at a time.
 """
 
 from __future__ import annotations
@@ -167,8 +167,9 @@ class Interpreter:
         return Context(now_ns, self._free, self._processes, not self._faults, self._seed, self._busy)
 
     def _dispatch(self) -> tuple[bool, bool]:
-        """Dispatches ops until the generator has no op ready. Returns (whether any was dispatched, whether the
-        generator ended).
+        """Dispatches ops until the generator has no op ready.
+
+        Returns (whether any op was dispatched, whether the generator is exhausted).
         """
         sent = False
         while True:
@@ -270,10 +271,10 @@ class Interpreter:
         self._free.append(successor)
 
     def _worker_ended(self, member: Member) -> None:
-        """Records `info` for the open ops of a worker that has ended. Its slots continue in a new worker, under new
-        processes.
+        """Records `info` for the open ops of a worker that has ended.
 
-        Idle slots get new processes too, because a new client does not have the old client's positions.
+        The worker's slots continue in a new worker, under new processes. Idle slots get new processes too, because a
+        new client does not have the old client's positions.
         """
         self._crew.replace(member)
         for process in [self._processes[slot] for slot in member.slots]:

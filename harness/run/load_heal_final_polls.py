@@ -97,8 +97,9 @@ def record(
     say: Say,
     quiet: bool,
 ) -> bool:
-    """Runs the load, the healing and the final polls, and writes the history. Returns whether the user interrupted the
-    run.
+    """Runs the load, the healing and the final polls, and writes the history.
+
+    Returns whether the user interrupted the run.
     """
     plan = resolved.plan
     if plan.workload == LOG_MODEL:

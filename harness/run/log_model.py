@@ -96,8 +96,9 @@ class Recorder:
         self.live.event(stamped)
 
     def begin(self, action: Action) -> Op:
-        """Writes the invocation of an action and returns it. For an action that is a fault, the invocation is a nemesis
-        op.
+        """Writes the invocation of an action, and returns it.
+
+        For an action that is a fault, the invocation is a nemesis op.
         """
         args = dict(action.args)
         op = Op(-1, -1, 0, INVOKE, f"log-{action.f}", args)
@@ -148,8 +149,9 @@ class Search:
         self.steps = self.left_out = 0
 
     def topic(self, topic: Topic, recorder: Recorder, ended: Callable[[], bool]) -> None:
-        """Runs the actions of one topic. After a divergence, the remaining actions run in a fresh topic. Raises
-        HarnessError.
+        """Runs the actions of one topic. After a divergence, the remaining actions run in a fresh topic.
+
+        Raises HarnessError.
         """
         passed_over = frozenset(self.found)
         comparison = self._comparison(topic.settings, passed_over)

@@ -56,9 +56,7 @@ def segment_name(version: str) -> str:
 
 
 def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
-    """Returns a topic's settings, including settings that make log cleaning frequent and allow timestamps in the
-    future.
-    """
+    """Returns a topic's settings, some of which make log cleaning frequent and allow timestamps in the future."""
     names = {field: name for field, name in NAMES.items() if settings.tiered or field not in _LOCAL}
     found = {name: str(getattr(settings, field)) for field, name in names.items()}
     found |= {"remote.storage.enable": "true"} if settings.tiered else {}

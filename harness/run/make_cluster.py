@@ -1,6 +1,4 @@
-"""Makes the cluster that a plan names, with the capabilities that the plan's faults need. Explains why a plan is
-refused.
-"""
+"""Makes the cluster that a plan names, with the capabilities that its faults need. Explains why a plan is refused."""
 
 from __future__ import annotations
 

@@ -34,8 +34,9 @@ class Coordinated(Protocol):
 
 
 class AdminRoles:
-    """`harness.model.fault_and_generator_protocols.Roles` by admin calls, for clusters whose brokers cannot be queried
-    one by one.
+    """Implements `harness.model.fault_and_generator_protocols.Roles` with admin calls.
+
+    Used for clusters whose brokers cannot be queried one by one.
 
     nodes  broker id -> name of the node
     """
@@ -62,9 +63,9 @@ class AdminRoles:
 
 
 class ViewRoles:
-    """`harness.model.fault_and_generator_protocols.Roles` from the views of all brokers; the newest view counts.
+    """Implements `harness.model.fault_and_generator_protocols.Roles` with the brokers' views of the cluster.
 
-    Broker ids number the nodes first, then the dedicated controllers.
+    If the views differ, the newest view counts. Broker ids number the nodes first, then the dedicated controllers.
     """
 
     def __init__(self, cluster: Viewed, run: str, group: str, concurrency: int, replication: int) -> None:

@@ -17,7 +17,7 @@ NONE: Final = "none"  # --spark-master none
 
 
 def require(master: str, what: str) -> None:
-    """Raises BadInput if the master is `none`. For commands that need Spark's own tables.
+    """Raises BadInput if the master is `none`. Called by commands that cannot do without Spark.
 
     what  name of the command, for the message
     """
@@ -61,8 +61,9 @@ class WarmSpark:
             self._error = error
 
     def get(self) -> Any:
-        """Returns the session once it is ready. Returns None with the master `none`. Raises the error of a failed
-        start.
+        """Returns the session once it is ready.
+
+        Returns None with the master `none`. Raises the error of a failed start.
         """
         if self._master == NONE:
             return None

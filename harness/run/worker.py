@@ -102,8 +102,10 @@ def _close(client: SlotClient, process: Any) -> None:
 
 
 class OpsWorker:
-    """Executes op lines in the calling thread if there is one slot or clients do not block, else in one thread for each
-    slot.
+    """Executes op lines.
+
+    With a single slot, or with clients that do not block, the calling thread executes them. Otherwise each slot has a
+    thread.
     """
 
     def __init__(self, sock: socket.socket, client: Mapping[str, Any]) -> None:

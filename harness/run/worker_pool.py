@@ -128,8 +128,9 @@ class Crew:
         self._waiting.clear()
 
     def receive(self, timeout_s: float) -> Iterator[tuple[Member, bytes | None]]:
-        """Yields (worker, line) for the completions that arrive within `timeout_s`. The line is None if the worker has
-        exited.
+        """Yields (worker, line) for the completions that arrive within `timeout_s`.
+
+        The line is None if the worker has exited.
         """
         for key, _ in self.selector.select(timeout_s):
             member = key.data
@@ -224,8 +225,9 @@ class AdminLink:
         self._role, self._lock, self._rest, self._next = role, threading.Lock(), b"", 0
 
     def call(self, name: str, within_s: float = 10.0, /, **args: Any) -> Any:
-        """Makes a call of the role's method `name`, and returns the value. Raises ClusterTrouble if the call fails or
-        times out.
+        """Makes a call of the role's method `name`, and returns the value.
+
+        Raises ClusterTrouble if the call fails or times out.
         """
         with self._lock:
             self._next += 1

@@ -7,9 +7,9 @@ Behaviour of aiokafka that matters here, from its source (0.14) and observed on 
 - A send that failed permanently leaves a gap in an idempotent producer's sequence numbers, which is never filled.
   So the adapter then replaces the producer.
 - Groups rebalance concurrently with the calls, not within `poll` as in other libraries: see `group`.
-- Offsets are added to a transaction without the member's generation (TxnOffsetCommit, version 0; KIP-447 added it),
-  and committed offsets are fetched without waiting for pending transactions. So a consumer that has lost its
-  partitions without noticing is not fenced. Once it has noticed, the adapter does not commit their offsets.
+- Offsets are added to a transaction without the member's generation (TxnOffsetCommit, version 0; KIP-447 added the
+  generation), and committed offsets are fetched without waiting for pending transactions. So a consumer that has lost
+  its partitions without noticing is not fenced. Once it has noticed, the adapter does not commit their offsets.
 - `stop` flushes and leaves the group. To disappear like a crashed process, the adapter cancels all tasks and closes
   the connections.
 - Admin requests and metadata use librdkafka, as for every client.

@@ -23,8 +23,9 @@ BLOCK_TIMEOUT_S: Final = 3.0  # to connect, get the topic's metadata and buffer 
 
 
 async def started(make: Callable[[], Any], vanish: Callable[[Any], Awaitable[object]]) -> Any:
-    """Creates and starts a producer or consumer, with `make`. Retries until the cluster answers or the task is
-    cancelled.
+    """Creates a producer or consumer with `make`, and starts it.
+
+    Retries until the cluster answers or the task is cancelled.
 
     vanish  closes the connections of a producer or consumer that did not start
     """

@@ -95,6 +95,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka req
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> bool:
         """Returns whether one of the partitions has been revoked and no poll has reported the revocation yet.
+
         Thread-safe.
         """
         with self._lock:

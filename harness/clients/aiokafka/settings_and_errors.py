@@ -1,8 +1,8 @@
-"""Converts settings to options of aiokafka, and its errors to ClientError.
+"""Converts settings to options of aiokafka, and errors of aiokafka to ClientError.
 
 aiokafka has a single timeout, `request_timeout_ms`, both for a broker's response and for the lifetime of a send, and no
 limit on the number of retries. Without idempotence, a send is retried until that timeout. With idempotence, a send is
-retried forever (its producer.py and sender.py, 0.14).
+retried forever (aiokafka's producer.py and sender.py, 0.14).
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _ISOLATION: Final = {
 
 
 def _unanswered(what: str) -> ClientError:
-    """Returns the error for a negative offset in an answer: librdkafka reports a timeout as offset -1001, without an
-    error.
+    """Returns the error for a negative offset, which is how librdkafka reports a timeout (offset -1001, without an
+    error).
     """
     return ClientError("_TIMED_OUT", f"{what}: no answer")
 
@@ -182,8 +182,9 @@ class ConfluentAdmin:
         return {(partition.topic, partition.partition): future for partition, future in futures.items()}
 
     def _look_for_controller(self) -> None:
-        """Refreshes the metadata; by itself, librdkafka waits for the last known controller instead of looking for a
-        new one.
+        """Refreshes the metadata.
+
+        By itself, librdkafka waits for the last known controller instead of looking for a new one.
         """
         with contextlib.suppress(ClientError):
             self._metadata(None, CONTROLLER_S)

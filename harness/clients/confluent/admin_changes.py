@@ -64,8 +64,9 @@ def _resource(topic: str, entries: Sequence[Any] | None = None) -> Any:
 
 
 def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float) -> None:
-    """Changes settings of topics. The value None removes a setting, so that the broker's default applies again
-    (KIP-339).
+    """Changes settings of topics.
+
+    The value None removes a setting, so that the broker's default applies again (KIP-339).
     """
     if not topics or not changes:
         return
@@ -121,10 +122,9 @@ def broker_configs(
 
 
 def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str, int] | None:
-    """Returns feature -> finalized level, from the first broker that answers. Returns None if that broker reports no
-    features.
+    """Returns feature -> finalized level, from the first broker that answers.
 
-    Connects without TLS and SASL. Raises ClientError.
+    Returns None if that broker reports no features. Connects without TLS and SASL. Raises ClientError.
     """
     deadline, failed = time.monotonic() + timeout_s, "the metadata has no brokers"
     for address in brokers.values():

@@ -1,4 +1,4 @@
-"""Converts settings to properties of confluent-kafka (librdkafka), and its errors to ClientError."""
+"""Converts settings to properties of confluent-kafka (librdkafka), and errors of confluent-kafka to ClientError."""
 
 from __future__ import annotations
 

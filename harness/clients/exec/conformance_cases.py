@@ -26,7 +26,7 @@ MANY: Final = 200
 
 
 class Failed(Exception):
-    """A program did something that the document does not allow."""
+    """A program did something that docs/use/your-own-client.md does not allow."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Case:
 
 @dataclass
 class Bench:
-    """What a case works with: brokers, a topic of its own with two partitions, and processes that end with the case."""
+    """What a case works with: brokers, its own topic of two partitions, and processes that are stopped when it ends."""
 
     argv: Sequence[str]
     bootstrap: str

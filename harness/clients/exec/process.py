@@ -1,8 +1,8 @@
 """A process of a client program: requests to its standard input, answers from its standard output.
 
 All reading and writing happens in the thread that waits for an answer, so neither side can block the other, and the
-memory for answers is bounded. The harness kills a process, with its whole process group, that dies, stays silent beyond
-a deadline, or writes what the protocol does not allow. Then every later request raises a fatal ClientError.
+memory for answers is bounded. If a process dies, stays silent beyond a deadline, or writes what the protocol does not
+allow, the harness kills the whole process group. Then every later request raises a fatal ClientError.
 """
 
 from __future__ import annotations

@@ -205,8 +205,9 @@ class JavaConsumer:
         return self._call(self._consumer.groupMetadata)
 
     def generation(self) -> int:
-        """Returns the generation of the group. Returns a negative number while the consumer is not a member. Raises
-        ClientError.
+        """Returns the generation of the group.
+
+        Returns a negative number while the consumer is not a member. Raises ClientError.
         """
         return int(self._call(lambda: self._consumer.groupMetadata().generationId()))
 

@@ -1,4 +1,4 @@
-"""Converts settings to properties of Kafka's Java client, and its errors to ClientError."""
+"""Converts settings to properties of Kafka's Java client, and errors of the Java client to ClientError."""
 
 from __future__ import annotations
 
@@ -136,7 +136,8 @@ def kind_of(code: str, name: str, retriable: bool) -> Kind:
 def error(code: str | None, name: str, message: str, retriable: bool) -> ClientError:
     """Returns the ClientError for a Java exception.
 
-    code  name of the exception's protocol error; None if the exception has none, then `name`, the class, is used
+    code  name of the exception's protocol error; None if it has none
+    name  class of the exception, used if `code` is None
     """
     if code is None:
         return ClientError(f"_{name}", message, "abortable" if name in ABORTABLE else "plain")

@@ -70,9 +70,7 @@ class LogRole:
     def apply(self, f: str, args: Mapping[str, Any], now: int) -> Answer:
         """Carries out an action of the log model, given its name and arguments.
 
-        now  the clock in ms
-
-        Positions in `args` must be offsets. Returns a dict:
+        Positions in the arguments must be offsets. `now` is the clock in ms. Returns a dict:
 
         error  name of a protocol error; empty for success
         value  result of the action
@@ -83,8 +81,10 @@ class LogRole:
         return _DO[f](self, Action(f, args), now)
 
     def seen(self, tiers: Sequence[str] = ()) -> list[list[int]]:
-        """Returns one row for each partition: log start offset, high watermark, last stable offset, log end offset, and
-        the offsets of `tiers`.
+        """Returns one row of offsets for each partition.
+
+        A row contains the log start offset, high watermark, last stable offset, log end offset, and the offsets that
+        `tiers` names.
         """
         rows = []
         for partition in range(self._partitions):

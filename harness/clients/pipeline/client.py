@@ -8,7 +8,8 @@
     lag    return how many input records the group has not committed yet
     read   do the final reading of this slot's share of the partitions: see `reading`
 
-After `info` the client is broken. Then a new process replaces its process, and a new incarnation its instance.
+After `info` the client is broken. Then a new process replaces the client's process, and a new incarnation of the
+instance replaces the old one.
 """
 
 from __future__ import annotations

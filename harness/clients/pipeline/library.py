@@ -63,8 +63,9 @@ class PipelineLibrary(Protocol):
     def committed(
         self, pipeline: PipelineConfig, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Mark | None]:
-        """Returns partition -> the group's committed offset as a mark, or None if none is committed. Raises
-        ClientError.
+        """Returns partition -> the group's committed offset as a mark, or None if none is committed.
+
+        Raises ClientError.
         """
 
     def commit(self, pipeline: PipelineConfig, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:

@@ -75,8 +75,9 @@ class Reading:
         self._work = self._all()
 
     def go_on(self) -> dict[str, Any]:
-        """Reads for up to OP_S. Returns {"read": number of lines so far, "done": whether everything is read}. Raises
-        ClientError.
+        """Reads for up to OP_S.
+
+        Returns {"read": number of lines so far, "done": whether everything is read}. Raises ClientError.
         """
         until = time.monotonic() + OP_S
         for lines in self._work:
