@@ -57,7 +57,10 @@ class Expectation:
         return [*every, *([False] if self.refused else [])]
 
     def seen_refusal(self, error: str) -> list[bool]:
-        """Returns the same list as `seen`, for a run whose cluster did not start. `error` is the error message."""
+        """Returns, for a run whose cluster did not start, whether it met each expectation in `texts`.
+
+        It can meet only the expectation `refused`. `error` is the message with which the cluster failed to start.
+        """
         none = [False] * (len(self.texts) - bool(self.refused))
         return [*none, *([bool(re.search(self.refused, error))] if self.refused else [])]
 
@@ -90,7 +93,8 @@ class Seen:
     def agrees(self) -> bool:
         """Whether the results agree with the expectation.
 
-        If `rate` is 1, every run must meet the expectation. A lower rate must not be above the interval.
+        If `rate` is 1, every run must meet the expectation. Otherwise, `rate` must not be above the interval's upper
+        end.
         """
         if self.n == 0:
             return False

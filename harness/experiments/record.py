@@ -1,4 +1,4 @@
-"""Stores the results of experiments: results.json for each, and a track record, which is a table of many.
+"""Stores the results of experiments: results.json for each, and a track record, which is a table of many results.
 
 For each case the results contain the expectations, how many of the runs met them, when the anomaly could first be
 proved, the versions, and the command that repeats the case.
@@ -49,7 +49,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The names of the case and its variant. If the case is named after the experiment, its name is omitted."""
+        """The names of the case and its variant. The case's name is omitted if it is that of the experiment."""
         own = "" if self.case == self.experiment else self.case
         return " ".join(part for part in (own, self.variant) if part)
 

@@ -62,7 +62,7 @@ def as_expected(scenario: Scenario, result: Result) -> bool:
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """Returns the cells of each row as text, in the order of HEAD."""
+    """Returns the cells of each row as text, one for each column in HEAD."""
     return [_cells(row) for row in rows]
 
 

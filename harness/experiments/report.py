@@ -85,8 +85,7 @@ def _effect(claimed: bool | None, found: Sequence[float]) -> str:
 
 
 def _cost(judged: Sequence[Attempt], plan: TestPlan) -> dict[str, str]:
-    """Returns medians over the runs: the latency of acknowledged sends, and the acknowledged records per second of
-    load."""
+    """Returns medians over the runs: latencies of acknowledged sends, and acknowledged sends per second of load."""
     latencies = [attempt.figures.get("latencies", {}).get("send", {}) for attempt in judged]
     p50 = [float(latency["p50_ms"]) for latency in latencies if "p50_ms" in latency]
     p99 = [float(latency["p99_ms"]) for latency in latencies if "p99_ms" in latency]

@@ -192,8 +192,10 @@ def load(path: Path) -> Experiment:
 
 
 def every(more: Path | None = None) -> dict[str, Path]:
-    """Returns name -> file of all experiments: the built-in ones, and those in the user's folder, which take
-    precedence."""
+    """Returns name -> file of all experiments: the built-in ones and those in the user's folder.
+
+    If a name occurs twice, the user's file takes precedence.
+    """
     found = {path.stem: path for path in sorted(OURS.glob("*.yaml"))}
     if more is not None:
         found |= {path.stem: path for path in sorted(more.glob("*.yaml"))}

@@ -29,9 +29,9 @@ class Budget:
 
 
 def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budget) -> list[T]:
-    """Returns a part of the items, in order, for which `holds` is true, but not without any single one of its items.
+    """Returns a part of the items, in order, for which `holds` is true. Without any one of them it is false.
 
-    `holds` must be true of all items together. If the budget is used up, the part may not be minimal.
+    `holds` must be true of all items together. If the budget is used up, single items may still be removable.
     """
     kept = list(items)
     pieces = 2
@@ -49,8 +49,7 @@ def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Bu
 def _without_one(
     kept: Sequence[T], pieces: int, holds: Callable[[Sequence[T]], bool], budget: Budget
 ) -> list[T] | None:
-    """Divides the items into `pieces` chunks. Returns the items without the first chunk whose removal leaves `holds`
-    true.
+    """Returns the items without one of `pieces` chunks: the first chunk whose removal leaves `holds` true.
 
     Returns None if there is no such chunk, or if the budget is used up.
     """

@@ -1,7 +1,7 @@
 """Runs the checker's kernels on a part of a history, which has few operations, in this process.
 
-The operations keep their ids, so a witness in the part can be compared with one in the whole history. Both are the
-same if they have the same identity: the operations, keys and values that the witness names. Fields that depend on the
+The operations keep their ids, so a witness in the part can be compared with one in the whole history. Two witnesses
+are the same if they have the same identity: the operations, keys and values that they name. Fields that depend on the
 rest of the history (counts, distances, skipped records) are not part of the identity.
 """
 
@@ -67,7 +67,7 @@ class Findings:
 
 
 def _grounds(witness: Witness) -> set[str]:
-    """Returns why a record counts as lost: its log was read to the end, or a record at a later position was read."""
+    """Returns why a record counts as lost: "end" (its log was read to the end), "beyond" (a later record was read)."""
     grounds = {"end"} if witness.get("end") is not None else set()
     place, most = witness.get("index"), witness.get("max-read-index")
     if witness.get("max-read") is not None and place is not None and most is not None and place <= most:
@@ -171,8 +171,7 @@ class Target:
         ]
 
     def shown(self, found: Findings) -> bool:
-        """Returns whether a part shows the witness on the same grounds, and nothing that the whole history does not
-        show.
+        """Returns whether a part shows the witness on the same grounds, and nothing that is not in the whole history.
 
         If the whole history reads the log of a lost or unseen record to its end, the part must do so, too.
         """

@@ -4,9 +4,9 @@ A part consists of operations as they were recorded, but without some of their r
 
 What a part proves. The checker finds in it a witness that it also found in the whole history, with the same
 operations, keys and values, and finds nothing that the whole history does not show. So the anomaly is not caused by
-omitting operations. Two facts are known from the whole history: that no client read a lost record, and that a log
-was read to its end. For the second, the part contains a final poll. The part may lack what is needed to find the
-cause.
+omitting operations. That no client read a lost record is known only from the whole history. If the whole history
+shows that a log was read to its end, the part also shows this, with a final poll. The part may lack what is needed to
+find the cause.
 
 Cycles. The cycle in the part may differ from the witness of the whole history, but it is also a cycle of the whole
 history: each edge between two operations of the part is an edge of the whole history, or a path of several edges.

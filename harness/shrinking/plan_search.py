@@ -109,7 +109,7 @@ def search(first: Size, written: Size | None, shows: Shows) -> Search:
 
 
 def smaller(size: Size) -> Iterator[Size]:
-    """Yields smaller sizes, those that save most time first."""
+    """Yields smaller sizes, those with the largest savings first."""
     yield from (replace(size, rhythm=left) for left in _fewer(size.rhythm))
     yield from (replace(size, entries=left) for left in _fewer(size.entries))
     yield from (_earlier(replace(size, injections=left)) for left in _fewer(size.injections))
@@ -129,7 +129,7 @@ def smaller(size: Size) -> Iterator[Size]:
 
 
 def _fewer(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """Yields the second half of the items, the first half, and the items without a single one, for each of them."""
+    """Yields the second half of the items, the first half, and then, for each item, all the others."""
     if len(items) > 2:
         half = len(items) // 2
         yield tuple(items[half:])

@@ -104,7 +104,7 @@ def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
 
 
 def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
-    """Returns 0 if every anomaly of the original run was seen again, or if no run showed one, like the original run.
+    """Returns 0 if every anomaly of the original run was seen again or, if it had none, no run showed any.
 
     Returns 2 if this cannot be decided because of runs with an unknown verdict; otherwise 1.
     """

@@ -35,10 +35,10 @@ FOLDER: Final = "shrunk"
 
 @dataclass(frozen=True, slots=True)
 class Small:
-    """A part that was written.
+    """A part of a history that was written as a run of its own.
 
-    folder   its run folder
-    chosen   the witness that it shows
+    folder   the run folder of the part
+    chosen   the witness that the part shows
     faults   nemesis ops that are kept as context
     whole    number of client operations in the history of the original run
     """
@@ -193,7 +193,7 @@ def _many(n: int, what: str) -> str:
 
 
 def _op_lines(op: Op) -> list[str]:
-    """Describes an op in lines: a completion with its micro-operations, or an invocation without a completion."""
+    """Describes an op in one or more lines: a completion with its micro-operations, or a lone invocation."""
     at = f"{seconds(op.time_ns):>11}"
     if op.process == NEMESIS:
         return [

@@ -121,7 +121,7 @@ def places(rows: Iterable[tuple[Any, Any, Any]]) -> list[Place]:
 
 
 def touches(op: Op) -> bool:
-    """Returns whether an operation still contains anything about a key, after it was trimmed to some keys."""
+    """Returns whether anything is left of an operation that was trimmed to some keys."""
     if op.f in MICRO and isinstance(op.value, list):
         spoken = any(len(mop) == 3 or (len(mop) == 2 and mop[1]) for mop in op.value)
         return spoken or any(op.extra.get(field) for field in PAIRED)

@@ -29,7 +29,10 @@ class Chosen:
 
 
 def choose(run: Path, result: Result, requested: str | None) -> Chosen:
-    """Returns the witness that the user names (G1a, G1a#3), or else one of the most severe anomaly. Raises BadInput."""
+    """Returns the witness that the user names (G1a, G1a#3), by default one of the most severe anomaly.
+
+    Raises BadInput if there is no such witness.
+    """
     if requested is None:
         bad = [anomaly for anomaly in result.anomalies if anomaly.bad] or list(result.anomalies)
         if not bad:

@@ -37,7 +37,7 @@ OF_PIPELINES: Final = ("inputs", "done", "outputs", "expected", "extra", "aborte
 def reporting_damage(*runs: Path) -> Iterator[None]:
     """Context manager for code that describes the results of runs. Raises BadInput if the results are damaged.
 
-    An OSError because of a full disk or a missing permission is not caused by the results, so it is passed on
+    A full disk or a missing permission is no damage of the results, so an OSError with such a cause is passed on
     unchanged.
     """
     try:

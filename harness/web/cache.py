@@ -26,7 +26,7 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 class Cache(Generic[T]):
-    """A cache of a value for each path. Several threads may use it; one thread reads at a time.
+    """A cache with one value for each path. Several threads may use it; one thread reads at a time.
 
     Entries are only removed by `keep`.
     """

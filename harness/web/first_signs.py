@@ -65,12 +65,12 @@ class First:
         key, value = record
         known_value = self.values.setdefault((key, offset), value)
         if known_value != value:
-            text = f"offset {offset} contained {known_value.decode()} before"
+            text = f"offset {offset} contained value {known_value.decode()} before"
             self._report("inconsistent-offsets", (key, offset), op, record, text)
             return
         known_offset = self.offsets.setdefault(record, offset)
         if known_offset != offset:
-            self._report("duplicate", record, op, record, f"at offset {offset}, and at offset {known_offset} before")
+            self._report("duplicate", record, op, record, f"at offset {offset}, and before at offset {known_offset}")
 
     def _report(self, name: str, place: Place, op: Op, record: tuple[bytes, bytes], what: str) -> None:
         if (name, place) in self.places:
@@ -79,7 +79,7 @@ class First:
         self.counts[name] = self.counts.get(name, 0) + 1
         if self.counts[name] <= SHOWN:
             key, value = (part.decode()[:100] for part in record)
-            self.messages.append(f"{name}: op {op.index} has {value} of key {key}: {what[:200]}")
+            self.messages.append(f"{name}: op {op.index} has value {value} of key {key}: {what[:200]}")
 
 
 def _code(value: Any) -> bytes:

@@ -137,7 +137,7 @@ def _text(row: Row) -> str:
 
 
 def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Returns name of a filter -> its possible values."""
+    """Returns, for each filter, the values that occur in the rows."""
     return {
         "verdict": sorted({row.verdict for row in rows}),
         "workload": sorted({row.workload for row in rows if row.workload}),

@@ -53,7 +53,10 @@ class Server(ThreadingHTTPServer):
         return int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Handles a request as soon as fewer than AT_ONCE others are being handled. After BUSY_S, it is dropped."""
+        """Handles a request as soon as fewer than AT_ONCE others are being handled.
+
+        If this takes longer than BUSY_S, the request is dropped.
+        """
         if not self._room.acquire(timeout=BUSY_S):
             self.shutdown_request(request)
             return
@@ -184,10 +187,7 @@ def _copy(source: Any, out: Any, length: int) -> None:
 
 
 def made(runs: Path, port: int, log: Say) -> Server:
-    """Returns a server for a folder of runs, which already listens.
-
-    Raises BadInput if the folder is a file, and Missing if the port is in use.
-    """
+    """Returns a listening server for a folder of runs. Raises BadInput for a file, and Missing for a port in use."""
     site = Site(runs)
     server = listening(site, port, log)
     try:
@@ -199,7 +199,7 @@ def made(runs: Path, port: int, log: Say) -> Server:
 
 
 def listening(site: Answering, port: int, log: Say) -> Server:
-    """Returns a server for any website, which already listens. Raises Missing if the port is in use."""
+    """Returns a listening server for any website. Raises Missing if the port is in use."""
     try:
         return Server(port, site, log)
     except OSError as error:

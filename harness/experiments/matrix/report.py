@@ -134,7 +134,7 @@ def changed(done: Sequence[Done], baseline: Path) -> list[str]:
 
 
 def _rates(rows: Sequence[tuple[str, int]]) -> Mapping[str, tuple[int, int]]:
-    """Returns name -> (number of runs as expected, number of runs with a known verdict)."""
+    """Returns name of a cell -> (number of runs as expected, number of runs with a known verdict)."""
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for name, code in rows:
         if code != EXIT_UNKNOWN:

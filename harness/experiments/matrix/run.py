@@ -1,4 +1,7 @@
-"""Runs the cells of a matrix within a time budget. A failed run does not stop the matrix, and is not retried."""
+"""Runs the cells of a matrix (its planned runs) within a time budget.
+
+A failed run does not stop the matrix, and is not retried.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds what the marks of witnesses refer to in a section of an order page, and assigns colours to anomalies."""
+"""Finds which lines, polls and sends of a section are marked on an order page, and assigns colours to anomalies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Flagged:
 
 
 def flag(section: Section, marks: Sequence[Mark]) -> Flagged:
-    """Finds the lines, polls and sends of a section to which the spots of the marks refer."""
+    """Returns the lines, polls and sends of a section to which the marks refer, each with these marks."""
     lines: dict[tuple[int, str], list[Mark]] = {}
     polls: dict[tuple[int, int], list[Mark]] = {}
     sends: dict[tuple[int, str], list[Mark]] = {}

@@ -1,4 +1,4 @@
-"""Renders the HTML page of a key, and the index of these pages. They contain no scripts and load no other files."""
+"""Renders the HTML page of a key, and the index of these pages. The pages contain no scripts and load no other files."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class Page:
     """The content of a key's page.
 
     about      text about the key's partition, for the heading
+    suspect    the key, with marks for the witnesses that name it
     sections   the windows of offsets, in ascending order
     marks      those marks of the suspect that are inside a window
     texts      Mark.name -> description, for the first WITNESSES_MAX witnesses

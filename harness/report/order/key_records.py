@@ -1,4 +1,4 @@
-"""Reads the sends and polls of one key in given windows of offsets, from the tables' bucket for this key.
+"""Reads the sends and polls of one key in given windows of offsets, from the bucket of the tables with this key.
 
 Only the rows in these windows are read, and the sends of the values that were polled in the windows.
 """

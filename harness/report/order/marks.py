@@ -27,7 +27,7 @@ SPOTS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One thing to mark. A field is None if the witness does not name such a thing."""
+    """One thing to mark. `kind` says which (see `Kind`). Fields that the witness does not name are None."""
 
     kind: Kind
     value: Any = None

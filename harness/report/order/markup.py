@@ -30,10 +30,10 @@ def joined(*parts: object) -> Markup:
 
 
 def element(name: str, /, *children: object, **attributes: object) -> Markup:
-    """Returns <name attributes>children</name>. The argument `class_` sets the attribute class, `stroke_width`
-    stroke-width.
+    """Returns <name attributes>children</name>.
 
-    Attributes that are None are omitted. Names must be constants of this package's code, never data.
+    The argument `class_` becomes the attribute class, and `stroke_width` becomes stroke-width. Attributes that are None
+    are omitted. Names must be constants of this package's code, never data.
     """
     attributes_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(_short(value))}"'

@@ -42,8 +42,8 @@ class Timed:
 def timed(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[Timed]:
     """Returns an anomaly's worst witnesses and an evenly spaced sample of the others, with their times.
 
-    The time of a witness is the end of the first operation that it names. If it names no operation, it is the time at
-    which the send of its record ended. A witness of a pipeline anomaly contains its time.
+    The time of a witness is the end of the first operation that it names. If a witness names no operation, its time is
+    the end of the send of its record. A witness of a pipeline anomaly contains its time.
     """
     step = max(1, -(-anomaly.count // TIMES_MAX))
     kept = [
@@ -92,10 +92,9 @@ def sends_ns(facts: Lookup, named: Iterable[tuple[Any, Any]]) -> dict[tuple[str,
 
 
 def of_messages(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[float]:
-    """Returns the times in seconds at which the sends of an `unseen` anomaly's records ended; of a sample if there are
-    many.
+    """Returns when the records of an `unseen` anomaly were sent: the times, in seconds, at which their sends ended.
 
-    The records are in the anomaly's Parquet file, which has one row per key.
+    The records are in the anomaly's Parquet file, which has one row per key. If there are many, a sample is used.
     """
     if facts is None:
         return []
@@ -147,11 +146,13 @@ def _apart(one: Timed, times: Sequence[float]) -> float:
 def listed(
     name: str, every: Sequence[Timed], apart: frozenset[int], room: int, end_s: float
 ) -> list[tuple[int, float, str]]:
-    """Chooses at most `room` witnesses to list in one line each. Returns (number, seconds, text) of each, in order of
-    time.
+    """Chooses at most `room` witnesses to list in one line each.
 
-    The run is divided into CELLS intervals. The first witness of each interval is chosen, then the second one of each,
-    and so on. `apart` contains the numbers of the witnesses that are shown in full; these are not listed.
+    Returns (number, seconds, text) of each, in order of time. The run is divided into CELLS intervals: the first
+    witness
+    of each interval is chosen, then the second one of each, and so on. `apart` contains the numbers of the witnesses
+    that
+    are shown in full; these are not listed.
     """
     cells: dict[int, int] = {}
     ranked = []

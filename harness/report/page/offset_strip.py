@@ -64,7 +64,8 @@ def of_witnesses(facts: Lookup | None, every: Sequence[Involved]) -> list[Strips
     key       the key as text
     cut       whether there are more polls than were read, so that the counts are lower bounds
     sections  one for each window of offsets, with these fields:
-      cells   [offset, value, writer or None, number of polls, 1 if the witness names it], or [first, last] of a hole
+      cells   [offset, value, writer or None, number of polls, 1 if the witness names it]
+              or, for a range of offsets without a known record, [first, last]
       passes  [process, begin, [[cell, type, op], ...]] of each pass of a reader, in order of time
       left    number of passes that were omitted for lack of space
     """
@@ -139,7 +140,8 @@ def _wanted(involved: Involved, key: Any) -> frozenset[str]:
 def _offsets(facts: Lookup, involved: Involved, key: Any) -> list[int]:
     """Returns the offsets of a key that the witness names.
 
-    If it names none: the last offset that its first operation polled, and the first that its second operation polled.
+    If it names none, returns the last offset that its first operation polled, and the first offset that its second
+    operation polled.
     """
     named = [offset for place_key, offset, _ in involved.places if repr(place_key) == repr(key) and offset is not None]
     if named:

@@ -69,7 +69,7 @@ class Around:
 
 
 def margin_ns(ops: int, end_s: float) -> int:
-    """Returns the margin on each side of a moment, for a history with `ops` operations in `end_s` seconds."""
+    """Returns the margin on each side of a moment, in nanoseconds, for `ops` operations in `end_s` seconds."""
     low, high = MARGINS_NS
     return int(min(max(NEIGHBOURS * end_s * 1e9 / max(ops, 1), low), high))
 

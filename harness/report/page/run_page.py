@@ -96,7 +96,7 @@ def _found(run: Path, groups: Sequence[Group], end_s: float) -> dict[str, Any]:
 
 
 def _result(run: Path) -> tuple[Result | None, list[str]]:
-    """Returns the result, or None with a note about why it is missing or cannot be used."""
+    """Returns the result and no notes, or None and a note about why there is no usable result."""
     try:
         result = find_runs.result_of(run)
     except BadInput as error:

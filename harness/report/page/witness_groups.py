@@ -88,7 +88,7 @@ class Group:
 
     joined  whether the anomaly has a single witness, which contains many records
     more    whether `harness explain` can show the other witnesses
-    times   times of many witnesses in seconds, ascending; of the records if the anomaly is joined
+    times   times in seconds, ascending: of many witnesses or, if joined, of the records
     listed  (number, seconds, text) of the witnesses that are listed in one line each
     """
 
@@ -272,7 +272,11 @@ def _fault(span: Any) -> str:
 
 
 def _graph(one: Explanation) -> dict[str, Any] | None:
-    """Returns the graph of a cycle, or None: nodes [name, op, process, type], and edges [from, to, type, key]."""
+    """Returns the graph of a cycle; None if the witness is not a cycle.
+
+    nodes  [name, op, process, type]
+    edges  [from, to, type, key]
+    """
     if not one.chain:
         return None
     names = cycle_prose.let(one.witness)

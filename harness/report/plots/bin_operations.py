@@ -78,7 +78,7 @@ def _batches(files: list[Path], columns: tuple[str, ...]) -> Iterator[pa.RecordB
 
 
 def _span(files: list[Path]) -> tuple[float, float | None]:
-    """Returns the time of the end of the run, and that of the first final poll or None, in seconds."""
+    """Returns two times in seconds: the end of the run, and the first final poll (None if there was none)."""
     end, final = 0, None
     for batch in _batches(files, ("invoke_ns", "complete_ns", "final")):
         invoked, completed = batch.column("invoke_ns"), batch.column("complete_ns")
@@ -145,8 +145,8 @@ def _cell(part: Floats, cells: int) -> Counts:
 def cells(screen: Bits, limit: int) -> tuple[Counts, Counts]:
     """Returns the (columns, rows) of the points on a screen.
 
-    If there are more than `limit`, returns a random sample, always with the same random numbers. The sample includes
-    the lowest and the highest point of each group of GROUP columns.
+    If there are more than `limit`, returns a random sample, which is always the same for the same screen. It includes
+    the lowest and the highest point in each group of GROUP columns.
     """
     column, row = np.nonzero(screen)
     if len(column) > limit:

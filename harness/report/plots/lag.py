@@ -1,4 +1,4 @@
-"""Plots of realtime lag: how long ago the oldest record was acknowledged that a client has not yet read.
+"""Plots of realtime lag: the time since the acknowledgement of the oldest record that a client has not yet read.
 
 The maximum is drawn as a line. The lag of each process and of each key is drawn as a row of coloured cells, because
 there may be many rows.
@@ -33,7 +33,7 @@ COLOURS: Final = LinearSegmentedColormap.from_list("lag", ["#d6e6f4", "#6aaed6",
 
 
 def cells(table: pa.Table) -> int:
-    """Returns into how many time intervals the run can be divided so that the table has values for each."""
+    """Returns the number of time intervals to plot: few enough that the table probably has rows for every interval."""
     pairs = table.group_by(["process", "key"]).aggregate([]).num_rows
     return int(np.clip(POINTS // max(1, pairs), CELLS_MIN, CELLS_MAX))
 

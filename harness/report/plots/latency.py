@@ -112,9 +112,9 @@ def final_line(axes: Sequence[Axes], data: Readings) -> None:
 
 
 def windows_for(readings: Sequence[Reading]) -> int:
-    """Returns the largest number of windows with at least ENOUGH operations of each f in the average window.
+    """Returns the largest number of windows for which a window has, on average, at least ENOUGH operations of each f.
 
-    A 99% quantile needs that many.
+    A 99% quantile needs that many operations.
     """
     fewest = min((reading.count for reading in readings), default=0)
     return next((n for n in WINDOWS if fewest >= ENOUGH * n), WINDOWS[-1])

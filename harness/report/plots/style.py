@@ -39,8 +39,7 @@ SAVING: Final = {"svg.fonttype": "none", "svg.hashsalt": "harness"}
 
 
 def panels(title: str, subtitle: str, names: Sequence[str], spans: Sequence[Span], end_s: float) -> list[Axes]:
-    """Creates panels one below the other, with a common time axis, background tints for faults, and their labels on
-    top.
+    """Creates panels one below the other, with a common time axis, tinted backgrounds for faults, and fault labels.
 
     `names` are the texts at the top left of the panels. A single empty name makes one panel without a name.
     """

@@ -1,9 +1,9 @@
 """Finds the few lines in the brokers' logs that are most relevant to given partitions and moments of a run.
 
 Reads logs/<node>/*.log as collected: `[2026-11-20 15:01:37,886] LEVEL text`. The timestamps are local times without
-a time zone, and the history's header contains the wall-clock time at which the run began. Of all time zones, in
-steps of a quarter of an hour, the one is chosen with which the log covers most of the run. At most SCAN_MAX bytes of
-each file are read, from shortly before the first moment.
+a time zone, while the history's header contains the wall-clock time at which the run began. The time zone is guessed:
+of all differences from UTC, in steps of 15 minutes, the one with which the log covers most of the run. At most
+SCAN_MAX bytes of each file are read, from shortly before the first moment.
 """
 
 from __future__ import annotations

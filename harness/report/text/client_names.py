@@ -28,7 +28,10 @@ def slots(plan: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def client_text(plan: Mapping[str, Any]) -> str:
-    """Describes the client libraries and their version. Empty for the default library without a requested version."""
+    """Describes the client libraries and their version.
+
+    Returns "" if the run used the default library and no version of it was requested.
+    """
     named = libraries(plan)
     version = plan.get("client_version") or ""
     if set(named) == set(DEFAULT):

@@ -1,8 +1,8 @@
 """Gathers everything that is known about one witness, for `harness explain` and the run page.
 
-This includes a description, the operations with the records that they sent and polled, for a cycle the reasons for
-its edges, the faults that were active, and relevant lines of the brokers' logs. Operations are read from the history
-by index, and records from the tables, so the effort does not grow with the history.
+This includes a description, the operations with the records that they sent and polled, the reasons for the edges of a
+cycle, the faults that were active, and relevant lines of the brokers' logs. Operations are read from the history by
+index, and records from the tables, so the effort does not grow with the history.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds the operations near an offset or a value of a key, for `harness around`.
 
-These are the operations that sent or polled a record at most n offsets away from the offset, or polled one at most n
-records before or after the value in the same poll. Only these micro-operations and records of an operation are
-returned, as by `op-around-key-offset` and `op-around-key-value` of jepsen.tests.kafka. The history is streamed, and
-only lines that may contain the key are decoded. For an operation that never completed, its invocation is returned.
+Near an offset are the records at most n offsets away. Near a value are the value itself and, in a poll, also the n
+records before it and the n records after it. Only the micro-operations and records near the place are returned, as by
+`op-around-key-offset` and `op-around-key-value` of jepsen.tests.kafka. The history is streamed, and only lines that
+may contain the key are decoded. For an operation that never completed, its invocation is returned.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Open:
     """Invocations near the place that have not completed.
 
     ops     process -> its invocation
-    tokens  texts of which a line contains one if it belongs to one of these processes
+    tokens  a text for each of these processes, which occurs in every line of the process
     """
 
     ops: dict[Any, Op] = field(default_factory=dict)

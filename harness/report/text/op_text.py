@@ -75,8 +75,7 @@ def _poll(key: Any, pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> s
 
 
 def _chosen(pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> list[int]:
-    """Returns the numbers of the pairs to show: wanted values, places where offsets do not ascend, and their
-    neighbours.
+    """Returns the numbers of the pairs to show: wanted values, offsets that do not ascend, and neighbours of both.
 
     If there are no such pairs, returns the first RECORDS_MAX. If there are few pairs, returns all of them.
     """
