@@ -24,7 +24,7 @@ def _file(folder: str, name: str) -> str:
 
 @lru_cache(maxsize=1)
 def style() -> str:
-    """Returns the style of the run page (dark if the system prefers this), followed by the style of the server's pages."""
+    """Returns the style of the run page (dark if the system prefers this), followed by that of the server's pages."""
     page_css = document.asset("page.css")
     dark = DARK.search(page_css)
     colours = dark[1] if dark else ""

@@ -1,4 +1,4 @@
-"""Renders the HTML page of a key, and the index of these pages. The pages contain no scripts and load no other files."""
+"""Renders the HTML page of a key, and the index of these pages. No page contains scripts or loads other files."""
 
 from __future__ import annotations
 
