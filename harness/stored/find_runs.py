@@ -75,7 +75,7 @@ def _loader(raw: bytes) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
 
 
 def _small(data: Any) -> bool:
-    """Returns whether a plan has at most VALUES_MAX values, and no huge numbers. Aliases count each time they are used."""
+    """Returns whether a plan has at most VALUES_MAX values, and no huge numbers. Each use of an alias is counted."""
     pending = [data]
     for _ in range(VALUES_MAX):
         if not pending:
