@@ -44,7 +44,7 @@ _RUNS: Final = pytest.StashKey[list["Run"]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds --harness-cluster and the other options of the plugin."""
     group = parser.getgroup("harness", "fault-injection tests of Kafka-like logs")
-    group.addoption("--harness-cluster", default="local", help=f"cluster of the runs: {ONE_OF} [default: local]")
+    group.addoption("--harness-cluster", default="local", help=f"cluster that runs use: {ONE_OF} [default: local]")
     group.addoption("--harness-bootstrap", default="", help="broker addresses, with --harness-cluster external")
     group.addoption("--harness-kafka-version", default="", help="Kafka version of the brokers")
     group.addoption("--harness-seed", type=int, default=None, help="seed of every run [default: random]")

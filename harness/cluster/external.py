@@ -38,7 +38,7 @@ class Found:
     """A cluster that answered.
 
     brokers   broker id -> node name, n<id>
-    settings  the brokers' settings, as far as the cluster reported them (only those in `GUARANTEE_SETTINGS`)
+    settings  those of the brokers' settings in `GUARANTEE_SETTINGS` that the cluster reported
     """
 
     brokers: Mapping[int, str]
@@ -86,7 +86,7 @@ def make(spec: ClusterSpec) -> ExternalCluster:
 
 
 class ExternalCluster:
-    """Satisfies Cluster and Hosts. `brokers`: broker id -> node name."""
+    """Satisfies the protocols Cluster and Hosts (harness.model.capabilities). `brokers`: broker id -> node name."""
 
     def __init__(
         self, bootstrap: str, connection: Mapping[str, str], brokers: Mapping[int, str], work_dir: Path

@@ -121,7 +121,7 @@ def fault(name: str, refused: str, found: str) -> Check:
     if not refused:
         return Check(name, True, found, required=False)
     why, _, fix = refused.rpartition(": ")
-    return Check(name, False, f"{why}; no {found.partition(': ')[2]}", fix, required=False)
+    return Check(name, False, f"{why}; unavailable faults: {found.partition(': ')[2]}", fix, required=False)
 
 
 def docker_cluster(version: str) -> Check:

@@ -23,7 +23,7 @@ def make(spec: ClusterSpec) -> SimCluster:
 
 
 class SimCluster:
-    """Satisfies Cluster and Hosts."""
+    """Satisfies the protocols Cluster and Hosts (harness.model.capabilities)."""
 
     nodes: tuple[str, ...] = ("n1",)
     bootstrap = "simulated"

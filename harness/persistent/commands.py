@@ -52,7 +52,7 @@ def text(clusters: Sequence[dict[str, Any]]) -> str:
 def _lines(status: dict[str, Any]) -> Iterator[str]:
     yield f"{status['kind']}:{status['name']}   up since {status['since']}"
     if "error" in status:
-        yield f"    {status['error']}; to end it: harness cluster down {status['name']}"
+        yield f"    {status['error']}; to end this cluster: harness cluster down {status['name']}"
         return
     yield f"    {status['trouble'] or 'healthy'}; {'in use by ' + status['held'] if status['held'] else 'not in use'}"
     if status["outside_bootstrap"]:

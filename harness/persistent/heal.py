@@ -30,6 +30,7 @@ def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
     """Undoes every fault, and starts stopped servers; returns the names of the servers that it started.
 
     prepared  those capabilities for which the cluster was prepared when it was started
+
     Raises ClusterTrouble.
     """
     if offers(cluster, SlowDisks):
@@ -65,10 +66,10 @@ def trouble(cluster: Cluster) -> str:
         return ""
     views = cluster.views()
     if len(views) < len(cluster.nodes):
-        return f"{len(views)} of {len(cluster.nodes)} brokers answer"
+        return f"only {len(views)} of {len(cluster.nodes)} brokers answer"
     now = newest(views)
     if len(now.brokers) < len(cluster.nodes):
-        return f"{len(now.brokers)} of {len(cluster.nodes)} brokers are registered"
+        return f"only {len(now.brokers)} of {len(cluster.nodes)} brokers are registered"
     leaderless = sum(1 for partition in now.partitions.values() if partition.leader is None)
     if leaderless:
         return f"{leaderless} of {len(now.partitions)} partitions have no leader"
@@ -80,7 +81,7 @@ def make_healthy(cluster: Cluster, prepared: frozenset[type], say: Callable[[str
     """Heals the cluster, and waits until it is healthy. Raises ClusterTrouble if that takes too long."""
     started = mend(cluster, prepared)
     if started:
-        say(f"the cluster was left broken: {', '.join(started)} did not run and have been started")
+        say(f"the cluster was left broken; servers that were not running have been started: {', '.join(started)}")
     deadline = time.monotonic() + HEALTHY_S
     announced = False
     while wrong := _trouble(cluster):

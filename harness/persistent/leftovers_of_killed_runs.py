@@ -35,8 +35,8 @@ class Leftover:
     """Something that a killed run or cluster has left.
 
     kind    cluster, data, mount, loop, container, ...
-    about   its run, size or time, for the user
-    remove  a function that removes it
+    about   run, size or time of the leftover, for the user
+    remove  a function that removes the leftover
     """
 
     kind: str
@@ -84,7 +84,7 @@ def _clusters() -> Iterator[Leftover]:
     for name in client.names():
         state = client.read(name)
         if (state is None and not _being_started(name)) or (state is not None and not state.alive):
-            about = f"since {state.since}, its keeper has ended" if state else "it never came up"
+            about = f"started {state.since}; its keeper has ended" if state else "it never came up"
             yield Leftover("cluster", name, about, partial(lifecycle.remove, name))
 
 

@@ -142,7 +142,10 @@ class Keeper:
                 return self.status()
             case "down":
                 if self._hold is not None and not request["force"]:
-                    raise BadInput(f"the cluster {self._state.name} is in use by {self._hold}: use --force to stop it")
+                    raise BadInput(
+                        f"the cluster {self._state.name} is in use by {self._hold}: wait until this run has ended, "
+                        "or use --force"
+                    )
                 self.ended.set()
             case verb:
                 raise BadInput(f"unknown request {verb!r} to the keeper")

@@ -131,6 +131,7 @@ def properties(
     data       the node's log directories, separated by commas
     voters     the voters of the metadata quorum; empty: chosen from `nodes`
     zookeeper  addresses of the ZooKeepers, host:port,...; empty with KRaft
+
     Raises BadInput.
     """
     versions.check(version, versions.ZOOKEEPER if zookeeper else versions.KRAFT)

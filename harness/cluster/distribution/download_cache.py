@@ -43,7 +43,7 @@ def root() -> Path:
 def _unusable(folder: Path, error: OSError) -> Missing:
     return Missing(
         f"the cache directory {folder} cannot be written ({error.strerror}): "
-        "make it writable, or set HARNESS_CACHE to a directory that is"
+        "make it writable, or set HARNESS_CACHE to a writable directory"
     )
 
 

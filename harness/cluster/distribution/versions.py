@@ -63,7 +63,7 @@ def modes(version: str) -> tuple[Metadata, ...]:
 
 
 def check(version: str, metadata: Metadata) -> None:
-    """Raises BadInput if a version is not supported, or cannot store its metadata there."""
+    """Raises BadInput if the harness does not support this version, or not with this kind of metadata store."""
     allowed = modes(version)
     if not allowed:
         raise BadInput(f"Kafka version {version}: give {_text(OLDEST)} or newer")

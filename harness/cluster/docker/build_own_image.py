@@ -64,6 +64,7 @@ def build(version: str, folder: Path | None, tag: str | None, say: engine_and_im
     """Builds the image of a version from its jars (fetched if necessary), or from the user's own jars in `folder`.
 
     tag  the image's tag; None: the tag that `harness run --cluster docker` looks for
+
     Raises BadInput (jars, version, tag), Missing (Java, a shell, disk space, the engine), ClusterTrouble.
     """
     version = versions.resolve(version)
@@ -166,8 +167,8 @@ def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
 def shared_libraries(paths: Sequence[Path], home: Path) -> set[str]:
     """Returns the libraries outside `home` that executables and libraries are linked with, as paths for the loader.
 
-    Libraries that are not found (for windows and sound) are skipped: this machine lacks them, too. Raises Missing
-    without `ldd`.
+    Libraries that are not found (for windows and sound) are skipped: this machine lacks them, too. Raises Missing if
+    there is no `ldd`.
     """
     try:
         done = subprocess.run(

@@ -51,7 +51,7 @@ def labels(run: str) -> dict[str, str]:
 
 
 def owner(pid: int) -> str:
-    """Returns a text that identifies a process even after its pid is reused; "" if the process has ended."""
+    """Returns a text that identifies a process uniquely, even after its pid is reused; "" if the process has ended."""
     try:
         started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
         return f"{_BOOT.read_text().strip()}/{pid}/{started}"

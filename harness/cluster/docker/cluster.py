@@ -49,7 +49,7 @@ class _Running:
 
 
 class DockerCluster:
-    """Satisfies Cluster, Hosts, Processes, Network, Checkpoints, Logs.
+    """Satisfies the protocols Cluster, Hosts, Processes, Network, Checkpoints and Logs (harness.model.capabilities).
 
     `packet_filters.why_not` decides whether Network is available. All clients share this machine's address. Therefore a
     network partition between clients and a node always affects all clients.

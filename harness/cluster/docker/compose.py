@@ -75,7 +75,7 @@ def parse(text: str, variables: Mapping[str, str], where: str) -> tuple[Service,
 
 
 def with_environment(service: Service, more: Mapping[str, str]) -> Service:
-    """Returns the service with additional environment variables, which override its own ones."""
+    """Returns the service with additional environment variables, which override its own."""
     return replace(service, environment={**service.environment, **more})
 
 

@@ -35,14 +35,17 @@ _ACCEPT: Final = 1
 def why_not() -> str:
     """Returns why the networks of containers cannot be entered, and what to do; empty if they can be entered."""
     if not engine_and_images.is_local():
-        return "the Docker engine is on another machine, and packets can only be dropped from there: run there"
+        return (
+            "the Docker engine is on another machine, and packets can be dropped only from that machine: "
+            "run the harness there"
+        )
     if os.geteuid() != 0:
         return "dropping packets in a container's network requires root: run as root"
     return ""
 
 
 def reasons(needed: frozenset[type]) -> dict[type, str]:
-    """Returns, for each needed capability that this machine may refuse, the reason; an empty text if it is allowed."""
+    """Returns {Network: why this machine does not permit it} if Network is needed; the text is empty if it does."""
     return {Network: why_not()} if Network in needed else {}
 
 
@@ -57,7 +60,8 @@ def entered(name: str, pid: int, address: str) -> Iterator[Host]:
         with namespaces.inside(network), IPRoute() as ip:
             if not ip.get_addr(match=lambda row: row.get_attr("IFA_ADDRESS") == address):
                 raise ClusterTrouble(
-                    f"process {pid} is not that of {name} here: the engine's processes do not run on this machine"
+                    f"process {pid} of this machine is not that of {name}: the engine runs its processes on another "
+                    "machine"
                 )
         yield Host(name, address, network)
     finally:

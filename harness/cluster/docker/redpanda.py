@@ -47,6 +47,7 @@ def services(
 
     ports      name -> two ports of 127.0.0.1: for clients, and for the admin interface
     overrides  cluster properties
+
     Raises BadInput if a property is invalid or reserved for the harness.
     """
     for key, value in overrides.items():

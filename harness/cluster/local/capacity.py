@@ -38,7 +38,7 @@ def require(servers: int, folder: Path) -> None:
     memory, needed = available_bytes(), servers * SERVER_BYTES
     if memory is not None and memory < needed:
         raise Missing(
-            f"not enough memory: {servers} servers need {needed >> 20} MB, and {memory >> 20} MB are "
+            f"not enough memory: {servers} servers need {needed >> 20} MB, but only {memory >> 20} MB are "
             "available: close other programs, or run fewer brokers (--nodes 1)"
         )
     disk = free_bytes(folder)

@@ -32,9 +32,7 @@ _PROBE_TIMEOUT_S: Final = 20.0
 
 @cache
 def library(machine: str = "") -> bytes:
-    """Returns the bytes of the library's file for a machine type ("": this machine's), with a clock offset of zero.
-    Returns the timestamp of the first line after byte `at` of a log, in seconds since 1970; None if there is none.
-    """
+    """Returns the bytes of the library's file for a machine type ("": this machine's), with a clock offset of zero."""
     return Path(__file__).with_name(f"clock_library-{machine or platform.machine()}.so").read_bytes()
 
 

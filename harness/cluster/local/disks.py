@@ -48,7 +48,7 @@ def why_not() -> str:
         return "mounting a disk requires root: run as root"
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if missing:
-        return f"{', '.join(missing)} not found: install e2fsprogs and mount"
+        return f"{', '.join(missing)} not found: install the packages e2fsprogs and mount"
     if not Path("/dev/loop-control").exists():
         return "there are no loop devices (/dev/loop-control): load the module `loop`"
     return ""

@@ -115,9 +115,9 @@ def _files(
 
 
 def _garbage(head: int, size: int) -> Callable[[Path, random.Random], bool]:
-    """Returns a change that keeps the first `head` bytes of a file, and replaces up to `size` bytes after them.
+    """Returns a `change` for `_files` that overwrites part of a file with random bytes.
 
-    The new bytes are random, and the file keeps its length.
+    It keeps the first `head` bytes and the length of the file, and overwrites at most `size` bytes.
     """
 
     def change(file: Path, rng: random.Random) -> bool:

@@ -20,6 +20,7 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, fds: Seq
     fds      become descriptors 1, 2, 3, ... of the child. Its descriptor 0 is /dev/null. It inherits no others, since
              Python opens every descriptor with close-on-exec
     network  descriptor of the network namespace to run in; None: this process's
+
     Raises OSError if the process cannot be started.
     """
     report_fd, failure_fd = os.pipe2(os.O_CLOEXEC)

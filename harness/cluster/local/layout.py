@@ -22,8 +22,8 @@ class Layout:
     """The servers, by kind.
 
     brokers      n1, n2, ...
-    controllers  c1, c2, ...: dedicated controllers; empty if the first brokers are controllers too
-    zookeepers   z1, ...: empty with KRaft
+    controllers  c1, c2, ...: dedicated controllers; empty if the first brokers are also controllers
+    zookeepers   z1, ...; empty with KRaft
     """
 
     brokers: tuple[Node, ...]

@@ -87,6 +87,7 @@ class LinkFaults:
         """Degrades, from now on, each link between a host in `names` and any other host.
 
         hosts  name -> address of all hosts
+
         Raises ClusterTrouble with the kernel's reason if the packet queue cannot be set up.
         """
         with self._lock:

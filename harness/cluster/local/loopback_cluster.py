@@ -72,8 +72,8 @@ class Running:
 
 
 class LoopbackCluster:
-    """Satisfies Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire, Clocks and
-    Logs; not Network. Thread-safe once up.
+    """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire,
+    Clocks and Logs (harness.model.capabilities), but not Network. Thread-safe after `up`.
 
     If Clocks is needed, every server has its own clock (harness.cluster.local.clocks).
 
@@ -126,7 +126,7 @@ class LoopbackCluster:
         try:
             supervisor = Control(self.isolated, self.work_dir / "supervisor.log")
         except Refused as error:
-            raise Missing(f"network namespaces are refused here: {error}; use loopback instead") from error
+            raise Missing(f"network namespaces are refused here: {error}; use --network loopback") from error
         laid_out = Servers(
             self.layout,
             self.version,

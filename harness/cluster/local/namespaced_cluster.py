@@ -31,8 +31,8 @@ FORWARD_PORT = 9094
 def make(spec: ClusterSpec) -> LoopbackCluster:
     """Returns a LocalCluster, or a LoopbackCluster if this system refuses namespaces or `spec.network` is "loopback".
 
-    If namespaces are refused and `spec.network` is "auto", `spec.say` is told so. Raises BadInput for invalid options,
-    and Missing if there is too little memory or disk space, or if required namespaces are refused.
+    If namespaces are refused and `spec.network` is "auto", reports that through `spec.say`. Raises BadInput for invalid
+    options. Raises Missing if there is too little memory or disk space, or if required namespaces are refused.
     """
     if spec.network not in get_args(NetworkMode):
         raise BadInput(f"unknown network mode {spec.network!r}: give auto, namespaces or loopback")
@@ -44,8 +44,13 @@ def make(spec: ClusterSpec) -> LoopbackCluster:
         if allowed:
             return LocalCluster(spec)
         if spec.network == "namespaces":
-            raise Missing(f"network namespaces are refused here: {reason}; use loopback, without network faults")
-        spec.say(f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults")
+            raise Missing(
+                f"network namespaces are refused here: {reason}; use --network loopback, without network faults"
+            )
+        spec.say(
+            f"network namespaces are refused here: {reason}. Brokers run on loopback ports, so no network faults are "
+            "possible"
+        )
     return LoopbackCluster(spec)
 
 
@@ -57,7 +62,7 @@ def _with_tier(spec: ClusterSpec) -> ClusterSpec:
 
 
 class LocalCluster(LoopbackCluster):
-    """A LoopbackCluster that also satisfies Network, Links, Disks and SlowDisks.
+    """A LoopbackCluster that also satisfies the protocols Network, Links, Disks and SlowDisks.
 
     If Disks or SlowDisks is needed, each server's data is on its own disk (harness.cluster.local.disks).
     """

@@ -62,7 +62,7 @@ def _call(name: str, *args: object) -> None:
 def die_with_parent() -> None:
     """Makes the kernel send SIGKILL to this process when the thread that forked it ends.
 
-    Children do not inherit this setting through fork. It is kept across exec.
+    This holds after exec, too, but not for children of this process.
     """
     _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

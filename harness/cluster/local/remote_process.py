@@ -55,8 +55,9 @@ def spawn(
 
     env     is added to this process's environment
     fds     become descriptors 3, 4, ... of the process
-    queues  hosts; a netfilter socket in the network of each becomes a descriptor of the process, after `fds`
+    queues  hosts; after `fds`, the process gets a netfilter socket in the network of each of these hosts
     log     file to which the process's standard output and error are appended
+
     Raises ClusterTrouble if the process cannot be started.
     """
     path = Path(log)

@@ -40,7 +40,10 @@ class Template:
 
 
 def random_id() -> str:
-    """Returns a Kafka Uuid: 22 characters of base64. The first is not "-", because the id would look like an option."""
+    """Returns a Kafka Uuid: 22 characters of base64.
+
+    The id does not start with "-", because Kafka's tool would take it for an option.
+    """
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

@@ -32,7 +32,10 @@ class Refused(Exception):
 
 
 class Control:
-    """A running supervisor. Everything that it started ends when it is closed, or when this process ends."""
+    """A running supervisor.
+
+    Everything that the supervisor has started ends when `close` is called, or when this process ends.
+    """
 
     def __init__(self, isolated: bool, log: Path) -> None:
         """Starts a supervisor, in namespaces if `isolated`. Its output is appended to the file `log`.

@@ -65,6 +65,7 @@ def start(
 
     listen  (host, address, port) -> a socket that listens there
     take    returns (client_port, proxy_port, peer_port) for a broker
+
     Raises ClusterTrouble.
     """
     placed, listeners = [], []

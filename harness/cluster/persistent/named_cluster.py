@@ -25,7 +25,7 @@ HOLD_TIMEOUT_S: Final = 200.0
 
 
 class NamedCluster:
-    """Satisfies Cluster, Hosts, and the capabilities in `capabilities`.
+    """Satisfies the protocols Cluster and Hosts, and those named in `capabilities` (harness.model.capabilities).
 
     capabilities  names of the capabilities that the persistent cluster has
     run           the run that reserves the cluster from `up` to `down`; in this time other runs are refused

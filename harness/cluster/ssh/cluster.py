@@ -70,9 +70,10 @@ def make(spec: ClusterSpec) -> SshCluster:
 
 
 class SshCluster:
-    """Satisfies Cluster, Hosts, Processes, Network, Logs. Thread-safe after `up`; before, `bootstrap` is empty.
+    """Satisfies the protocols Cluster, Hosts, Processes, Network and Logs (harness.model.capabilities).
 
-    If Network is needed, `up` rejects hosts without working packet filters.
+    Thread-safe after `up`; before, `bootstrap` is empty. If Network is needed, `up` rejects hosts without working
+    packet filters.
 
     silence_s  the hosts consider the harness dead if it has not renewed its lease for this time
     """
@@ -191,7 +192,7 @@ class SshCluster:
             if waiting and time.monotonic() - began > _UP_S:
                 raise ClusterTrouble(
                     f"{', '.join(waiting)} did not see every broker registered within {_UP_S:.0f} s. Check that the "
-                    f"hosts can reach each other, and this machine can reach them, at the brokers' ports. "
+                    f"hosts can reach each other at the brokers' ports, and that this machine can reach them there. "
                     f"{waiting[0]} reports: {self._last_error(waiting[0])}"
                 )
             if waiting:

@@ -65,6 +65,7 @@ class Link:
         give   writes the command's input to the function that it gets
         take   receives the command's output
         again  is called before the command is run a second time, because the connection broke
+
         Raises ClusterTrouble.
         """
         deadline = time.monotonic() + timeout_s

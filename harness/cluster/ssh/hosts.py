@@ -117,6 +117,6 @@ def _check_apart(hosts: Sequence[Host], loaded: Loaded) -> None:
             shared = set(host.ports) & set(other.ports)
             if host.address == other.address and shared and host.port == other.port:
                 raise BadInput(
-                    f"{loaded.where((number, 'address'), True)}: {other.name} has the address {host.address} too, with "
-                    f"port {min(shared)}; give one of them another kafka_port"
+                    f"{loaded.where((number, 'address'), True)}: {other.name} also has the address {host.address} and "
+                    f"uses port {min(shared)}; give one of the two another kafka_port"
                 )

@@ -131,7 +131,7 @@ def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
         return [f"{name} runs {kind or 'an unknown system'}: brokers can be started on Linux only"]
     found = []
     if look.lacking:
-        found.append(f"{name} lacks {', '.join(look.lacking)}: install them there")
+        found.append(f"{name} lacks {', '.join(look.lacking)}: install what is missing there")
     if not look.writable:
         found.append(f"{name}: {look.folder} is not writable: choose another `folder` in the hosts file")
     elif look.space_mb < _SPACE_MB:
@@ -156,7 +156,7 @@ def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
     if inside not in look.addresses:
         theirs = ", ".join(sorted(look.addresses)) or "none"
         found.append(
-            f"{name}: {inside} is not an address of the host itself, which has {theirs}: set `internal` to the one "
+            f"{name}: {inside} is not an address of the host itself, which has {theirs}: set `internal` to the address "
             "at which the other hosts reach it"
         )
     if filters and not look.filters[0]:

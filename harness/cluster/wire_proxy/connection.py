@@ -26,7 +26,7 @@ _UNKNOWN: Final = Request(-1, 0, 0)
 
 
 class Connection:
-    """A connection of a client and its connection to the broker. `start` sets the two endpoints."""
+    """A client's connection through the proxy. `start` sets its two endpoints: the client and the broker."""
 
     client: Endpoint
     broker: Endpoint
