@@ -1,11 +1,12 @@
 """Fetches the broker jars of any Kafka version from Maven Central into the cache.
 
-The Ivy inside PySpark fetches them, so only Java and this environment are needed, and Java's own settings for
-proxies and trust (JAVA_TOOL_OPTIONS, the system's cacerts) apply. A mirror can be configured with an Ivy settings file,
-named in HARNESS_IVY_SETTINGS. A version's folder is either complete or absent. When a jar is downloaded, its size and
-SHA-256 are recorded, and the SHA-256 is compared with `kafka-<version>.sha256` next to this module, if that file
-exists. At every later use, the size is compared with the recorded one. Once the folder exists, the network is
-not used.
+The Ivy inside PySpark fetches the jars, so only Java and this environment are needed. Java's own settings for proxies
+and trust (JAVA_TOOL_OPTIONS, the system's cacerts) apply. A mirror can be configured with an Ivy settings file, named
+in HARNESS_IVY_SETTINGS.
+
+A version's folder is either complete or absent. When a jar is downloaded, its size and its SHA-256 are recorded. If
+there is a file `kafka-<version>.sha256` next to this module, the SHA-256 is compared with it. At every later use, the
+jar's size is compared with the recorded one. Once the folder exists, the network is not used.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class DockerCluster:
                     raise ClusterTrouble(f"{node} exited during startup: {self._last_error(node)}")
             if missing and time.monotonic() - began > _UP_TIMEOUT_S:
                 raise ClusterTrouble(
-                    f"{', '.join(missing)} did not see every broker registered within {_UP_TIMEOUT_S:.0f} s: "
+                    f"{', '.join(missing)} did not report all brokers as registered within {_UP_TIMEOUT_S:.0f} s: "
                     f"{self._last_error(missing[0])}"
                 )
             if missing:

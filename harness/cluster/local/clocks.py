@@ -40,7 +40,7 @@ class Clocks:
     def env(self, name: str) -> Mapping[str, str]:
         """Returns the environment variables with which a server uses its own clock.
 
-        A server that is started again finds its clock as wrong as it was.
+        Creates the server's copy of the library if necessary. A restart of the server does not change its clock.
         """
         path = self._home(name) / _LIBRARY
         if not path.exists():

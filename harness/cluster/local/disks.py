@@ -4,10 +4,10 @@ The power cut works as in xfstests: after an ioctl, the file system writes nothi
 mount recovers only what had been synced. The disks are mounted in the supervisor's mount namespace, so the mounts and
 their loop devices disappear with that namespace. Mounting a disk requires real root: a user namespace may not do it.
 
-Run in that namespace as `python -m harness.cluster.local.disks`, with one of these verbs:
+Run in that namespace as `python -m harness.cluster.local.disks`, with one of these verbs. IMAGE is the file that
+contains a disk, AT the folder where the disk is mounted:
 
-    make IMAGE AT BYTES ...   create disks and mount them at AT; existing contents of AT are copied to the disk and
-                              synced
+    make IMAGE AT BYTES ...   create disks and mount them; existing contents of AT are copied to the disk and synced
     cut AT ...                stop all writes to these disks
     again IMAGE AT ...        unmount disks whose power was cut, and mount them again
     sizes AT ...              print {AT: bytes in *.log files} as JSON

@@ -212,7 +212,7 @@ class LoopbackCluster:
                 what = (
                     f"{', '.join(silent)} did not answer"
                     if silent
-                    else (f"{', '.join(waiting)} did not see every broker registered")
+                    else (f"{', '.join(waiting)} did not report all brokers as registered")
                 )
                 raise ClusterTrouble(f"{what} within {timeout_s:.0f} s: {last_error}")
             time.sleep(0.05)

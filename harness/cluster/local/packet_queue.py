@@ -1,18 +1,18 @@
 """Makes links slow, lossy or narrow by delaying packets in queues of the kernel (NFQUEUE).
 
-The kernel keeps each packet that a rule (`netlink.hold`) sends to a queue, and passes on its number, until this process
-accepts or drops the packet. No netem, root or library is needed. Packets are delayed at the receiver, because a sender
-would notice a delay or a loss on its own side: it would hold back further packets (TCP small queues), and would know at
-once that a packet was dropped.
+The kernel keeps each packet that a rule (`netlink.hold`) sends to a queue, and reports the packet's number to this
+process, until this process accepts or drops the packet. No netem, root or library is needed. Packets are delayed at the
+receiver. At the sender, a delay would make TCP hold back further packets (TCP small queues), and a loss would be
+noticed at once.
 
 When this process ends, it accepts all queued packets. If it is killed, the kernel drops them and lets later packets
 pass (the bypass flag), so a queue without a process blocks nothing.
 
 Run as `python -m harness.cluster.local.packet_queue NUMBER QUALITY SEED ADDRESS ...`. QUALITY is a `LinkQuality` as
 JSON, for the links of the hosts with these addresses. Descriptor 3 is a control socket. Descriptors 4 and up are
-netfilter sockets, one for each network in which packets are delayed, in its queue NUMBER. The process sends {} once it
-listens, or {"why": text} if it failed. It answers each message with {address: `LinkCounts`} as JSON, and ends when the
-other side closes. `--probe` tries all this in temporary namespaces.
+netfilter sockets, one for each host at which packets are queued. The packets are in queue NUMBER of that host's
+network. The process sends {} once it listens, or {"why": text} if it failed. It answers each message with
+{address: `LinkCounts`} as JSON, and ends when the other side closes. `--probe` tries all this in temporary namespaces.
 
 Source: linux/netfilter/nfnetlink_queue.h.
 """

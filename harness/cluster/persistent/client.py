@@ -6,8 +6,8 @@
                              keeper.log   output of the keeper
                              cluster/     the cluster's working directory
 
-The keeper owns the cluster's supervisor and all its descendants. For a run, `NamedCluster`
-(`harness.cluster.persistent.named_cluster`) takes the place of a cluster of its own, and calls the keeper.
+The keeper owns the cluster's supervisor and all its descendants. To a run, the cluster is a `NamedCluster`
+(`harness.cluster.persistent.named_cluster`), whose methods call the keeper.
 """
 
 from __future__ import annotations

@@ -46,11 +46,11 @@ class Leftover:
 class _Run:
     """The folder of a run on a host.
 
-    guarded  whether its watchdog is running
-    running  whether its broker is running
-    lease    the number in its lease
-    filter   the packet filter that it names
-    since    its creation time
+    guarded  whether the run's watchdog is running
+    running  whether the run's broker is running
+    lease    the number in the run's lease
+    filter   "TOOL TABLE" of the run's packet filter
+    since    creation time, UTC
     """
 
     folder: str

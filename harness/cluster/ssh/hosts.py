@@ -9,7 +9,7 @@
   sudo: true                   passwordless sudo, for packet filters; default: false
   internal: 192.168.0.11       address for other brokers, if not `address`
   kafka_port: 9092             the broker uses this port and the two after it
-  folder: /data/kafka-harness  where runs are stored on the host; default: ~/.kafka-log-harness
+  folder: /data/kafka-harness  where runs are stored on the host; default: ~/.kafka-log-harness of `user`
 
 The paths `key` and `known_hosts` are relative to the file's folder.
 """
