@@ -80,7 +80,7 @@ def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:
 
 
 def _clusters() -> Iterator[Leftover]:
-    """Yields folders of persistent clusters whose keeper has ended."""
+    """Yields the leftovers of persistent clusters: the folders of those whose keeper has ended."""
     for name in client.names():
         state = client.read(name)
         if (state is None and not _being_started(name)) or (state is not None and not state.alive):
@@ -102,7 +102,7 @@ def _being_started(name: str) -> bool:
 
 
 def _data(runs: Path) -> Iterator[Leftover]:
-    """Yields the brokers' files in the folders of runs whose harness has ended."""
+    """Yields the leftovers of runs whose harness has ended: the brokers' files in the run folders."""
     for path in sorted(runs.glob("*/cluster")) if runs.is_dir() else ():
         if not path.parent.is_symlink() and not _lives(path.parent):
             size = sum(file.lstat().st_blocks * 512 for file in path.rglob("*") if file.is_file())

@@ -26,7 +26,7 @@ from harness.cluster.local.file_damage_kinds import EPOCHS, MARKER, POINT, logs
 
 
 def points(text: str) -> dict[str, int]:
-    """Returns partition -> offset from the text of a checkpoint; empty if a line is malformed."""
+    """Parses the text of a checkpoint: returns partition -> offset, or nothing if a line is malformed."""
     found = {}
     for line in text.splitlines()[2:]:
         parts = line.split()

@@ -191,8 +191,8 @@ class SshCluster:
                     raise ClusterTrouble(f"{name} exited during startup: {self._last_error(name)}")
             if waiting and time.monotonic() - began > _UP_S:
                 raise ClusterTrouble(
-                    f"{', '.join(waiting)} did not report all brokers as registered within {_UP_S:.0f} s. Check that the "
-                    f"hosts can reach each other at the brokers' ports, and that this machine can reach them there. "
+                    f"{', '.join(waiting)} did not report all brokers as registered within {_UP_S:.0f} s. Check that "
+                    "the hosts can reach each other at the brokers' ports, and that this machine can reach them there. "
                     f"{waiting[0]} reports: {self._last_error(waiting[0])}"
                 )
             if waiting:

@@ -122,7 +122,7 @@ def _check_key(host: Host, who: str) -> None:
 
 
 def _refusal(host: Host, who: str, error: BaseException) -> BaseException:
-    """Translates an error into one that tells the user what to do."""
+    """Translates an error of the ssh library into an error that tells the user what to do."""
     if isinstance(error, paramiko.BadHostKeyException):
         file = host.known_hosts or "~/.ssh/known_hosts"
         name = host.address if host.port == 22 else f"[{host.address}]:{host.port}"

@@ -124,7 +124,7 @@ def ready(links: Sequence[Link], table: str, filters: bool) -> list[Ready]:
 
 
 def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
-    """Returns everything that prevents a broker from running on a host, each with a remedy."""
+    """Returns everything that prevents a broker from running on a host. Each text says what to do."""
     name = f"{host.name} ({host.at})"
     kind = look.system.split(" ")[0]
     if kind != "Linux":
