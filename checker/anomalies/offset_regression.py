@@ -55,7 +55,8 @@ class Rows:
 
 def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
     """Returns the rows of this bucket's keys, and for each row: was the offset fetched (not committed), was it part of
-    a transaction, and the type of the op."""
+    a transaction, and the type of the op.
+    """
     commits = bucket.small.commits
 
     def column(name: str) -> Ints:
