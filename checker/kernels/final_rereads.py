@@ -11,8 +11,7 @@ from checker.tables.schema import OK
 
 
 def found_on_reread(bucket: Bucket) -> tuple[Bools, Ints]:
-    """Returns (for each value: whether the repeated reading found it, for each key: the op in which that reading
-    began).
+    """Returns (for each value: whether it was found then, for each key: the op in which that reading began).
 
     The op is FOREVER for keys whose log was not read once more.
     """

@@ -84,10 +84,9 @@ def inside_sends(bucket: Bucket) -> Steps:
 
 @dataclass(frozen=True, slots=True)
 class _Visits:
-    """The visits of processes to keys: the first and last pair of each (process, key, op), sorted by process, key and
-    op.
+    """The visits of processes to keys: one row per (process, key, op), sorted by process, key and op.
 
-    The pairs are -1 for a poll without records.
+    A row has the first and the last pair that the op polled or sent; both are -1 for a poll without records.
     """
 
     process: Ints
