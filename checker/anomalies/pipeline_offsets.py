@@ -1,4 +1,4 @@
-"""The anomalies of a pipeline's positions and commits, which checker.pipeline.offset_machine finds."""
+"""The anomalies in a pipeline's positions and commits. `checker.pipeline.offset_machine` finds them."""
 
 from __future__ import annotations
 

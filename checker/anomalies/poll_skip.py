@@ -1,4 +1,4 @@
-"""Poll skip: between two ops of one process, its position in a key skipped values of the log.
+"""Poll skip: from one op of a process to another, its position in a key skipped values of the log.
 
 The last value of the previous `ok` op that polled the key is compared with the first value of this op (of any type).
 Witness {key, skipped, delta, ops}. Source: jepsen.tests.kafka, `poll-skip+nonmonotonic-cases`.
@@ -19,7 +19,7 @@ from checker.kernels.unexcused_poll_steps import between_ops
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the steps between ops with a delta above 1."""
+    """Returns a witness for each step between two ops that skips values (delta above 1)."""
     return across_ops(bucket, bucket.once(between_ops), skips=True)
 
 
