@@ -40,7 +40,7 @@ def judge(source: Source, options: CheckOptions) -> Result:
     results = []
     for name in options.checks:
         if name not in CHECKS:
-            raise BadInput(f"check {name!r} is not known; one of {', '.join(CHECKS)}")
+            raise BadInput(f"check {name!r} is not known; must be one of {', '.join(CHECKS)}")
         results.append(CHECKS[name](source, options))
     if len(results) == 1:
         return results[0]

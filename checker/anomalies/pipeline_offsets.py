@@ -38,7 +38,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
     for anomaly in (
         Anomaly(
             name="offset-gap",
-            summary="A consumer started or continued reading beyond the offset at which it should have.",
+            summary="A consumer started or continued reading at a higher offset than it should have.",
             source=CONSUMER,
             kind="offset",
             prose=prose,

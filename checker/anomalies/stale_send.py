@@ -84,7 +84,7 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 ANOMALY = Anomaly(
     name="stale-send",
-    summary="A record precedes another one in the log, although it was sent after the other had been acknowledged.",
+    summary="A record that was sent after another record had been acknowledged precedes that record in the log.",
     source="Kafka documentation: Design, 4.6 Message Delivery Semantics: a log is append-only",
     prose=prose,
     guarantee=Guarantee(

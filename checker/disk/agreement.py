@@ -71,7 +71,7 @@ def index_flaws(replica: Replica, segment: Segment, places: Places, written: boo
         row = place[good]
         good[good] = (at[row] == index.others[good]) & (base[row] <= index.offsets[good])
         stale = (index.offsets - segment.base <= _OFFSETS_A_BYTE * (index.others + 1)) & (index.others >= 0)
-        what = "position", "no batch that contains it starts there"
+        what = "position", "no batch with this offset starts there"
         found += [*index.flaws, *_first_wrong(name, good, index, 8, what, stale, segment, written)]
     content, name = _content(replica, segment, ".timeindex", found)
     if content is not None:
@@ -170,14 +170,17 @@ class Snapshots:
         found = list(self._flaws)
         for offset, name in self._files:
             if offset > end:
-                found.append(Flaw(name, None, f"it is for offset {offset}, but the log ends at {end}"))
+                found.append(Flaw(name, None, f"the snapshot is for offset {offset}, but the log ends at {end}"))
         for _, name, producer in self._found:
             seen = self._batches.get(producer.last_offset)
             if seen is not None and not compacted and seen != (producer.id, producer.last_sequence):
                 what = (
-                    f"producer {producer.id} wrote sequence number {producer.last_sequence} at {producer.last_offset}"
+                    f"the snapshot has sequence number {producer.last_sequence} of producer {producer.id} at offset "
+                    f"{producer.last_offset}"
                 )
-                found.append(Flaw(name, None, f"{what}; the log has number {seen[1]} of producer {seen[0]}"))
+                found.append(
+                    Flaw(name, None, f"{what}; the log has sequence number {seen[1]} of producer {seen[0]} there")
+                )
         return found
 
 

@@ -47,5 +47,5 @@ def snapshot(data: bytes, name: str) -> tuple[tuple[Producer, ...], tuple[Flaw, 
     if google_crc32c.value(data[_COVERED_AT:]) != crc:
         return (), (Flaw(name, 2, "bad checksum"),)
     if count < 0 or _HEAD.size + count * _ENTRY.size != len(data):
-        return (), (Flaw(name, _COVERED_AT, f"the size for {count} producers is not {len(data)} bytes"),)
+        return (), (Flaw(name, _COVERED_AT, f"{len(data)} bytes is not the size of a snapshot with {count} producers"),)
     return tuple(Producer(*row) for row in _ENTRY.iter_unpack(data[_HEAD.size :])), ()

@@ -135,7 +135,8 @@ def opened(folder: Path, settings: Settings) -> Store:
         if path.exists():
             if differs := difference(path.read_text(errors="replace"), query):
                 raise BadInput(
-                    f"--checkpoint {folder} is of another query: {differs}; give a new folder, or the same query"
+                    f"--checkpoint {folder} is of another comparison: {differs}; give a new folder, or the same "
+                    "settings"
                 )
         elif any(entry.name != "lock" for entry in folder.iterdir()):
             raise BadInput(f"--checkpoint {folder}: it has files that are not a checkpoint; give a new folder")

@@ -24,7 +24,7 @@ CHECKSUMS: Final = "_checksums.json"
 SHOWN: Final = 120  # characters of a name in a message
 # The files of a run, besides its history, that a verdict depends on.
 BESIDE: Final = ("plan.yaml", "events")
-AGAIN: Final = "export it again: harness export RUN --format parquet"
+AGAIN: Final = "export the history again: harness export RUN --format parquet"
 
 
 def is_tables(path: Path) -> bool:

@@ -271,7 +271,7 @@ class _Json:
         if not isinstance(data, dict):
             raise BadHistory(f"{where}: not an op (a JSON object is expected)")
         if _deep(data):
-            raise BadHistory(f"{where}: nested deeper than {reader.MAX_DEPTH}")
+            raise BadHistory(f"{where}: nested deeper than {reader.MAX_DEPTH} levels")
         return data
 
 

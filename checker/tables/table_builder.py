@@ -116,8 +116,10 @@ class Builder:
             raise BadHistory(f"{line.where}: index {_short(index)} after {self.last_index}; indices must increase")
         if kind not in TYPES:
             raise BadHistory(f"{line.where}: unknown op type {_short(kind)}; must be one of {', '.join(TYPES)}")
-        if type(time_ns) is not int or not -LIMIT < time_ns < LIMIT or not isinstance(f, str):
-            raise BadHistory(f"{line.where}: not an op (time {_short(time_ns)}, f {_short(f)})")
+        if type(time_ns) is not int or not -LIMIT < time_ns < LIMIT:
+            raise BadHistory(f"{line.where}: not an op (time {_short(time_ns)} is not a valid number of nanoseconds)")
+        if not isinstance(f, str):
+            raise BadHistory(f"{line.where}: not an op (f {_short(f)} is not a string)")
         if index != self.last_index + 1:
             self._doubt("index", f"{line.where}: index {index} after {self.last_index}, so ops are missing")
             if self.missing is None:
@@ -161,7 +163,7 @@ class Builder:
                 self._op(index, since, process, kind, f, since_ns, time_ns, data.get("error"), extra, value)
             elif began[2] != f:
                 who = _short(data["process"])
-                raise _Broken(f"completes {_short(f)}, but process {who} had invoked {_short(began[2])}")
+                raise _Broken(f"process {who} completes {_short(f)}, but had invoked {_short(began[2])}")
             else:
                 self._op(index, began[0], process, kind, f, began[1], time_ns, data.get("error"), extra, value)
         except _Broken as error:
@@ -187,7 +189,8 @@ class Builder:
             return self.missing[0] + 1, min(self.gap_ns, time_ns)
         if code in self.retired:
             raise _Broken(
-                f"process {_short(process)} completes an op, but its op {self.retired[code]} was info, which retired it"
+                f"process {_short(process)} completes an op after its op {self.retired[code]} was info, which must be "
+                "the last op of a process"
             )
         raise _Broken(f"process {_short(process)} completes an op as {kind} without an invocation")
 
