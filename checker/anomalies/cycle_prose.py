@@ -149,7 +149,7 @@ REASONS: Final[Mapping[str, Callable[[Step, int, int, Mapping[int, str], Phrases
 
 
 def _sent_at(phrases: Phrases, key: Any, value: Any) -> str:
-    """Returns the offset of a value in words, as its send or an op that polled it has it; empty if unknown."""
+    """Returns the offset of a value in words, from its send or from an op that polled the value; empty if unknown."""
     for record in (*phrases.sends(key, value), *phrases.polls(key, value)):
         if record.offset is not None:
             return at_offset(record.offset)

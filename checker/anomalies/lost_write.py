@@ -161,7 +161,7 @@ def excuses(bucket: Bucket) -> Excuses:
 
 
 def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, legal: Bools, unsure: Shorts) -> None:
-    """Marks the values that the cleaner removed in `legal`, and those that it may have removed in `unsure`.
+    """Marks in `legal` the values that the cleaner removed, and in `unsure` those that it may have removed.
 
     offset  the last known offset of each pair
     end     the log end of each key rank
@@ -198,7 +198,7 @@ def _last_offset(bucket: Bucket) -> Ints:
 
 
 def excused(bucket: Bucket) -> Bools:
-    """Returns, for each value, whether it is certainly or possibly legal that it is missing (native rules)."""
+    """Returns, for each value, whether its absence is legal or may be legal (native rules)."""
     found = bucket.once(excuses)
     result: Bools = found.legal | (found.unsure >= 0)
     return result
@@ -291,7 +291,7 @@ def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
 
 
 def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
-    """Returns, for each value, whether it must exist and is missing, legally or not (native rules)."""
+    """Returns, for each value, whether it must exist and is missing, even if its absence is legal (native rules)."""
     if bucket.lines_missing:
         return np.zeros(len(bucket.data.pair_key), np.bool_)
     data = bucket.data
@@ -320,7 +320,7 @@ def _missing_for_sure(bucket: Bucket) -> Bools:
 
 
 def perhaps_lost(bucket: Bucket) -> int:
-    """Returns the number of missing values of which it depends on unknown settings whether they are lost."""
+    """Returns how many more values would count as lost under other possible values of the unknown settings."""
     unsure = bucket.may_have_to_exist & ~bucket.must_exist
     if not bool(unsure.any()):
         return 0

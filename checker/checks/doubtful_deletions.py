@@ -93,7 +93,7 @@ def _moved(
     settings: Settings,
     original: Mapping[int, Any],
 ) -> list[str]:
-    """Returns the reason for `unknown` if some logs start above offset 0 and nothing in the history explains it.
+    """Returns the reason for `unknown` if some logs start above offset 0 and nothing in the history explains why.
 
     Returns an empty list if there is no such log.
     """

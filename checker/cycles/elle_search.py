@@ -135,7 +135,7 @@ class _Search:
         return None
 
     def _without_tail(self, graph: _Graph, ops: list[int]) -> list[int] | None:
-        """Returns a cycle from a path that ends at an op which it has already visited.
+        """Returns a cycle, given a path whose last op occurs in the path twice.
 
         If the path ends at its first op, it is the cycle. Otherwise the path ends in a loop, and a cycle is searched
         among the ops of this loop. Returns None if there is none.

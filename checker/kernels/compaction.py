@@ -52,7 +52,7 @@ def _all_along(settings: Settings, by_fault: bool) -> bool:
 
 
 def _spans(nemesis: pa.Table) -> tuple[list[int], int | None]:
-    """Returns when a fault switched compaction on: (ops that may have started the fault, op at its end), by index.
+    """Returns when a fault switched compaction on: (indices of the ops that may have started it, index at its end).
 
     The end is the op after which the fault had ended on all nodes; None if the fault did not end.
     """

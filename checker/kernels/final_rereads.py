@@ -1,4 +1,4 @@
-"""Finds which records were still in the log when it was read once more from its beginning to its end."""
+"""Finds which records were still in a log when the log was read once more from its beginning to its end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from checker.tables.schema import OK
 
 
 def found_on_reread(bucket: Bucket) -> tuple[Bools, Ints]:
-    """Returns (for each value: whether it was found then, for each key: the op in which that reading began).
+    """Returns what was found when logs were read once more from their beginning.
 
-    The op is FOREVER for keys whose log was not read once more.
+    The result is (for each value: whether that reading found the value, for each key: the op in which that reading
+    began). The op is FOREVER for keys whose log was not read once more.
     """
     data, polls = bucket.data, bucket.polls
     again = rereads_of(bucket.small.ends, bucket.small.assigns)

@@ -54,7 +54,7 @@ class Versions:
     last: Ints
 
     def within_key(self, slots: Ints) -> Ints:
-        """Returns the position of each slot within its key, counted from 0; -1 for -1."""
+        """Returns the position of each slot within its key, counted from 0. For a slot of -1, returns -1."""
         inside = slots - self.key_start[self.slot_key[np.maximum(slots, 0)]] if len(self.slot_key) else slots
         return np.where(slots < 0, -1, inside)
 

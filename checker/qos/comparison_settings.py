@@ -138,7 +138,7 @@ def topics(option: str, text: str) -> tuple[str, ...]:
 
 
 def difference(stored: str, now: Mapping[str, Any]) -> str:
-    """Returns the first difference between a checkpoint's query.json and the current query; "" if they are equal."""
+    """Returns the first difference between a checkpoint's query.json and the current settings; "" if there is none."""
     try:
         then = json.loads(stored)
     except ValueError:

@@ -247,9 +247,7 @@ class Live:
         ]
 
     def _lost(self, rows: DataFrame, batch: int) -> tuple[int, int]:
-        """Returns (number of offsets that were deleted before this batch could read them, number of recreated
-        partitions).
-        """
+        """Returns (number of offsets deleted before this batch could read them, number of recreated partitions)."""
         begin, end = self._store.offsets(batch - 1), self._store.offsets(batch)
         if begin is None or end is None:
             return 0, 0

@@ -138,7 +138,7 @@ class Data:
 
     @cached_property
     def writer_row(self) -> Ints:
-        """For each pair: the row of its last send in `sends`; -1 if no op sent the value."""
+        """For each pair: the row in `sends` of the last send of the value; -1 if no op sent the value."""
         row = np.full(len(self.pair_key), -1, np.int64)
         row[self.sends.pair] = np.arange(len(self.sends))
         return row

@@ -34,9 +34,9 @@ def _span(column: AnyInts) -> tuple[int, int]:
 
 
 def pack(*columns: AnyInts) -> Ints | None:
-    """Returns one int64 per row; they sort as the rows do by the first column, then the second, and so on.
+    """Packs the columns into one int64 per row. Returns None if they do not fit in 63 bits.
 
-    Returns None if the columns do not fit in 63 bits.
+    Sorted by these numbers, the rows are in order of the first column, then the second, and so on.
     """
     return _pack(columns, [_span(column) for column in columns])
 
