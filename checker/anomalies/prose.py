@@ -34,7 +34,7 @@ class Place(Protocol):
 
 
 class Phrases(Protocol):
-    """Returns phrases about ops and records; a phrase is empty if nothing is known."""
+    """Makes phrases about ops and records; a phrase is empty if nothing is known."""
 
     def op(self, id_: int | None, /) -> OpTimes | None: ...
 

@@ -1,4 +1,4 @@
-"""Stale send: a record has a lower offset than one that was acknowledged before its own send was invoked.
+"""Stale send: a record was sent after another record had been acknowledged, but has the lower offset.
 
 An append happens between the invocation and the completion of its op, and a log grows only at its end. If a first send
 to a key is acknowledged before a second send to the key is invoked, by the same process or another, the first send must

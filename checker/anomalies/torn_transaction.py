@@ -1,7 +1,7 @@
 """Torn transaction: a committed transaction has visible and lost records, or an aborted one has a visible record.
 
 The keys of a transaction may be in several buckets, so there are three steps. `suspects` collects, over all buckets,
-the ops that lost a write or whose aborted write was read. `parts` counts in each bucket how many of their sends are
+the ops that lost a write or whose aborted write was read. `parts` counts in each bucket how many sends of these ops are
 visible or lost. `reduce` adds up the counts and selects the torn transactions. Witness {op, sent, visible, lost,
 aborted}. Only ops with f `txn` are considered, or all ops if the run's settings say that producers are transactional.
 Source: KIP-98 (either all records of a transaction are visible, or none).

@@ -8,8 +8,8 @@ single witness {time, unseen, messages}. Jepsen counts the values that `ok` ops 
 - The anomaly counts against the verdict only for keys whose log the final polls read to the end (`complete`). For other
   keys, values for which it is unknown whether they must exist count as well.
 
-Under Jepsen's rules a quirk of Jepsen is kept: for a key without acknowledged sends whose first `ok` poll is in the
-very last op, the polled values count. Source: jepsen.tests.kafka, `unseen`.
+Under Jepsen's rules a quirk of Jepsen is kept: if a key has no acknowledged sends, and its first `ok` poll is in the
+last `ok` op of the history, the values of this poll count. Source: jepsen.tests.kafka, `unseen`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The delivery check: counts records by the outcome of their send and by the number of copies in the log.
 
     outcome       the outcome of the send: acknowledged, failed or unknown
-copies        the number of offsets at which the record was read: "0", "1", ... (100 means 100 or more)
-lost          number of records that were acknowledged and are not in the log
-phantoms      number of records that were not acknowledged and are in the log
-duplicates    number of records that are in the log more than once
-out_of_order  number of records whose first copy is before the first copy of a record that the same process sent to
-              the same key earlier
+    copies        the number of offsets at which the record was read: "0", "1", ... (100 means 100 or more)
+    lost          number of records that were acknowledged and are not in the log
+    phantoms      number of records that were not acknowledged and are in the log
+    duplicates    number of records that are in the log more than once
+    out_of_order  number of records whose first copy is before the first copy of a record that the same process sent to
+                  the same key earlier
 
 The check only counts and judges nothing; the counts are in `statistics["delivery"]`. Which counts are legal depends on
 the settings, and the queue check judges that. The verdict is unknown if the history is incomplete, because counts of

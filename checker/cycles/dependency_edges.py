@@ -1,15 +1,15 @@
 """Edges of the dependency graph between ops that follow from one bucket of keys.
 
     ww   from the op that sent a value to the op that sent the next value in the key's version order
-wr   from the op that sent a value to each op that polled the value; the ops may have any type
-rw   from an `ok` op that polled a key to the op that sent the next value: the one after the highest value that the
-     first op polled, in the key's version order
+    wr   from the op that sent a value to each op that polled the value; the ops may have any type
+    rw   from an `ok` op that polled a key to the op that sent the next value: the one after the highest value that the
+         first op polled, in the key's version order
 
 Edges of the kinds process and realtime do not depend on keys: see checker.cycles.realtime_and_components.
 
-These are Adya's dependencies (Weak Consistency, 1999). ww and wr edges are drawn as in jepsen.tests.kafka, which has
-no rw edges. An op is represented by its id, the index of its completion. A backward edge goes from a higher id to a
-lower one, and every cycle contains at least one.
+These are Adya's dependencies (Weak Consistency, 1999). ww and wr edges are drawn as in jepsen.tests.kafka, which has no
+rw edges. An op is represented by its id, the index of its completion. A backward edge goes from a higher id to a lower
+one, and every cycle contains at least one backward edge.
 """
 
 from __future__ import annotations

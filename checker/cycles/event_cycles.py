@@ -1,8 +1,8 @@
 """Cycles that are impossible even though Kafka does not isolate the writes of transactions from each other.
 
-Kafka interleaves the writes of transactions, so most cycles with ww edges are legal. Jepsen allows all of them when
-it draws ww edges. A cycle of single events, each of which must happen before the next, is never legal. The order
-of events follows from these rules:
+Kafka interleaves the writes of transactions, so most cycles with ww edges are legal. Jepsen allows all of them when it
+draws ww edges. A cycle of single events is never legal, if each event must happen before the next one. The order of
+events follows from these rules:
 
     an op begins, then polls and sends, then ends (if it is `ok`)
     a record is sent before it is polled

@@ -1,10 +1,10 @@
 """Parses the offset, time and transaction index of a segment into columns, with their flaws.
 
     .index      relative offset int32, position int32: at this position of the file, a batch starts that contains the
-            offset or an earlier one
-.timeindex  timestamp int64, relative offset int32: no record before this offset has a later timestamp
-.txnindex   per aborted transaction: version int16; producer id, first offset, last offset and last stable offset,
-            all int64
+                offset or an earlier one
+    .timeindex  timestamp int64, relative offset int32: no record before this offset has a later timestamp
+    .txnindex   per aborted transaction: version int16; producer id, first offset, last offset and last stable offset,
+                all int64
 
 A relative offset is relative to the segment's base offset. While a segment is written, its .index and .timeindex are
 preallocated to their maximum size. After the last entry they have zeros, or entries from before a truncation, which

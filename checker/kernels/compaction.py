@@ -1,10 +1,10 @@
 """Decides which records the log cleaner may have removed by compaction.
 
 The history may record up to which offset each log was cleaned (schema.CLEANED, from cleaner-offset-checkpoint). Below
-that offset any record without a Kafka key may be removed, and a run's records have no key. At or above it, compaction
-has removed nothing. If the offset is not recorded for a key, a record missing below the end of its log may have been
-cleaned or lost, and the history cannot tell which. If an offset has a different record than the one acknowledged there,
-that record was not cleaned, because the cleaner preserves offsets.
+that offset any record without a Kafka key may be removed, and a run's records have no key. At or above that offset,
+compaction has removed nothing. If the offset is not recorded for a key, a record missing below the end of its log may
+have been cleaned or lost, and the history cannot tell which. If an offset has a different record than the one
+acknowledged there, that record was not cleaned, because the cleaner preserves offsets.
 
 If the settings say so, topics are compacted throughout the run. If only a fault switches compaction on, they are
 compacted from the beginning of the fault. Native rules only. Source: Kafka documentation, Design, 4.8 Log Compaction;

@@ -3,7 +3,7 @@
 A group member that is assigned a key starts to read at the group's committed offset. If there is none and
 auto.offset.reset is earliest, it starts at the beginning of the log. The first record that the member polls afterwards
 must be the first one at or above the start offset. Any other record is a step that the rebalance does not explain: if
-it is later, records were skipped; if it is earlier, the group had already processed it.
+that record is later in the log, records were skipped; if it is earlier, the group had already processed that record.
 
 A start is checked only if the committed offset was recorded (`committed` of the event, schema.COMMITS) and the key was
 not assigned or revoked again before that poll. Under read_uncommitted, groups that commit offsets in transactions are

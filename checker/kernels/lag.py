@@ -75,7 +75,7 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """When each offset was first known to exist: the earliest time at which it or a higher offset was seen."""
+    """When each offset was first known to exist: the earliest time at which this offset or a higher one was seen."""
 
     packed: Ints
     key: Ints

@@ -1,17 +1,18 @@
 """Decides which log starts are explained by retention (age or size), or by deletion up to the end of the log.
 
 Age: a broker deletes a segment once its largest timestamp is older than the limit. A log start is explained if every
-record below it was sent at least the limit before the start was seen. Timestamps are set by producers (CreateTime)
-and are never older than the send. Brokers decide by their own clocks, so if a fault changed clocks, age explains
-nothing.
+record below it had been sent at least as long ago as the limit when that start was seen. Timestamps are set by
+producers (CreateTime) and are never older than the send. Brokers decide by their own clocks, so if a fault changed
+clocks, age explains nothing.
 
-Size: a broker deletes the oldest segments as long as the remaining log is at least as large as the limit. The remaining
-log must therefore be at least that large.
+Size: a broker deletes the oldest segments as long as the remaining log is at least as large as the limit. A log start
+is therefore explained if the remaining log is at least that large.
 
 With the cleanup policy `compact` alone, neither limit applies to a topic. The age limit is the topic's retention.ms or,
-if it is not set, the broker's log.retention.ms, then .minutes, then .hours. The default is a week, and no limit of
-size. A retention.ms that a fault set for a topic applies until the fault's end. Deletion up to the end of the log (a
-DeleteRecords request with offset -1, KIP-107) explains the removal of every record sent before the request completed.
+if it is not set, the first of the broker's settings log.retention.ms, log.retention.minutes and log.retention.hours
+that is set. The default is a week, and no limit of size. A retention.ms that a fault set for a topic applies until the
+fault's end. Deletion up to the end of the log (a DeleteRecords request with offset -1, KIP-107) explains the removal of
+every record sent before the request completed.
 
 Source: Kafka documentation, topic and broker configurations (retention.ms, retention.bytes, cleanup.policy,
 message.timestamp.type).

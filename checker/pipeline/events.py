@@ -1,4 +1,4 @@
-"""Arranges the events that a pipeline's instances logged by partition: in Spark, and within a task."""
+"""Arranges the events of a pipeline's instances as rows per input partition: in Spark, and within a task."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Settings:
     expect       expression for the number of outputs of an input; may use `id`
     part         expression for the number of an output among those of its input: 0, 1, ...; "0" if there is only one
     time         expression for the event time of an input: a timestamp, or milliseconds since the epoch
-    output_time  the same for an output
+    output_time  expression for the event time of an output: a timestamp, or milliseconds since the epoch
     start        where to start reading if there is no checkpoint: earliest or latest
     kafka        further settings of Kafka's client, possibly with passwords
     """

@@ -1,7 +1,7 @@
 """Runs a live comparison: a streaming query that updates the checkpoint folder with each batch.
 
 Spark provides batches with their offsets, order and checkpoint. `spark_batch` and `window_state` process a batch. If a
-broker does not answer, the query fails and is restarted from its checkpoint, for up to `patience_s`.
+broker does not answer, the query fails and is restarted from its checkpoint, for up to `Until.patience_s`.
 """
 
 from __future__ import annotations

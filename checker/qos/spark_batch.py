@@ -5,11 +5,11 @@ The table of ids has one row for each expected output of an input, and one for e
     id      the id of the input
     part    the number of the output among the outputs of its input; -1 for an input without expected outputs
     is_in   whether the row is an expected output (from the input side), and not one that arrived
-    window  start of the window, in ms: the input's window, or for an output that arrived, that of its own event time
+    window  start of the window, in ms: the window of the input or, for an output that arrived, of its own event time
     n       how many equal rows were merged into this row
     ripe    for expected outputs: the time on the clock from which the output is due, in ms
     place   topic-partition or file of the first of the merged records
-    offset  its offset
+    offset  the offset of that record
 
 Rows stay in the JVM. If several inputs have the same id, the outputs with this id are attributed to the oldest input
 first.

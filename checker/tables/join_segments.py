@@ -2,8 +2,9 @@
 
 The tables have the same rows as those that `make_tables.make` makes in one process. If a segment cannot be converted
 independently (see checker.tables.segment_tables), `make_tables.make` converts the whole log and reports the cause.
-`roll` converts a segment as soon as the run has finished writing it. All pieces must use the same dictionary for keys
-and values that are not plain integers. A piece with other codes is converted again with the complete dictionary.
+`roll` converts a segment as soon as the run has finished writing this segment. All pieces must use the same dictionary
+for keys and values that are not plain integers. A piece with other codes is converted again with the complete
+dictionary.
 
     python -m checker.tables.join_segments SEGMENT TABLES      convert one segment, in a separate process
 """
