@@ -1,4 +1,4 @@
-"""Checks that the files next to a log agree with it: indexes, producer snapshots, leader epochs."""
+"""Checks that the files next to a log agree with the log: indexes, producer snapshots, leader epochs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def _column() -> array[int]:
 class Places:
     """The batches of one segment, as columns of equal length.
 
-    at      position of the batch in the file
-    base    its first offset
-    last    its last offset
-    latest  its highest timestamp
+    at      position of each batch in the file
+    base    first offset of each batch
+    last    last offset of each batch
+    latest  highest timestamp of each batch
     """
 
     at: array[int] = field(default_factory=_column)
