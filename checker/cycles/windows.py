@@ -158,7 +158,7 @@ class Windows:
 
 
 def windows(found: Sequence[Stored]) -> Windows:
-    """Returns the windows of a whole history."""
+    """Returns the windows of a whole history, given the edges of all buckets."""
     starts, ends = (np.concatenate([getattr(one, name) for one in found]) for name in ("starts", "ends"))
     return Windows(*merged(starts, ends))
 

@@ -91,8 +91,9 @@ class Bucket:
     def _may_stand_alone(self) -> Bools:
         """For each value: whether the records of the op that sent it may exist independently of each other.
 
-        They do outside of transactions. For read_uncommitted consumers they do in transactions, too, because the
-        records of aborted transactions stay in the log. True if it depends on unknown settings.
+        Outside of transactions, records exist independently. For read_uncommitted consumers, the records of a
+        transaction do so, too, because the records of aborted transactions stay in the log. True if it depends on
+        unknown settings.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:
