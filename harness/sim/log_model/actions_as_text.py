@@ -1,7 +1,7 @@
 """Programs: lists of actions as text, which people can read, edit and run.
 
-Each line is an action; the first may set the topic's settings. Every value is JSON without spaces. Lines that start
-with # are comments.
+Each line is an action, except that the first line may set the topic's settings. Every value is JSON without spaces.
+Lines that start with # are comments.
 
     settings segment_bytes=500 tiered=true
     append producer=1 records=[["k1","v1",0],["k2",null,500]]
@@ -23,14 +23,14 @@ POLICIES = ("delete", "compact", "compact,delete")
 
 
 def program(settings: LogSettings, actions: Sequence[Action]) -> str:
-    """Return the text of a program."""
+    """Returns the text of a program with these topic settings and actions."""
     plain, given = asdict(LogSettings()), asdict(settings)
     first = [f"{name}={as_json(value)}" for name, value in given.items() if value != plain[name]]
     return "\n".join([" ".join(["settings", *first]), *(action.text() for action in actions)]) + "\n"
 
 
 def parse(text: str, where: str) -> tuple[LogSettings, list[Action]]:
-    """Parse a program. Raises BadInput, which names the line."""
+    """Parses a program. Raises BadInput with `where` and the number of the line if a line is not valid."""
     settings, actions = LogSettings(), []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()

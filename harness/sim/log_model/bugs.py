@@ -1,4 +1,4 @@
-"""The bugs that the log model can simulate: what goes wrong, and the source of the idea."""
+"""The bugs that the log model can simulate: for each, what goes wrong, and the source of the idea."""
 
 from __future__ import annotations
 
