@@ -269,7 +269,7 @@ class Wire(Protocol):
 
 @runtime_checkable
 class Disks(Protocol):
-    """A separate disk for each node's data. In a power failure it loses unsynced writes, as a real disk does."""
+    """A separate disk for each node's data, on which a power failure loses unsynced writes."""
 
     def power_off(self, nodes: Sequence[str]) -> Mapping[str, int]:
         """Simulates a power failure of all `nodes` at once: kills their servers, and discards all writes that were not

@@ -240,8 +240,8 @@ def _number(values: Mapping[str, Any], name: str, low: float, high: float | None
     whole = name == "count"
     right = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not right or not value >= low or (high is not None and not value <= high):
-        kind, bounds = "whole number" if whole else "number", f"from {low:g} to {high:g}"
-        bounds = bounds if high is not None else f"of at least {low:g}"
+        kind = "whole number" if whole else "number"
+        bounds = f"of at least {low:g}" if high is None else f"from {low:g} to {high:g}"
         raise BadInput(f"a wire rule's {name} must be a {kind} {bounds}, not {value!r}")
 
 

@@ -151,7 +151,7 @@ def test_a_rule_is_read_as_it_was_written(data: dict[str, Any]) -> None:
         ("actoin=hold", "no field 'actoin'"),
         ("action=drop;action=drop", "is not valid in a wire rule"),
         ("action=drop;", "is not valid in a wire rule"),
-        ("action=drop;count=many", "a number: 1 or more"),
+        ("action=drop;count=many", "a whole number of at least 1"),
         ("action=drop;node=n7", "the nodes are n1, n2"),
     ],
 )
