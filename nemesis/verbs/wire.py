@@ -1,8 +1,9 @@
 """wire: requests or responses of chosen Kafka APIs are held, dropped, duplicated or cut off on their way.
 
 A proxy between clients and brokers parses Kafka's protocol (`harness.cluster.local.wire_faults`). Unlike a packet
-filter, it can pick, say, the EndTxn requests of a connection. A target is a named set of rules, or a single rule in
-the form `wire:action=hold;api=EndTxn;for_s=3`. The rules are removed later. Evidence: how often they were applied.
+filter, the proxy can select, for example, the EndTxn requests of a connection. A target is a named set of rules, or a
+single rule, as in `wire:action=hold;api=EndTxn;for_s=3`. The rules are removed later. Evidence: how often they were
+applied.
 """
 
 from __future__ import annotations
@@ -83,11 +84,11 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(DROP, ("Produce",), probability=0.1),),
     ),
     "duplicate-produce": Preset(
-        "A fifth of the Produce requests, each of which arrives twice",
+        "A fifth of the Produce requests, which arrive twice",
         (Rule(DUPLICATE, ("Produce",), probability=0.2),),
     ),
     "reorder-produce": Preset(
-        "A fifth of the Produce requests, each of which is overtaken by one of another connection",
+        "A fifth of the Produce requests, which are overtaken by a Produce request on another connection",
         (Rule(REORDER, ("Produce",), probability=0.2, for_s=1.0),),
     ),
     "delay-fetch": Preset(
@@ -130,7 +131,10 @@ def _applied(counts: Sequence[RuleCounts]) -> int:
 
 
 def _end(env: Env, name: str) -> dict[str, Any]:
-    """Removes the rules. Returns how often each was applied, and the traffic that the proxy could not parse."""
+    """Removes the rules.
+
+    Returns how often each rule was applied, and the counts of traffic that the proxy could not parse.
+    """
     assert isinstance(env.cluster, Wire)
     counts = env.cluster.clear_rules(name)
     traffic = env.cluster.wire_traffic()
