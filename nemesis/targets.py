@@ -153,9 +153,7 @@ def new_leaders(
     now: Mapping[tuple[str, int], str | None],
     lost: Sequence[str],
 ) -> dict[str, str]:
-    """Returns "topic-partition" -> new leader, for the partitions whose leadership moved from a lost node to
-    another.
-    """
+    """Returns "topic-partition" -> new leader, for the partitions whose leader moved from a lost node to another."""
     moved = {}
     for partition, node in now.items():
         if before.get(partition) in lost and node is not None and node not in lost:

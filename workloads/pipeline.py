@@ -250,8 +250,8 @@ def load(options: Options) -> Generator:
 
 
 def final(options: Options) -> Generator:
-    """Returns the final phase: repeats to process the remaining input and leave, until the lag is 0; then reads the
-    topics.
+    """Returns the final phase: the instances process the remaining input and leave, until the lag is 0; then every slot
+    reads its share of the topics.
     """
 
     def drain(slot: int) -> Generator:

@@ -57,9 +57,7 @@ def _recovery(options: RecoveryOptions) -> Workload:
 
 
 def _log_model(options: NoOptions) -> Workload:
-    """Returns a workload without ops: `harness.run.log_model` runs the steps, because each depends on the previous
-    outcome.
-    """
+    """Returns a workload without ops: `harness.run.log_model` runs the steps, as each depends on previous outcomes."""
     return Workload(LOG_MODEL, Then(()), None, "log", (LOG_MODEL,))
 
 

@@ -98,8 +98,8 @@ class Processes(Protocol):
 class MetadataServers(Protocol):
     """Dedicated metadata servers: KRaft controllers that are not brokers, or ZooKeeper servers.
 
-    `metadata_servers` are their names; it is empty if the brokers are also the controllers. If the cluster offers
-    Processes or Network, these methods accept the names of metadata servers as well as those of nodes.
+    `metadata_servers` lists their names; the list is empty if the brokers are also the controllers. If the cluster
+    offers Processes or Network, the methods of these accept the names of metadata servers as well as those of nodes.
     """
 
     metadata_servers: tuple[str, ...]
@@ -148,7 +148,7 @@ class LinkQuality:
     reorder    the fraction of packets that are not delayed, and so may overtake others
     rate_kbit  the bandwidth in units of 1,000 bits per second; 0: no limit
     bad_s      the mean length of the periods with the impairments
-    good_s     the mean length of the periods without them, which alternate with the others; 0: always impaired
+    good_s     the mean length of the periods in between, without impairments; 0: always impaired
     """
 
     delay_ms: float = 0.0
@@ -312,8 +312,7 @@ class Checkpoints(Protocol):
     """The nodes' checkpoint files, which can be read while the server runs."""
 
     def checkpoint(self, node: str, name: str) -> str:
-        """Returns the text of a node's checkpoint file, such as cleaner-offset-checkpoint. Empty if there is no such
-        file.
+        """Returns the text of a node's checkpoint file, such as cleaner-offset-checkpoint. Empty if there is none.
 
         If the node has several log folders, returns the concatenated text of their files. Raises ClusterTrouble.
         """
@@ -358,6 +357,6 @@ ALL: Final[tuple[type, ...]] = (
 
 
 def offers(cluster: object, capability: type[T]) -> TypeIs[T]:
-    """Returns whether a cluster has the capability's methods and, if it declares `capabilities`, lists it there."""
+    """Returns whether a cluster offers a capability, as the module's docstring defines it."""
     declared: frozenset[str] | None = getattr(cluster, "capabilities", None)
     return isinstance(cluster, capability) and (declared is None or capability.__name__ in declared)

@@ -22,7 +22,8 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Client and broker settings that determine which anomalies Kafka rules out (see `promised`). None means not known.
+    """Client and broker settings that determine which anomalies Kafka rules out. None means that a setting is not
+    known.
 
     eligible_leader_replicas   whether the feature is enabled (KIP-966)
     producer_id_expiration_ms  how long brokers keep the sequence numbers of a producer that is idle

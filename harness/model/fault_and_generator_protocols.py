@@ -138,7 +138,7 @@ class Nemesis(Protocol):
     fs: frozenset[str]
 
     def invoke(self, env: Env, op: Op) -> Op:
-        """Applies the fault. The value of the returned op describes what was hit: see `nemesis` for its fields."""
+        """Applies the fault. The value of the returned op describes what was hit (see `nemesis.shared.effects.hit`)."""
 
     def teardown(self, env: Env) -> None:
         """Heals all faults that are still active. Safe to repeat."""
@@ -161,9 +161,9 @@ class Rounds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault as a composable package.
+    """A fault, with everything that a run needs to apply it and to heal it.
 
-    name         "kill:leader"
+    name         the canonical name, such as "kill:leader"
     nemesis      applies the fault
     rounds       the fault's ops and their schedule
     final        ops that heal the fault at the end of the run

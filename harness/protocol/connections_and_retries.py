@@ -29,7 +29,10 @@ class Uncertain(Exception):
 
 
 class Link:
-    """Sends requests about topics to the right brokers. `bootstrap` is a list "host:port,host:port,..."."""
+    """A client that sends requests about topics to the right brokers.
+
+    `bootstrap` is a list "host:port,host:port,...".
+    """
 
     def __init__(self, bootstrap: str) -> None:
         pairs = (address.rpartition(":") for address in bootstrap.split(","))
@@ -77,7 +80,7 @@ class Link:
     def leader(self, topic: str, partition: int) -> tuple[str, int] | None:
         """Returns the address of the partition's leader, or None if there is no leader.
 
-        Asks a broker if it is not known yet.
+        Asks a broker if the leader is not known yet.
         """
         metadata = self._placed.get(topic) or self.placed(topic)
         place = metadata.partitions.get(partition)

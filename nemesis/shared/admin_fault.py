@@ -49,8 +49,8 @@ class Requested:
 class Changed:
     """A fault whose op `begin` changes something, and whose op `end` undoes the change.
 
-    change        a function that makes the change, and returns the value of the op. It is given a list. Before each
-                  step, it appends to this list whatever `undo` needs to undo the step.
+    change        a function that makes the change, and returns the value of the op. Its second argument is a list, to
+                  which it appends, before each step, whatever `undo` needs to undo the step.
     undo          a function that is called with each entry of that list, the last entry first. The fields it returns
                   are added to the value of `end`. If it fails, the entry stays in the list, and the next healing
                   tries again.

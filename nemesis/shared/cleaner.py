@@ -31,9 +31,7 @@ def offsets(text: str) -> dict[At, int]:
 
 
 def _of_node(env: Env, node: str) -> dict[At, int] | None:
-    """Returns (topic, partition) -> the offset up to which the node's cleaner has cleaned; None if it cannot be
-    read.
-    """
+    """Returns (topic, partition) -> the offset up to which the node's cleaner has cleaned; None if that is unknown."""
     if not offers(env.cluster, Checkpoints):
         return None
     try:

@@ -58,7 +58,7 @@ def effect_s(env: Env) -> float:
 def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[str, str]:
     """Waits until every partition that the lost nodes led has a new leader.
 
-    Returns those that have one in time, as `new_leaders` does.
+    Returns the partitions that have one in time, in the form that `new_leaders` returns.
     """
     led = sum(1 for node in before.leaders.values() if node in lost)
     if not led:
@@ -122,7 +122,7 @@ def wait_healthy(env: Env) -> str:
 def heal(env: Env) -> tuple[str, list[str]]:
     """Starts servers that are down and waits for a healthy cluster, after every fault has been undone.
 
-    Returns what is still wrong ("" if nothing), and the nodes that it started. A server may be down because it exited
+    Returns what is still wrong ("" if nothing), and the nodes that were started. A server may be down because it exited
     by itself, or because a signal that was sent while it was paused took effect only when it was resumed.
     """
     started: list[str] = []

@@ -155,7 +155,7 @@ def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
 def _look(env: Env) -> dict[str, Any]:
     """Returns the offsets up to which the cleaner has cleaned at the end of the run.
 
-    They may have grown on brokers that learned only after healing that the cleanup policy was removed.
+    These offsets may have grown on brokers that learned only after healing that the cleanup policy was removed.
     """
     return {"cleaned": cleaner.cleaned(env, in_sync=True)}
 

@@ -1,5 +1,4 @@
-"""Network partitions, which are healed later. Packets are silently dropped at the receiving host, so a partition can be
-one-way.
+"""Network partitions. Packets are silently dropped at the receiving host, so a partition can be one-way; healed later.
 
 A leader that is cut off from the other servers but not from clients keeps acknowledging records that it cannot
 replicate. This is how acks=1 records get lost. Evidence: the number of packets dropped.

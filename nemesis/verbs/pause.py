@@ -1,8 +1,8 @@
 """pause: suspends a server or a client process with SIGSTOP and resumes it later with SIGCONT.
 
 A broker that is paused for longer than its session timeout is fenced, and resumes as a stale leader. A client that is
-paused for that long becomes a zombie: by the time it resumes, other clients have taken over its transactional id and
-its partitions.
+paused for that long becomes a zombie: when it resumes, other clients have taken over its transaction and its group
+membership.
 """
 
 from __future__ import annotations

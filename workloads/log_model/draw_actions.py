@@ -76,10 +76,7 @@ def parse_weights(text: str, usual: Mapping[str, int] = WEIGHTS) -> dict[str, in
 
 
 def topics(seed: int, steps: int, weights: Mapping[str, int] = WEIGHTS) -> Iterator[Topic]:
-    """Yields topics one after another, `steps` actions in all.
-
-    Each len(KINDS) successive topics are of different kinds.
-    """
+    """Yields topics one after another, `steps` actions in all. Each group of len(KINDS) topics has one of each kind."""
     for at, begin in enumerate(range(0, steps, TOPIC_STEPS)):
         kinds = Draw.of(seed, "log-kinds", at // len(KINDS)).shuffled(KINDS)
         settings = draw_settings(Draw.of(seed, "log-settings", at), kinds[at % len(KINDS)])

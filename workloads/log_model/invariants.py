@@ -66,9 +66,7 @@ def start_goes_back(step: Step) -> str:
 
 
 def high_watermark_goes_back(step: Step) -> str:
-    """Checks: the high watermark decreases only after a kill or a power loss, and not below its checkpoint or log
-    end.
-    """
+    """Checks: the high watermark decreases only after a kill or a power loss, down to its checkpoint or log end."""
     low = step.before.high_watermark
     if step.action.f == "restart" and step.action.arg("how") != "clean":
         low = min(low, step.ledger.saved_high, step.after.end)
@@ -179,9 +177,7 @@ def log_end(step: Step) -> str:
 
 
 def reads(step: Step) -> str:
-    """Checks: reads return exactly the acknowledged records from the requested offset on that may be visible, in
-    order.
-    """
+    """Checks: reads return, in order, exactly those acknowledged records from the offset on that may be visible."""
     if step.action.f not in ("read", "read-all") or not step.mine:
         return ""
     view = step.before

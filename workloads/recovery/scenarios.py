@@ -53,9 +53,7 @@ def _scenario(name: str, shows: str, *steps: Any, **more: Any) -> Scenario:
 
 
 def _marks() -> list[Scenario]:
-    """Returns scenarios for what decides how much a start recovers: the marker of a clean shutdown, the recovery
-    point.
-    """
+    """Returns scenarios for what decides how much a start recovers: clean shutdown marker and recovery point."""
     quiet = ("corrupt", "invalid-messages")
     rows = [
         ("clean-restart", "stop", "", "none", (), "a clean shutdown: no segment is recovered"),
@@ -152,9 +150,7 @@ def _before() -> list[Scenario]:
 
 
 def _aids() -> list[Scenario]:
-    """Returns scenarios with damage to the files beside the segments: indexes, producer snapshots, epoch
-    checkpoints.
-    """
+    """Returns scenarios with damage to the files beside segments: indexes, producer snapshots, epoch checkpoints."""
     found = []
     kinds = {
         "index-bad": "garbage at the beginning of every offset index",
