@@ -212,7 +212,9 @@ def _consistent(rule: Rule) -> None:
     if rule.direction == RESPONSE and rule.action == DUPLICATE:
         raise BadInput("a wire rule can duplicate requests only: a duplicate response would break the connection")
     if rule.cut and (rule.action != HOLD or rule.direction != REQUEST):
-        raise BadInput("a wire rule's `cut` needs action: hold and direction: request; to cut only, use action: cut")
+        raise BadInput(
+            "a wire rule's `cut` needs action: hold and direction: request; to cut without holding, use action: cut"
+        )
     if rule.until and rule.action != HOLD:
         raise BadInput(f"a wire rule's `until` needs action: hold, not {rule.action}")
     if rule.commit is not None and rule.api != ("EndTxn",):

@@ -172,7 +172,7 @@ class Link:
             if time.monotonic() > deadline:
                 raise ClientError(
                     "_TIMED_OUT",
-                    f"API key {api[0]}: no success in {PATIENCE_S:.0f} s ({reason})",
+                    f"no success in {PATIENCE_S:.0f} s with a request of API key {api[0]} ({reason})",
                 )
             forget()
             time.sleep(_AGAIN_S)

@@ -86,9 +86,10 @@ def _record(batch: Batch, body: bytes, begin: int) -> tuple[Record, int]:
             raise Unreadable("a header without a name", begin)
         headers.append((name, content))
     if at != end:
-        raise Unreadable(f"a record has a length of {size} bytes, and its fields take {at - (end - size)}", begin)
+        raise Unreadable(f"a record has a length of {size} bytes, but its fields take {at - (end - size)}", begin)
     if not 0 <= offset <= batch.last - batch.base:
-        raise Unreadable(f"offset {batch.base + offset} in the batch {batch.base} to {batch.last}", begin)
+        its = f"its batch has the offsets {batch.base} to {batch.last}"
+        raise Unreadable(f"a record has the offset {batch.base + offset}, but {its}", begin)
     when = batch.max_timestamp if batch.append_time else batch.base_timestamp + timestamp
     return Record(batch.base + offset, when, key, value, tuple(headers)), end
 

@@ -110,7 +110,7 @@ def _gap(file: BinaryIO, at: int, next_at: int | None, size: int) -> str:
         whole = batch_size(head)
         if HEAD <= whole <= BATCH_MAX and at + whole > size and head[MAGIC_AT] <= 2:
             base = int.from_bytes(head[:8], "big", signed=True)
-            what = f"the batch of offset {base} has {whole} bytes, and the file ends before its end"
+            what = f"the batch of offset {base} has {whole} bytes, but the file ends before that"
         else:
             what = "not the start of a batch"
     then = "nothing readable follows" if next_at is None else f"the next sound batch is at byte {next_at}"

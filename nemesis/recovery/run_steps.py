@@ -43,7 +43,7 @@ def roles(cluster_facts: Facts, prefix: str) -> dict[str, list[str]]:
     """
     leader = cluster_facts.leaders.get((f"{prefix}0", 0))
     if leader is None:
-        raise ClusterTrouble(f"the partition {prefix}0-0 has no leader, and the scenario's roles depend on it")
+        raise ClusterTrouble(f"the partition {prefix}0-0 has no leader, but the scenario's roles depend on its leader")
     others = [node for node in cluster_facts.nodes if node != leader]
     return {
         "leader": [leader],

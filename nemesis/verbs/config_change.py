@@ -54,7 +54,7 @@ class Change:
 
 CHANGES: Final[Mapping[str, Change]] = {
     "min-isr-up": Change(
-        "`min.insync.replicas` is set to the number of replicas: with one out of sync, acks=all sends fail",
+        "`min.insync.replicas` is set to the number of replicas: with one replica out of sync, acks=all sends fail",
         lambda replication: {"min.insync.replicas": str(replication)},
     ),
     "min-isr-down": Change(

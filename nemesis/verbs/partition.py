@@ -93,17 +93,20 @@ VERBS: Final[Mapping[str, Verb]] = {
     "isolate-in": _verb(
         "isolate-in",
         lost_packets,
-        "drop all packets from the other servers to a server, but not from it to them; the network is healed later",
+        "drop all packets that a server gets from the other servers, but not those that it sends; the network is "
+        "healed later",
     ),
     "isolate-out": _verb(
         "isolate-out",
         lost_packets,
-        "drop all packets from a server to the other servers, but not from them to it; the network is healed later",
+        "drop all packets that a server sends to the other servers, but not those that it gets; the network is "
+        "healed later",
     ),
     "split": _verb(
         "split",
         lost_packets,
-        "split the servers into two sides, those hit and the rest; the network is healed later",
+        "cut the servers that are hit off from all other servers, while each side stays connected; the network is "
+        "healed later",
         short={"halves": "minority"},
     ),
     "ring": _verb(

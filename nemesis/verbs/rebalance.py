@@ -53,7 +53,7 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "have an extra consumer join and leave the consumer group every second, until it is stopped",
+    "let an extra consumer join and leave the consumer group every second, until the fault is stopped",
     _fault,
     nodes=False,
     named={GROUP: "The run's consumer group; consumers must subscribe (`--sub-via subscribe`)"},

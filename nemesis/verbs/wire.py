@@ -58,8 +58,8 @@ class Preset:
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "late-endtxn": Preset(
-        "EndTxn requests, which arrive during the next transaction: the connection is cut, the client retries, and the "
-        "first request is forwarded once the next transaction has written (KAFKA-17754)",
+        "EndTxn requests that arrive only during the next transaction: the connection is cut, the client retries, and "
+        "the first request is forwarded once the next transaction has written (KAFKA-17754)",
         (_LATE,),
     ),
     "hold-endtxn": Preset(
@@ -67,7 +67,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(HOLD, ("EndTxn",), probability=0.1, for_s=6.0, in_turn=True),),
     ),
     "cut-after-endtxn": Preset(
-        "Half of the EndTxn requests, which arrive, but their connection is cut before the response",
+        "Half of the EndTxn requests: they arrive, but their connection is cut before the response",
         (Rule(CUT, ("EndTxn",), probability=0.5),),
     ),
     "lose-acks": Preset(
@@ -76,7 +76,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(DROP, ("Produce",), RESPONSE, probability=0.1),),
     ),
     "cut-after-produce": Preset(
-        "A tenth of the Produce requests, which arrive, but their connection is cut before the response",
+        "A tenth of the Produce requests: they arrive, but their connection is cut before the response",
         (Rule(CUT, ("Produce",), probability=0.1),),
     ),
     "drop-produce": Preset(
@@ -84,11 +84,11 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(DROP, ("Produce",), probability=0.1),),
     ),
     "duplicate-produce": Preset(
-        "A fifth of the Produce requests, which arrive twice",
+        "A fifth of the Produce requests: each arrives twice",
         (Rule(DUPLICATE, ("Produce",), probability=0.2),),
     ),
     "reorder-produce": Preset(
-        "A fifth of the Produce requests, which are overtaken by a Produce request on another connection",
+        "A fifth of the Produce requests: each is overtaken by a Produce request on another connection",
         (Rule(REORDER, ("Produce",), probability=0.2, for_s=1.0),),
     ),
     "delay-fetch": Preset(

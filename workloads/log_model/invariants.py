@@ -71,7 +71,7 @@ def high_watermark_goes_back(step: Step) -> str:
     if step.action.f == "restart" and step.action.arg("how") != "clean":
         low = min(low, step.ledger.saved_high, step.after.end)
     now = step.after.high_watermark
-    return f"it went from {step.before.high_watermark} to {now}" if now < low else ""
+    return f"the high watermark went from {step.before.high_watermark} to {now}" if now < low else ""
 
 
 def segments_in_line(step: Step) -> str:
@@ -146,7 +146,9 @@ def nothing_kept_late(step: Step) -> str:
     if span.max_timestamp >= 0 and 0 <= ms < step.ledgers.now - span.max_timestamp:
         return f"{span} is older than {ms} ms"
     later_bytes = sum(span.size for span in step.after.local[1:])
-    return f"{span} was kept, although {later_bytes} bytes come after it, of {size}" if 0 <= size <= later_bytes else ""
+    if 0 <= size <= later_bytes:
+        return f"{span} was kept, although the later segments have {later_bytes} bytes; the limit is {size}"
+    return ""
 
 
 def second_pass_finds_nothing(step: Step) -> str:
@@ -154,7 +156,7 @@ def second_pass_finds_nothing(step: Step) -> str:
     if step.action.f != "check" or step.previous != "check" or step.settings.tiered:
         return ""
     removed = [span for span, _ in _removed(step)]
-    return f"it deleted {removed[0]}" if removed else ""
+    return f"the second pass deleted {removed[0]}" if removed else ""
 
 
 def log_end(step: Step) -> str:
@@ -162,9 +164,10 @@ def log_end(step: Step) -> str:
     f, before, after, value = step.action.f, step.before.end, step.after.end, step.outcome.value
     if f == "append" and step.mine and not step.outcome.error:
         count = len(step.action.arg("records"))
-        return "" if value == [before, before + count] == [before, after] else f"{value} at {before}..{after}"
+        right = value == [before, before + count] == [before, after]
+        return "" if right else f"the append got the offsets {value}; log end went from {before} to {after}"
     if f in ("append", "commit", "abort", "init"):
-        return "" if before <= after <= before + 1 else f"from {before} to {after}"
+        return "" if before <= after <= before + 1 else f"log end went from {before} to {after}"
     if f in CUTS and step.mine:
         cut = value[step.at] if f == "restart" else value
         keep = before
@@ -173,7 +176,7 @@ def log_end(step: Step) -> str:
         elif step.action.arg("how") == "power":
             keep = step.ledger.flushed
         return "" if keep <= cut <= before else f"truncated to {cut}, although everything below {keep} was safe"
-    return "" if before == after else f"from {before} to {after} by {f}"
+    return "" if before == after else f"log end went from {before} to {after}, because of {f}"
 
 
 def reads(step: Step) -> str:

@@ -68,7 +68,7 @@ def _settings(args: Mapping[str, Any], place: str) -> LogSettings:
         raise BadInput(f"{place}: partitions={settings.partitions}: must be from 1 to 16")
     if settings.cleanup not in POLICIES or (settings.tiered and settings.compacts):
         raise BadInput(
-            f"{place}: cleanup={settings.cleanup}: must be one of {', '.join(POLICIES)}; with tiered=true, delete"
+            f"{place}: cleanup={settings.cleanup}: must be one of {', '.join(POLICIES)}; with tiered=true, only delete"
         )
     return settings
 
@@ -83,7 +83,7 @@ def _action(f: str, args: Mapping[str, Any], place: str, settings: LogSettings) 
             wanted = " or ".join(CHOICES.get(kind, (kind,)))
             raise BadInput(f"{place}: {f} needs {name} ({wanted}), not {as_json(args.get(name))}")
     if unknown := sorted(args.keys() - known.keys()):
-        raise BadInput(f"{place}: {f} has no argument {unknown[0]}; it has {', '.join(known) or 'none'}")
+        raise BadInput(f"{place}: {f} has no argument {unknown[0]}; its arguments: {', '.join(known) or 'none'}")
     action = Action(f, dict(args))
     if "partition" in known and not 0 <= action.arg("partition") < settings.partitions:
         raise BadInput(f"{place}: no partition {action.arg('partition')}; the topic has {settings.partitions}")
