@@ -1,1 +1,3 @@
-"""Simulations without brokers, files or waiting: logs in which bugs can be enabled, and the world of the pipeline."""
+"""Simulations without brokers, files or waiting: logs in which bugs can be enabled, and an environment for the
+pipeline.
+"""

@@ -40,7 +40,7 @@ class Ledger:
     deleted      the highest offset up to which DeleteRecords has deleted records
     saved_start  the log start offset in its checkpoint
     saved_high   the high watermark in its checkpoint
-    replicated   the highest value that the high watermark has had, or the offset of a later truncation if lower
+    replicated   the highest value so far of the high watermark, but lowered to the log end offset by each truncation
     cleaned      whether compaction may have removed superseded records
     """
 

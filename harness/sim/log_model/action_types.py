@@ -3,9 +3,9 @@
 An action is a name with arguments. A position may be relative to the current state of the log, so that a list of
 actions remains meaningful if some are removed: "end-2", "hw+1", "start", "stable", "local", "second" (the second local
 segment), "37%" (of the way from the log start offset to one past the log end offset), or a number. A record of `append`
-is [key, value, age]: its timestamp is `age` ms before the broker's clock. `txn` needs a producer. `size` is the batch's
-size on disk in bytes; if it is 0, the model calculates the size. `who` selects the broker that restarts if there are
-several: the leader of the first partition, or one of its followers.
+is [key, value, age]: its timestamp is `age` ms before the broker's clock. The argument `txn` of `append` requires the
+argument `producer`. `size` is the batch's size on disk in bytes; if it is 0, the model calculates the size. `who`
+selects the broker that restarts if there are several: the leader of the first partition, or one of its followers.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Rules, each with its source:
 - In a compacted topic every record needs a key (KIP-135, topic setting cleanup.policy).
 - A transaction's first batch in a partition opens the transaction there; commit and abort write a marker to each
   partition that the transaction wrote to (KIP-98). A marker takes an offset, and can roll a segment like a batch.
-- Forcing a segment to roll has no effect if it is empty (Bradstreet and Wong).
+- A forced roll has no effect if the active segment is empty (Bradstreet and Wong).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Triple = tuple[int, str | None, str | None]
 def roll(log: Partition) -> bool:
     """Flushes the active segment to disk and starts a new one.
 
-    Does nothing, and returns False, if the segment is empty.
+    Does nothing, and returns False, if the active segment is empty.
     """
     if not log.active.batches and log.active.base == log.end:
         return False

@@ -248,8 +248,8 @@ class SimulatedLog:
         return Outcome(value=cut)
 
     def _lost(self, partition: int, cut: int) -> None:
-        """Forgets the batches removed by the truncation to `cut`, because the log would append them if `retry` sent
-        them.
+        """Forgets the batches that the truncation to `cut` removed, because the log would append them if they were
+        resent.
         """
         for producer in self._producers.values():
             if sent := producer.sent.get(partition):

@@ -65,7 +65,7 @@ class Partition:
     remote       segments in the remote tier, in offset order; uncommitted ones last
     cleaned      the offset up to which compaction has cleaned the log
     flushed      the offset up to which all records are on disk
-    replicated   the highest value that the high watermark has had, or the log end offset of a later truncation if lower
+    replicated   the highest value so far of the high watermark, but lowered to the log end offset by each truncation
     saved_start  the log start offset in its checkpoint
     saved_high   the high watermark in its checkpoint
     """

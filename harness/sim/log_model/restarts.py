@@ -75,7 +75,8 @@ def _restart_empty(log: Partition) -> None:
 
 
 def elect(log: Partition, offset: int) -> int:
-    """Elects a new leader whose log ends at `offset`, but loses no replicated record and no part of a batch.
+    """Elects a new leader whose log ends at `offset`, or later: it keeps all replicated records, and only whole
+    batches.
 
     Returns the log end offset of the new leader.
     """

@@ -8,8 +8,7 @@ Rules, each with its source:
 - Remote segments are deleted from the oldest on, up to the first segment that is kept. A segment is deleted if it is
   below the log start offset, beyond the time limit, or beyond the size limit. The size limit applies to the remote
   segments plus those that only the local log has. The log start offset follows the deletion. A segment that ends above
-  the high watermark is never deleted, even if it does so only because a kill has moved the high watermark back
-  (KIP-405).
+  the high watermark is never deleted, not even if a kill has moved the high watermark back (KIP-405).
 """
 
 from __future__ import annotations

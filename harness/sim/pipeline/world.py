@@ -97,9 +97,7 @@ class World:
         self.rebalance()
 
     def leave(self, process: int) -> None:
-        """Removes a process: aborts its open transaction, as a broker does after a timeout, and rebalances the
-        group.
-        """
+        """Removes a process: aborts its open transaction, as brokers do after a timeout, and rebalances the group."""
         member = self.members.pop(process)
         self.end(member.txn_id, False, member.epoch)
         self.frozen.discard(process)
@@ -213,9 +211,7 @@ class Member:
         return found
 
     def _auto_commit(self) -> None:
-        """In some polls, commits the offsets of the records from earlier polls, as the auto-commit of a library
-        does.
-        """
+        """In some polls, commits the offsets of the records from earlier polls, as a library with auto-commit does."""
         if self.due or self.world.draw.below(AUTO_COMMIT) == 0:
             self.world.marks |= {at: Mark(offset) for at, offset in self.positions.items()}
 
