@@ -250,9 +250,7 @@ def load(options: Options) -> Generator:
 
 
 def final(options: Options) -> Generator:
-    """Returns the final phase: the instances process the remaining input and leave, until the lag is 0; then every slot
-    reads its share of the topics.
-    """
+    """Returns the final phase: work and leave, again and again until the lag is 0; then read the topics."""
 
     def drain(slot: int) -> Generator:
         if slot == 0:

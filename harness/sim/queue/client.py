@@ -57,7 +57,7 @@ class SimClient:
     # --- ops ---
 
     def steps(self, op: Op) -> Steps:
-        """Invokes an op now. Returns a coroutine that runs it and returns its completion."""
+        """Invokes an op now. Returns a coroutine that runs the op and returns its completion."""
         return self._steps(op, self._world.clock_ns())
 
     def _steps(self, op: Op, began_ns: int) -> Steps:

@@ -1,8 +1,8 @@
 """A simulated consumer group: the assignment of keys to members, in generations, and the committed offsets.
 
-It is a simplified eager protocol: any change of members or subscriptions starts a new generation. At the next poll of a
-member, all of its keys are revoked, and its new share is assigned. Commits from an older generation are rejected. New
-owners start at the group's committed offsets.
+The group follows a simplified eager protocol: any change of members or subscriptions starts a new generation. At the
+next poll of a member, all of its keys are revoked, and its new share is assigned. Commits from an older generation are
+rejected. New owners start at the group's committed offsets.
 """
 
 from __future__ import annotations

@@ -95,7 +95,10 @@ class SimLog:
         return min(end, min((at for at in firsts if at is not None), default=end))
 
     def end(self, key: int, isolation_level: str, own: int | None = None) -> int:
-        """Returns the end of what a reader with this isolation level can read: one past the last such offset."""
+        """Returns one past the last offset that a reader with this isolation level can read.
+
+        `own` does not count as open.
+        """
         if isolation_level == "read_committed":
             return self.last_stable(key, own)
         return self.high_watermark(key)
@@ -134,7 +137,7 @@ class SimLog:
     def read_dirty(self, key: int, position: int, count: int, reader: int) -> tuple[list[tuple[int, Any]], int]:
         """Reads like `read`, but also records of other open transactions.
 
-        Stops before the first record of `reader`'s own one.
+        Stops before the first record of the transaction `reader` itself.
         """
         end = self.high_watermark(key)
         return self._read(key, position, count, "read_committed", min(end, self._first[reader].get(key, end)))
@@ -144,14 +147,14 @@ class SimLog:
         self._entries[key][offset] = _HOLE
 
     def truncate(self, key: int, offset: int) -> bool:
-        """Removes the record at `offset` if it is the log's last one; otherwise does nothing, and returns False."""
+        """Removes the record at `offset` if it is the last entry; otherwise does nothing, and returns False."""
         if len(self._entries[key]) != offset + 1:
             return False
         self._entries[key].pop()
         return True
 
     def reserve(self, key: int) -> int:
-        """Reserves an offset for a record in flight, and returns it. Later offsets cannot be read until `fill`."""
+        """Reserves an offset for a record in flight, and returns it. Until `fill`, no later offset can be read."""
         self._entries[key].append(_RESERVED)
         offset = len(self._entries[key]) - 1
         self._reserved[key].add(offset)

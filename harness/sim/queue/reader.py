@@ -92,7 +92,7 @@ class Reader:
         self._origin, self._now = {}, {}
 
     def reported(self) -> None:
-        """Remembers the last records that the op read as reported, because the op was ok."""
+        """Remembers, for each key, the last record that the op read, because the op was ok."""
         self._last |= self._now
 
     def rewind(self) -> None:

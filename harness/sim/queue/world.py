@@ -42,8 +42,7 @@ class SimSettings:
 
 @dataclass(slots=True)
 class Stale:
-    """A reserved offset, just before the record of an op. A later send of another process may fill it (bug
-    `stale-order`).
+    """An offset reserved just below the record of an op, for a later send of another process (bug `stale-order`).
 
     op       index of the record's op
     process  the process of the record's op
@@ -106,8 +105,9 @@ class World:
                 self.log.fill(key, self.stale.pop(key).offset, None)
 
     def stale_offset(self, process: int, key: int, began_ns: int) -> int | None:
-        """Returns the `Stale` offset that this process's send, invoked at `began_ns`, may fill; None if there is
-        none.
+        """Returns the `Stale` offset that a send of this process may fill; None if there is none.
+
+        began_ns  when the send was invoked
         """
         stale = self.stale.get(key)
         if stale is None or stale.done_ns is None or stale.process == process or began_ns < stale.done_ns:
