@@ -159,7 +159,7 @@ class InterleaveSubscribes:
 class PollUnseen:
     """The ops of `inner`; to some of the assigns and subscribes, the keys in `unseen` are added.
 
-    unseen  key -> [highest acknowledged offset, highest polled offset], if the former is higher
+    unseen  key -> [highest acknowledged offset, highest polled offset], for keys whose acknowledged offset is higher
     """
 
     inner: Generator

@@ -64,8 +64,8 @@ class Rule:
                byte stream cannot lose its middle; the peer notices by its own timeout
                cut: forward a request and close its sender's connection; discard a response
                duplicate: forward a request twice; its sender gets the first response
-               answer: direction request: answer the request with `error`, without forwarding it; direction response:
-               forward it, and put `error` in place of each success in the response
+               answer: with direction request, answer the request with `error`, without forwarding it; with direction
+               response, forward the request, and put `error` in place of each success in the response
     error      for answer: the error's name in Kafka's protocol, such as NOT_LEADER_OR_FOLLOWER
     api        names in APIS; empty: all
     direction  request: the requests that match; response: the responses to these requests

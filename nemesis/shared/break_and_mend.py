@@ -32,7 +32,7 @@ Effect = Callable[[Env, Facts, Sequence[str]], dict[str, Any]]
 
 
 def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-    """Returns no evidence: whether leaders moved is all there is to see."""
+    """Returns no evidence, because there is none besides the moved leaders."""
     return {}
 
 

@@ -1,4 +1,4 @@
-"""power-loss: servers lose power at the same moment, and with it all unsynced writes; they are started again later.
+"""power-loss: servers lose power at the same moment, and so lose all unsynced writes; they are started again later.
 
 Kafka acknowledges records that are only in the page caches of the replicas, so even acks=all loses records when all
 replicas lose power. The broker setting log.flush.interval.messages=1 prevents that. (The topic setting flush.messages

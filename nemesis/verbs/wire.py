@@ -107,16 +107,16 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(DROP, _GROUPS, RESPONSE, probability=0.5),),
     ),
     "refuse-produce": Preset(
-        "A tenth of the Produce requests, which do not arrive; the clients get NOT_LEADER_OR_FOLLOWER",
+        "A tenth of the Produce requests: they do not arrive, and the clients get NOT_LEADER_OR_FOLLOWER",
         (Rule(ANSWER, ("Produce",), probability=0.1, error="NOT_LEADER_OR_FOLLOWER"),),
     ),
     "refuse-coordinator": Preset(
-        "A tenth of the requests to group and transaction coordinators, which do not arrive; the clients get "
+        "A tenth of the requests to group and transaction coordinators: they do not arrive, and the clients get "
         "NOT_COORDINATOR",
         (Rule(ANSWER, (*_TXN, *_OFFSETS, "Heartbeat", "JoinGroup"), probability=0.1, error="NOT_COORDINATOR"),),
     ),
     "time-out-produce": Preset(
-        "A tenth of the Produce responses, which report REQUEST_TIMED_OUT although the records are stored",
+        "A tenth of the Produce responses: they report REQUEST_TIMED_OUT, although the records are stored",
         (Rule(ANSWER, ("Produce",), RESPONSE, probability=0.1, error="REQUEST_TIMED_OUT"),),
     ),
     "delay-all": Preset(
@@ -180,8 +180,8 @@ def _written(text: str, nodes: Sequence[str]) -> None:
 
 
 VERB: Final = Verb(
-    "hold, drop, duplicate or cut off requests and responses of chosen Kafka APIs, or answer with an error; the rules "
-    "are removed later",
+    "hold, drop, duplicate or cut off requests and responses of chosen Kafka APIs, or answer requests with an error; "
+    "the rules are removed later",
     _fault,
     nodes=False,
     named={name: preset.what for name, preset in PRESETS.items()},

@@ -119,7 +119,7 @@ class Outcome:
 
 
 class LogUnderTest(Protocol):
-    """A log to which actions are applied: the model, or the model with a bug."""
+    """A log to which actions are applied: the model without bugs, or with some."""
 
     def apply(self, action: Action) -> Outcome:
         """Applies an action. A position in it must already be a number (see `resolve`)."""
