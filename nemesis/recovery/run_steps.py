@@ -5,8 +5,8 @@ The workload emits the ops. The value of an op says what to do:
     do      stop, kill, start, start-kill, damage, power-off, fill, free, cut-off, join, elect, settle,
             append, again (an idempotent producer's appends: harness.clients.log_model.send_old_sequences)
     who     which servers, as a role: leader, follower, other, two (leader and follower), followers, all
-    kind    damage: the kind of damage (harness.cluster.local.file_damage); start-kill: a regular expression; the
-            server is killed at the first line of its log that matches
+    kind    for damage: the kind of damage (harness.cluster.local.file_damage)
+            for start-kill: a regular expression; the server is killed at the first line of its log that matches it
     ...     all other fields say what the check (checker.checks.recovery) shall expect; they are not used here
 
 Roles are assigned at the first step, according to the first partition of the run's first topic, and then stay fixed:
@@ -247,7 +247,7 @@ class Never:
 
 
 def fault(disks: bool = False, network: bool = False) -> Fault:
-    """Returns the steps as a fault.
+    """Returns the fault whose ops are the steps of a scenario.
 
     `disks` and `network` say whether the scenario needs the capabilities Disks and Network.
     """

@@ -30,7 +30,7 @@ class Timing:
 
 
 def fault_op(f: str, fault: str, target: str, span: str) -> Op:
-    """Returns a nemesis op. Its `extra` has the fault's name, and `span`: whether the op starts or stops the fault."""
+    """Returns a nemesis op. Its `extra` has `fault`, the fault's name, and `span`, which is "start", "stop" or ""."""
     return Op(-1, -1, NEMESIS, INFO, f, {"target": target}, None, {"fault": fault, "span": span})
 
 

@@ -76,7 +76,8 @@ def move(env: Env, lists: Lists) -> None:
 
 
 def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> int:
-    """Waits until the partitions have exactly these replicas, in this order. Returns how many partitions do in time.
+    """Waits until the partitions have exactly these replicas, in this order. Returns how many partitions have them in
+    time.
 
     During a reassignment, the metadata lists both the replicas being added and those being removed. Two equal answers
     in a row are required, because any broker may answer, and some brokers learn of a change before others.

@@ -44,10 +44,7 @@ def tolerated(nodes: int) -> int:
 
 
 def together(rows: Sequence[Placed], leader: int) -> list[Placed]:
-    """Returns the node's partitions that have two or more replicas, all in sync, and all of them on the same nodes.
-
-    If there are several such groups of partitions, returns the largest group.
-    """
+    """Returns the largest group of the leader's partitions that have the same replicas: two or more, all in sync."""
     mine = [row for row in rows if row.leader == leader and len(row.replicas) >= 2]
     in_sync = [row for row in mine if row.isr == set(row.replicas)]
     most = Counter(frozenset(row.replicas) for row in in_sync).most_common(1)
