@@ -140,7 +140,7 @@ def needed(chosen: Sequence[Fault]) -> frozenset[type]:
 def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str, refused: Mapping[type, str]) -> None:
     """Raises BadInput if a fault needs a capability that the cluster lacks.
 
-    why      the rest of the message "... needs X, which ...", for example "containers do not offer; use --cluster local"
+    why      the rest of the message "... needs X, which ...", for example "containers do not offer"
     refused  capability -> reason, for those that the cluster has but this machine does not allow
     """
     for fault in chosen:

@@ -28,7 +28,7 @@ Emit = Callable[[Op], None]
 def refuse_unsupported(schedule: Sequence[Entry], cluster: Cluster, why: str) -> None:
     """Raises BadInput if a trigger needs a capability that the cluster lacks.
 
-    why  the rest of the message "... needs X, which ...", for example "containers do not offer; use --cluster local"
+    why  the rest of the message "... needs X, which ...", for example "containers do not offer"
     """
     for entry in schedule:
         if entry.when and entry.when.kind in (LOG, SEGMENT_ROLL) and not offers(cluster, ServerLogs):
