@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -39,16 +39,21 @@ def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[st
 
 
 def check(
-    text: str,
+    client: str,
     bootstrap: str,
     kafka_version: str | None,
     user: str,
     environment: Sequence[str],
     only: str,
     say: Say,
+    known: Mapping[str, str],
 ) -> tuple[dict[str, Any], list[Outcome]]:
-    """(what the program says of itself, the outcome of each case). Raises BadInput, Missing, ClusterTrouble."""
-    argv = command.argv(command.PREFIX + text)
+    """(what the program says of itself, the outcome of each case). Raises BadInput, Missing, ClusterTrouble.
+
+    client  "exec:" and the command
+    known   cases that the program's library is known to fail -> why
+    """
+    argv = command.argv(client)
     with _brokers(bootstrap, kafka_version, say) as address:
         admin = Confluent().admin(Settings(bootstrap=address, run="client-check"))
         made: list[str] = []
@@ -58,9 +63,9 @@ def check(
             made.append(name)
 
         try:
-            return conformance.check(argv, address, make_topic, user, environment, say, only)
+            return conformance.check(argv, address, make_topic, user, environment, say, only, known)
         except ClientError as error:
-            raise BadInput(f"{text}: {error}") from None
+            raise BadInput(f"{client}: {error}") from None
         finally:
             if bootstrap and made:
                 admin.delete_topics(made)
