@@ -65,7 +65,8 @@ class ExecSource(Member):
     def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
         marks = self._library.committed(self._pipeline, partitions, TRY_S)
         self._committed_offsets = {at: mark.offset for at, mark in marks.items() if mark is not None}
-        return marks
+        # Some libraries write metadata of their own, such as the member's id.
+        return {at: None if mark is None else Mark(mark.offset) for at, mark in marks.items()}
 
     def _end(self, at: Partition) -> int:
         admin = self._library.admin(self._pipeline)

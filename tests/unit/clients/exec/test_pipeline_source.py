@@ -44,7 +44,7 @@ class Coordinator:
     """librdkafka's part: the group's committed offsets."""
 
     def __init__(self, **marks: int) -> None:
-        self.marks = {A: Mark(marks["a"]) if "a" in marks else None, B: Mark(marks["b"]) if "b" in marks else None}
+        self.marks = {A: Mark(marks["a"], "of the library") if "a" in marks else None, B: Mark(marks["b"]) if "b" in marks else None}
 
     def committed(self, pipeline: Any, partitions: Sequence[Partition], timeout_s: float) -> dict[Any, Mark | None]:
         return {at: self.marks[at] for at in partitions}
@@ -82,8 +82,9 @@ def offsets(found: Mapping[Partition, list[Any]]) -> dict[Partition, list[int]]:
 def test_the_library_starts_where_it_wants_at_the_committed_offset(tmp_path: Path) -> None:
     consumer = Consumer(assigned(records(9)))
     made = source(tmp_path, consumer, a=7)
-    assert offsets(made.poll(0.0, 10, Listener())) == {A: [9]}
-    assert consumer.seeks == []
+    listener = Listener()
+    assert offsets(made.poll(0.0, 10, listener)) == {A: [9]}
+    assert consumer.seeks == [] and listener.marks == {A: Mark(7), B: None}
 
 
 def test_it_is_told_to_seek_if_the_instance_starts_elsewhere(tmp_path: Path) -> None:
