@@ -21,15 +21,20 @@ SHARED: Final = "*-lines"  # folders beside the programs, with code that several
 
 
 def resolved(clients: str) -> tuple[str, list[Example]]:
-    """Return the text of --client with "exec:COMMAND" in place of the names of examples, and these. Raises BadInput."""
+    """Returns (the text of --client with "exec:COMMAND" in place of examples' names, these examples).
+
+    Raises BadInput.
+    """
     names = [part.strip() for part in clients.split(",")]
     found = {name: example for name in names if (example := examples.find(name)) is not None}
     return ",".join(found[name].client if name in found else name for name in names), list(found.values())
 
 
 def build(example: Example, say: Callable[[str], None]) -> None:
-    """Build a program unless its output is newer than its sources. Raises Missing without its compiler, or with what
-    the build printed if that fails."""
+    """Builds a program, unless it is built and its sources have not changed since.
+
+    Raises Missing if its compiler is not installed, or if the build fails; then the message has what it printed.
+    """
     if _fresh(example):
         return
     tool = shlex.split(example.build)[0]
@@ -72,8 +77,10 @@ def _build(example: Example) -> None:
 
 
 def _stamp(example: Example) -> Path:
-    """The file that is newer than the sources of a program whose build has succeeded. Compilers leave output as it is
-    that would not change, and some output although the build failed."""
+    """Returns the file whose time of modification is that of the last build that succeeded.
+
+    The time of the output is not: a compiler may leave it as it is, or fail after it has written some.
+    """
     return example.folder / "build" / ".built"
 
 

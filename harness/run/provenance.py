@@ -1,4 +1,4 @@
-"""Versions and git commit that a run was made with, for its plan."""
+"""The versions and the git commit with which a run is made, for its plan."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ JAVA_CLIENT = "kafka-clients"
 
 
 def versions(resolved: ResolvedPlan) -> dict[str, str]:
-    """Versions of the system under test, the client libraries, Python and Java.
+    """Returns name -> version, for Kafka or another system under test, the client libraries, Python and Java.
 
-    Client programs are started to ask them. Raises BadInput for one that does not start, or lacks a capability that the
-    run needs.
+    Starts client programs, which report their versions. Raises BadInput if one does not start, or lacks a capability
+    that the run needs.
     """
     plan = resolved.plan
     kafka = plan.image or (plan.kafka_version if plan.system == "kafka" else plan.system)
@@ -43,7 +43,7 @@ def versions(resolved: ResolvedPlan) -> dict[str, str]:
 
 
 def git_commit() -> str | None:
-    """The commit of the git checkout that contains this code; None if there is none."""
+    """Returns the commit of the git checkout that contains this code. Returns None if there is no checkout."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)

@@ -34,5 +34,7 @@ def test_it_follows_the_protocol(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         absent(f"{tool} is not installed")
     done = harness("client", "check", name, "--client-user", "root", "--json", timeout_s=BUILD_AND_CHECK_S)
     assert done.stdout, done.stderr
-    wrong = [f"{each['name']}: {each['why']}" for each in json.loads(done.stdout)["cases"] if each["outcome"] == "failed"]
+    wrong = [
+        f"{each['name']}: {each['why']}" for each in json.loads(done.stdout)["cases"] if each["outcome"] == "failed"
+    ]
     assert done.returncode == 0 and not wrong, wrong

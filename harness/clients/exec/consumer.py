@@ -62,7 +62,7 @@ class ExecConsumer:
             self._close(leave, CLOSE_S)
 
     def leave(self, timeout_s: float) -> None:
-        """Leave the group, and close. Raises ClientError; then the process has been killed."""
+        """Leaves the group, and closes the consumer. Raises ClientError; then the process has been killed."""
         self._close(True, timeout_s)
 
     def _close(self, leave: bool, timeout_s: float) -> None:
@@ -74,4 +74,4 @@ class ExecConsumer:
 
 
 def _ignore(event: str, partitions: Sequence[TopicPartition], committed: Mapping[TopicPartition, int | None]) -> None:
-    """For a consumer that is in no group."""
+    """Ignores rebalance events, for a consumer that is in no group."""

@@ -54,7 +54,7 @@ class Example:
 
 
 def find(name: str) -> Example | None:
-    """Return the program with this name; None if there is none. Raises BadInput if its sources are not here."""
+    """Returns the program with this name; None if there is none. Raises BadInput if its sources are not here."""
     if "/" in name or name.startswith("."):
         return None
     folder = FOLDER / name
@@ -69,7 +69,7 @@ def find(name: str) -> Example | None:
 
 
 def read(folder: Path) -> Example:
-    """Return the program in a folder. Raises BadInput for a wrong client.yaml."""
+    """Returns the program in a folder. Raises BadInput for a wrong client.yaml."""
     path = folder / DESCRIPTION
     data = load(path, "a client program").data
     fails = data.get("fails") or {}

@@ -56,7 +56,7 @@ class ExecPipeline(BesideConfluent):
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """Open the client of one process: see `pipeline.client`."""
+    """Opens the client of one process: see `pipeline.client`."""
     from harness.clients.pipeline.client import PipelineClient
     from harness.clients.pipeline.config import parse_pipeline_config
 

@@ -19,7 +19,7 @@ from harness.protocol.error_codes import ClientError
 
 
 def sent(producer: ExecProducer, rows: Sequence[Outgoing], timeout_s: float) -> list[Sent]:
-    """Send records, and wait for all answers."""
+    """Sends records, and waits for all answers."""
     begun: list[Delivery | ClientError] = []
     deadline = time.monotonic() + timeout_s
     for topic, partition, key, value in rows:
@@ -73,7 +73,7 @@ class ExecSink:
         self.send_rows(output_rows(self._pipeline, outputs, generation))
 
     def send_rows(self, rows: Sequence[Outgoing]) -> None:
-        """Send records, and wait until all are acknowledged."""
+        """Sends records, and waits until all are acknowledged."""
         deliveries = sent(self._producer, rows, self._pipeline.settings.patience_s)
         errors = [delivery.error for delivery in deliveries if delivery.error is not None]
         if errors:

@@ -130,11 +130,11 @@ class ExecSource(Member):
             raise Failed(kind, f"commit of offsets: {error}") from None
 
     def consumer(self) -> ExecConsumer:
-        """Return the consumer whose offsets a transaction commits."""
+        """Returns the consumer whose offsets a transaction commits."""
         return self._consumer
 
     def generation(self) -> int | None:
-        """Return None, because programs do not report it."""
+        """Returns None, because programs do not report it."""
         return None
 
     def close(self, leave: bool, on: Rebalances) -> None:
@@ -154,7 +154,7 @@ class ExecSource(Member):
 
 
 def _parsed(record: Consumed) -> Record:
-    """Return a record of a writer. Raises Failed for a value that no writer wrote."""
+    """Returns a record of a writer. Raises Failed for a value that no writer wrote."""
     try:
         content = orjson.loads(record.value or b"")
         return record.offset, int(content["id"]), int(content["key"])

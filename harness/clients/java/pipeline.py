@@ -1,4 +1,4 @@
-"""The pipeline's library for Kafka's Java client: writers."""
+"""The pipeline's library for Kafka's Java client: sources, sinks and writers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.protocol.error_codes import ClientError, TopicPartition
 
 
 class JavaWriter:
-    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence; never transactional."""
+    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence. Never transactional."""
 
     def __init__(self, machine: Machine, pipeline: PipelineConfig, library: BesideConfluent) -> None:
         self._producer = opened(machine, replace(pipeline.settings, txn=False))
@@ -35,8 +35,10 @@ class JavaWriter:
 
 
 class JavaPipeline(BesideConfluent):
-    """`pipeline.library.PipelineLibrary` for the Java client. The JVM starts when first needed, and again after it
-    was killed."""
+    """`pipeline.library.PipelineLibrary` for the Java client.
+
+    The JVM starts when it is first needed, and again after it was killed.
+    """
 
     def __init__(self, java: Mapping[str, str]) -> None:
         super().__init__()
@@ -44,7 +46,7 @@ class JavaPipeline(BesideConfluent):
         self._machine: Machine | None = None
 
     def _running(self) -> Machine:
-        """Return the JVM, and start it if it does not run. Raises ClientError."""
+        """Returns the JVM, after starting it if it does not run. Raises ClientError."""
         if self._machine is None or self._machine.ended:
             try:
                 self._machine = Machine(self._java, one_thread=True)
@@ -73,7 +75,7 @@ class JavaPipeline(BesideConfluent):
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """Open the client of one process: see `pipeline.client`."""
+    """Opens the client of one process: a `pipeline.client.PipelineClient`."""
     from harness.clients.pipeline.client import PipelineClient
     from harness.clients.pipeline.config import parse_pipeline_config
 

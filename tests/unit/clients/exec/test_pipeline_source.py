@@ -44,7 +44,10 @@ class Coordinator:
     """librdkafka's part: the group's committed offsets."""
 
     def __init__(self, **marks: int) -> None:
-        self.marks = {A: Mark(marks["a"], "of the library") if "a" in marks else None, B: Mark(marks["b"]) if "b" in marks else None}
+        self.marks = {
+            A: Mark(marks["a"], "of the library") if "a" in marks else None,
+            B: Mark(marks["b"]) if "b" in marks else None,
+        }
 
     def committed(self, pipeline: Any, partitions: Sequence[Partition], timeout_s: float) -> dict[Any, Mark | None]:
         return {at: self.marks[at] for at in partitions}
