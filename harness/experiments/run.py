@@ -24,6 +24,7 @@ class Attempt:
     """One run: its verdict ("refused" if the cluster did not start), and whether it met each expectation.
 
     detection: when the anomalies that the run was expected to show could first be proved.
+    broken: the anomalies that Kafka rules out under the run's settings.
     """
 
     seed: int
@@ -35,6 +36,7 @@ class Attempt:
     figures: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     detection: Detection | None = None
+    broken: Sequence[str] = ()
 
     @property
     def conclusive(self) -> bool:
@@ -125,6 +127,7 @@ def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str, comma
         result.statistics,
         result.reasons[0] if result.reasons and result.valid == "unknown" else "",
         detection.first(outcome.folder, [name for name in case.expect.anomalies if name in bad]),
+        [anomaly.name for anomaly in result.anomalies if anomaly.bad and anomaly.promised is not False],
     )
 
 

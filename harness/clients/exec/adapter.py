@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from harness.clients.exec import command, open_fields
@@ -103,6 +104,7 @@ def needed(made: Settings, subscribes: bool) -> list[str]:
     return found
 
 
+@lru_cache  # a matrix of runs starts the same program many times
 def greet(client: str, environment: Sequence[str] = (), user: str = NOBODY) -> dict[str, Any]:
     """Returns {"library", "version", "capabilities"} of the program of `exec:COMMAND`.
 
