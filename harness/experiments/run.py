@@ -101,12 +101,14 @@ def experiment(
         yield tried
 
 
-def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection[str] = ()) -> Attempt:
-    """One run of a case. `commands`: see `harness.run.test.run`."""
+def attempt(
+    case: Case, plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection[str] = (), plots: bool = True
+) -> Attempt:
+    """One run of a case. `commands`, `plots`: see `harness.run.test.run`."""
     began = time.monotonic()
     lines: list[str] = []
     try:
-        outcome = test.run(plan, runs_dir, lines.append, spark_master, quiet=True, commands=commands)
+        outcome = test.run(plan, runs_dir, lines.append, spark_master, quiet=True, commands=commands, plots=plots)
     except ClusterTrouble as error:
         seconds = time.monotonic() - began
         if not case.expect.refused:

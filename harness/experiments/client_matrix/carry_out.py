@@ -91,7 +91,7 @@ def _attempted(
     case = Case(", ".join(cell), "", plan, Expectation(never=(ANY,)), 1)
     try:
         made = case.test_plan(seed)
-        outcome = attempt(case, made, runs_dir, spark_master if pipeline else NONE, made.client)
+        outcome = attempt(case, made, runs_dir, spark_master if pipeline else NONE, made.client, plots=False)
     except HarnessError as error:
         return Ran(*cell, seed, NOT_RUN, 0.0, why=str(error))
     allowed = outcome.valid == INVALID and not outcome.broken
