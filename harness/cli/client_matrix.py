@@ -20,7 +20,7 @@ def run(
 
     folder = out or runs_dir / "experiments" / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{NAME}"
     standing = StandingCluster(cluster, print)
-    results = carry_out.planned(only, seed, folder, user, print)
+    results = carry_out.planned(only, seed, standing.kafka_version, folder, user, print)
     print(f"{len(results.design)} cells; to continue after an interruption, repeat the command with --out {folder}")
     results = carry_out.carry_out(results, standing, folder, runs_dir, budget_s, user, spark_master, print)
     code = report.exit_code(results)

@@ -12,7 +12,7 @@ import typer
 from harness.cli import client_matrix
 from harness.cli.matrix import seconds
 from harness.cli.parameters import SparkMaster
-from harness.model.errors_and_exit_codes import EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 
 app = typer.Typer(no_args_is_help=True, help="Reproduce known failures with repeatable experiments.")
 Folder = Annotated[
@@ -139,10 +139,11 @@ def run(
       harness experiment run client-matrix --budget 2h
     """
     if name == client_matrix.NAME:
+        if times or stop or everything or kept or folder:
+            raise BadInput("--runs, -x, --all, --report and --folder cannot be combined with client-matrix")
         return client_matrix.run(case, seed, cluster, out, runs_dir, seconds(budget), client_user, spark_master)
     from harness.experiments import record, report, spec
     from harness.experiments import run as running
-    from harness.model.errors_and_exit_codes import BadInput
 
     if everything == bool(name):
         raise BadInput("give the name of one experiment, or --all; `harness experiment list` lists the names")

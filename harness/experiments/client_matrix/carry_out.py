@@ -22,11 +22,12 @@ from harness.run.spark import NONE
 Say = Callable[[str], None]
 
 
-def planned(only: str, seed: int, folder: Path, user: str, say: Say) -> Results:
+def planned(only: str, seed: int, kafka: str, folder: Path, user: str, say: Say) -> Results:
     """The design, with the runs that an earlier, interrupted matrix left in `folder`. Raises BadInput.
 
-    only  comma-separated names of programs; empty: all of them, or those of the earlier matrix
-    user  name of the user that the programs run as, if this process runs as root
+    only   comma-separated names of programs; empty: all of them, or those of the earlier matrix
+    kafka  version of the brokers
+    user   name of the user that the programs run as, if this process runs as root
     """
     earlier = report.continued(folder)
     chosen = programs.names(only)
@@ -39,15 +40,14 @@ def planned(only: str, seed: int, folder: Path, user: str, say: Say) -> Results:
                 "to continue, or choose another folder"
             )
         chosen = list(names)
-        say(f"continuing {folder}: {len(runs)} runs are done")
+        say(f"continuing {folder}: {sum(ran.verdict != NOT_RUN for ran in runs)} runs are done")
     ready, failed = programs.prepare(chosen, user, say)
     if not ready:
         raise BadInput("none of the client programs can be built and started; the reasons are above")
     libraries = {name: program.capabilities for name, program in ready.items()}
     design = [Cell(*each) for each in covering(axes.cells(libraries), seed)]
-    return Results(
-        seed, tuple(chosen), tuple(ready.values()), failed, tuple(design), tuple(axes.absent(libraries)), tuple(runs)
-    )
+    absent = tuple(axes.absent(libraries))
+    return Results(seed, kafka, tuple(chosen), tuple(ready.values()), failed, tuple(design), absent, tuple(runs))
 
 
 def carry_out(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,12 +24,14 @@ class Results:
     """A client matrix, finished or not.
 
     seed      of the design, and of the first run of each cell
+    kafka     version of the brokers
     only      the names of the programs that were chosen
     failed    the programs that could not be built or started: name -> reason
     design    the cells to run
     """
 
     seed: int
+    kafka: str
     only: tuple[str, ...]
     programs: tuple[Program, ...]
     failed: Mapping[str, str]
@@ -95,10 +97,10 @@ def document(results: Results) -> str:
     minutes = sum(ran.seconds for ran in results.runs) / 60
     parts = [
         "# Client libraries under faults",
-        f"{len(begun)} of {len(results.design)} cells in {results.run_count} runs and {minutes:.0f} minutes, seed "
-        f"{results.seed}. A field shows the worst verdict of its cells and how many of them were run. `-`: no such "
-        "cell exists. `allowed`: anomalies that Kafka does not rule out under the settings, such as duplicates "
-        "without idempotence.",
+        f"{len(begun)} of {len(results.design)} cells in {results.run_count} runs and {minutes:.0f} minutes, on Kafka "
+        f"{results.kafka}, seed {results.seed}. A field shows the worst verdict of its cells and how many of them were "
+        "run; a cell is unknown if none of its runs could be judged. `-`: no such cell exists. `allowed`: anomalies "
+        "that Kafka does not rule out under the settings, such as duplicates without idempotence.",
         "## By fault",
         _grid(results, list(FAULTS), lambda cell: cell.fault),
         "## By mode",
@@ -134,11 +136,17 @@ def _grid(results: Results, columns: Sequence[str], column: Any) -> str:
 def _field(planned: Sequence[Cell], ran: Sequence[Ran]) -> str:
     if not planned:
         return "-"
-    verdict = next((each for each in WORST_FIRST if any(one.verdict == each for one in ran)), NOT_RUN)
+    verdicts = {_of_cell([one.verdict for one in ran if one.cell == cell]) for cell in planned}
+    verdict = next(each for each in WORST_FIRST if each in verdicts)
     names = sorted({name for one in ran for name in one.anomalies if one.verdict == verdict})
     shown = f"**{verdict}** ({', '.join(names)})" if verdict == INVALID else verdict
     count = len({one.cell for one in ran if one.verdict != NOT_RUN})
     return f"{shown} {count}" if count else shown
+
+
+def _of_cell(verdicts: Collection[str]) -> str:
+    """The verdict of a cell from those of its runs; unknown only if no run of the cell could be judged."""
+    return next((each for each in (INVALID, ALLOWED, VALID, UNKNOWN) if each in verdicts), NOT_RUN)
 
 
 def _cells(runs: Sequence[Ran], verdict: str) -> list[str]:

@@ -10,6 +10,7 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.persistent import lifecycle
 from harness.plan import make_plan
 from harness.plan.pipeline import CONSUMER_SESSION
+from harness.run import attached_cluster
 
 Say = Callable[[str], None]
 NAME: Final = "client-matrix"
@@ -27,6 +28,12 @@ class StandingCluster:
             raise BadInput(f"--cluster {given}: give local:NAME, where `harness cluster up NAME` started the cluster")
         self._own, self._name, self._say = not given, name or NAME, say
         self.written = f"local:{self._name}"
+        fields = {"proxy": "clients", "broker_config": dict(CONSUMER_SESSION), "seed": 0}
+        self._plan = make_plan.make(fields) if self._own else attached_cluster.plan_of(self._name)
+
+    @property
+    def kafka_version(self) -> str:
+        return self._plan.kafka_version
 
     def up(self) -> None:
         """Starts the cluster unless it is up. Raises BadInput if it is the user's and is not up."""
@@ -35,8 +42,7 @@ class StandingCluster:
             return
         state = client.read(self._name)
         if state is None or not state.alive:
-            fields = {"proxy": "clients", "broker_config": dict(CONSUMER_SESSION), "seed": 0}
-            lifecycle.start(self._name, make_plan.make(fields), self._say)
+            lifecycle.start(self._name, self._plan, self._say)
 
     def down(self) -> None:
         """Stops the cluster unless it is the user's."""

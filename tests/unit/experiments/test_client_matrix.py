@@ -108,6 +108,7 @@ def test_the_order_the_limit_and_the_budget() -> None:
 
 RESULTS = Results(
     1,
+    "4.1.1",
     ("x", "y", "z"),
     (
         Program("x", "exec:x", "Library X", "1.2.3", ("produce", "consume")),
@@ -125,7 +126,7 @@ def test_the_report_names_everything(tmp_path: Path) -> None:
     text = (tmp_path / "report.md").read_text()
     assert "2 of 2 cells in 3 runs" in text
     assert "| x | **invalid** (G1a) 1 | - |" in text
-    assert "| y | - | unknown 1 |" in text
+    assert "| y | - | unknown 1 |" in text and "on Kafka 4.1.1" in text
     assert "| z | not run | not run |" in text
     assert "- x, none, plain: 1 of 2 runs: G1a 3; `runs/x1`" in text
     assert "- y, kill:leader, plain: 1 of 1 runs: why; `runs/y1`" in text
@@ -134,6 +135,13 @@ def test_the_report_names_everything(tmp_path: Path) -> None:
     assert "- x: Library X 1.2.3" in text
     stored = json.loads((tmp_path / "results.json").read_text())
     assert stored["runs"][0]["anomalies"] == {"G1a": 3} and stored["design"][0]["fault"] == "none"
+
+
+def test_a_cell_is_unknown_only_if_none_of_its_runs_could_be_judged() -> None:
+    runs = (_ran(ONE, 1, UNKNOWN), _ran(ONE, 2), _ran(ONE, 3), _ran(TWO, 1, UNKNOWN), _ran(TWO, 2, INVALID))
+    text = report.document(replace(RESULTS, runs=runs))
+    assert "| x | valid 1 | - |" in text and "| y | - | **invalid** (G1a) 1 |" in text
+    assert "- x, none, plain: 1 of 3 runs: why; `runs/x1`" in text
 
 
 def test_results_are_continued(tmp_path: Path) -> None:
@@ -182,4 +190,4 @@ def test_a_program_that_cannot_be_built_does_not_take_part(tmp_path: Path) -> No
 def test_another_seed_does_not_continue(tmp_path: Path) -> None:
     report.write(tmp_path, replace(RESULTS, only=("franz-go",)))
     with pytest.raises(BadInput, match="--seed 1 and --case franz-go"):
-        carry_out.planned("", 2, tmp_path, "root", print)
+        carry_out.planned("", 2, "4.1.1", tmp_path, "root", print)
