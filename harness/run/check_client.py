@@ -12,28 +12,35 @@ from harness.clients.confluent.adapter import Confluent
 from harness.clients.exec import command, conformance
 from harness.clients.exec.conformance import Outcome
 from harness.clients.settings import Settings
+from harness.model.capabilities import Wire
 from harness.model.errors_and_exit_codes import BadInput
+from harness.model.wire_rules import Rule
 from harness.plan import make_plan
 from harness.protocol.error_codes import ClientError
 from harness.run import make_cluster
 
 Say = Callable[[str], None]
+ApplyRules = Callable[[Sequence[Rule]], None]
 PARTITIONS: Final = 2
 
 
 @contextmanager
-def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[str]:
-    """Yields the given brokers' address, or that of a broker that runs as long as the context."""
+def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[tuple[str, ApplyRules | None]]:
+    """Yields the given brokers' address, or that of a broker with a wire proxy that runs as long as the context.
+
+    The second item applies rules of the wire proxy, if there is one.
+    """
     if bootstrap:
-        yield bootstrap
+        yield bootstrap, None
         return
-    options = {"nodes": 1, "network": "loopback", "replication": 1, "min_insync_replicas": 1}
+    options = {"nodes": 1, "network": "loopback", "replication": 1, "min_insync_replicas": 1, "proxy": "clients"}
     plan = make_plan.make({**options, **({"kafka_version": kafka_version} if kafka_version else {})})
     with tempfile.TemporaryDirectory(prefix="harness-client-check-") as folder:
         cluster = make_cluster.make(plan.model_copy(update={"run": "client-check"}), Path(folder), say)
         cluster.up(say)
         try:
-            yield cluster.bootstrap
+            assert isinstance(cluster, Wire)
+            yield cluster.bootstrap, lambda rules: cluster.apply_rules("check", rules, seed=1)
         finally:
             cluster.down()
 
@@ -49,7 +56,7 @@ def check(
 ) -> tuple[dict[str, Any], list[Outcome]]:
     """(what the program says of itself, the outcome of each case). Raises BadInput, Missing, ClusterTrouble."""
     argv = command.argv(command.PREFIX + text)
-    with _brokers(bootstrap, kafka_version, say) as address:
+    with _brokers(bootstrap, kafka_version, say) as (address, apply_rules):
         admin = Confluent().admin(Settings(bootstrap=address, run="client-check"))
         made: list[str] = []
 
@@ -58,7 +65,7 @@ def check(
             made.append(name)
 
         try:
-            return conformance.check(argv, address, make_topic, user, environment, say, only)
+            return conformance.check(argv, address, make_topic, apply_rules, user, environment, say, only)
         except ClientError as error:
             raise BadInput(f"{text}: {error}") from None
         finally:

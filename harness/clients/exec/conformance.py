@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from harness.clients.exec.adapter import CAPABILITIES, Exec
 from harness.clients.exec.conformance_cases import CASES, Bench, Case, Failed
+from harness.clients.exec.conformance_error_cases import ERROR_CASES
 from harness.clients.settings import Settings
+from harness.model.wire_rules import Rule
 from harness.protocol.error_codes import ClientError
 
 PASSED: Final = "passed"
@@ -33,6 +35,7 @@ def check(
     argv: Sequence[str],
     bootstrap: str,
     make_topic: Callable[[str], None],
+    apply_rules: Callable[[Sequence[Rule]], None] | None,
     user: str,
     environment: Sequence[str] = (),
     say: Callable[[str], None] = lambda text: None,
@@ -40,8 +43,10 @@ def check(
 ) -> tuple[dict[str, Any], list[Outcome]]:
     """(the answer to `hello`, the outcome of each case). Raises ClientError when the program does not even start.
 
-    make_topic  creates a topic with two partitions
-    only        a part of the names of the cases to carry out
+    make_topic   creates a topic with two partitions
+    apply_rules  puts rules of a wire proxy into effect, in place of earlier ones; None: there is no proxy, so the cases
+                 in which brokers report errors are skipped
+    only         a part of the names of the cases to carry out
     """
     greeted = Exec(argv, Settings(bootstrap=bootstrap, run="hello"), environment, user)
     try:
@@ -49,21 +54,33 @@ def check(
     finally:
         greeted.close()
     facts, outcomes = greeted.facts, []
-    for number, case in enumerate(case for case in CASES if only in case.name):
+    for number, case in enumerate(case for case in (*CASES, *ERROR_CASES) if only in case.name):
         missing = [each for each in case.needs if each not in facts["capabilities"]]
         if missing:
             outcomes.append(Outcome(case.name, SKIPPED, f"it has no {', '.join(missing)}"))
+        elif case in ERROR_CASES and apply_rules is None:
+            outcomes.append(Outcome(case.name, SKIPPED, "the harness cannot change the responses of these brokers"))
         else:
             topic = f"conformance-{number}-{time.time_ns():x}"
             make_topic(topic)
-            outcomes.append(_outcome(case, Bench(argv, bootstrap, topic, user, environment)))
+            outcomes.append(_outcome(case, Bench(argv, bootstrap, topic, user, environment, _answers(apply_rules))))
         say(describe(outcomes[-1]))
     return facts, outcomes
+
+
+def _answers(apply_rules: Callable[[Sequence[Rule]], None] | None) -> Callable[..., None]:
+    def answer(*rules: Rule) -> None:
+        assert apply_rules is not None
+        apply_rules(rules)
+
+    return answer
 
 
 def _outcome(case: Case, bench: Bench) -> Outcome:
     try:
         with bench.stack:
+            if case in ERROR_CASES:
+                bench.stack.callback(bench.answer)
             case.run(bench)
     except (Failed, ClientError) as why:
         return Outcome(case.name, FAILED, str(why))
@@ -79,7 +96,7 @@ def workloads(capabilities: Sequence[str], outcomes: Sequence[Outcome]) -> list[
     """Returns what a program can be used for in a run, one sentence for each use."""
     broken = {
         need
-        for case in CASES
+        for case in (*CASES, *ERROR_CASES)
         for each in outcomes
         if each.name == case.name and each.outcome == FAILED
         for need in case.needs

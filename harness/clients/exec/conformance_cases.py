@@ -38,13 +38,17 @@ class Case:
 
 @dataclass
 class Bench:
-    """What a case works with: brokers, a topic of its own with two partitions, and processes that end with the case."""
+    """What a case works with: brokers, a topic of its own with two partitions, and processes that end with the case.
+
+    answer  puts rules of the wire proxy into effect, in place of earlier ones; they end with the case
+    """
 
     argv: Sequence[str]
     bootstrap: str
     topic: str
     user: str
     environment: Sequence[str]
+    answer: Callable[..., None]
     stack: ExitStack = field(default_factory=ExitStack)
     numbers: Any = field(default_factory=itertools.count)
 
@@ -101,7 +105,7 @@ def expect(holds: bool, otherwise: str) -> None:
         raise Failed(otherwise)
 
 
-def _values(records: Sequence[Record]) -> list[bytes | None]:
+def record_values(records: Sequence[Record]) -> list[bytes | None]:
     return [record.value for record in records]
 
 
@@ -119,7 +123,10 @@ def records_come_back_in_order(bench: Bench) -> None:
     consumer = bench.consumer()
     consumer.assign({bench.at(): 0})
     records = bench.read(consumer, MANY)
-    expect(_values(records) == values, f"{MANY} records sent in order came back as {len(records)}, or in another order")
+    expect(
+        record_values(records) == values,
+        f"{MANY} records sent in order came back as {len(records)}, or in another order",
+    )
     expect([each.offset for each in records] == list(range(MANY)), "their offsets are not 0, 1, 2, ...")
 
 
@@ -139,7 +146,7 @@ def a_seek_goes_back(bench: Bench) -> None:
     consumer.assign({bench.at(): 0})
     bench.read(consumer, 4)
     consumer.seek({bench.at(): 1}, 5.0)
-    again = _values(bench.read(consumer, 3))
+    again = record_values(bench.read(consumer, 3))
     expect(again == [b"1", b"2", b"3"], f"after a seek to offset 1 of 0..3 came {again}")
 
 
@@ -148,7 +155,7 @@ def an_assignment_begins_where_it_says(bench: Bench) -> None:
     bench.send(bench.producer(), [b"other"], partition=1)
     consumer = bench.consumer()
     consumer.assign({bench.at(0): 2, bench.at(1): 0})
-    found = sorted(_values(bench.read(consumer, 2)), key=str)
+    found = sorted(record_values(bench.read(consumer, 2)), key=str)
     expect(found == [b"2", b"other"], f"an assignment at offsets 2 and 0 gave {found}")
 
 
@@ -198,11 +205,11 @@ def a_committed_transaction_is_read_and_an_aborted_one_is_not(bench: Bench) -> N
         end(CASE_S)
     consumer = bench.consumer()
     consumer.assign({bench.at(): 0})
-    found = _values(bench.read(consumer, 2, patience_s=3.0))
+    found = record_values(bench.read(consumer, 2, patience_s=3.0))
     expect(found == [b"committed"], f"read_committed gave {found}")
     dirty = bench.consumer(isolation_level="read_uncommitted")
     dirty.assign({bench.at(): 0})
-    found = _values(bench.read(dirty, 2))
+    found = record_values(bench.read(dirty, 2))
     expect(found == [b"aborted", b"committed"], f"read_uncommitted gave {found}")
 
 
@@ -233,14 +240,14 @@ def offsets_are_committed_with_a_transaction(bench: Bench) -> None:
     producer.send_offsets({bench.at(): 2}, consumer, CASE_S)
     producer.commit(CASE_S)
     consumer.close(leave=True)
-    found = _values(bench.read(_member(bench, f"{bench.topic}-group"), 1))
+    found = record_values(bench.read(member(bench, f"{bench.topic}-group"), 1))
     expect(found == [b"2"], f"after offset 2 was committed with a transaction, the group's next member read {found}")
 
 
 # --- groups ---
 
 
-def _member(bench: Bench, group: str, events: list[Any] | None = None, **changes: Any) -> ExecConsumer:
+def member(bench: Bench, group: str, events: list[Any] | None = None, **changes: Any) -> ExecConsumer:
     """A member of a group; `events` collects (event, partitions)."""
     consumer = bench.consumer(group=group, **changes)
     seen: list[Any] = [] if events is None else events
@@ -259,7 +266,7 @@ def the_same_with_the_consumer_protocol(bench: Bench) -> None:
 def _assignment_first(bench: Bench, **changes: Any) -> None:
     bench.send(bench.producer(), [b"0"])
     events: list[Any] = []
-    consumer = _member(bench, f"{bench.topic}-group", events, **changes)
+    consumer = member(bench, f"{bench.topic}-group", events, **changes)
     deadline = time.monotonic() + CASE_S
     while time.monotonic() < deadline:
         records = bench.poll(consumer)
@@ -272,11 +279,11 @@ def _assignment_first(bench: Bench, **changes: Any) -> None:
 
 def committed_offsets_are_where_the_next_member_begins(bench: Bench) -> None:
     bench.send(bench.producer(), [b"0", b"1", b"2"])
-    first = _member(bench, f"{bench.topic}-group")
+    first = member(bench, f"{bench.topic}-group")
     expect(len(bench.read(first, 3)) == 3, "a group of one member did not read three records")
     first.commit({bench.at(): 1}, 10.0)
     first.close(leave=True)
-    found = _values(bench.read(_member(bench, f"{bench.topic}-group"), 2))
+    found = record_values(bench.read(member(bench, f"{bench.topic}-group"), 2))
     expect(found == [b"1", b"2"], f"after offset 1 was committed, the group's next member read {found}")
 
 
@@ -301,7 +308,7 @@ def a_revocation_comes_in_time_to_commit(bench: Bench) -> None:
     for record in bench.read(first, 4):
         positions[record.topic, record.partition] = record.offset + 1
     expect(len(positions) == 2, f"the only member of a group read {positions}, not both partitions")
-    second = _member(bench, group)
+    second = member(bench, group)
     deadline, given_up = time.monotonic() + CASE_S, False
     while not given_up and time.monotonic() < deadline:
         repeated = [*bench.poll(first), *bench.poll(second)]

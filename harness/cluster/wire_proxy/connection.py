@@ -11,12 +11,12 @@ import time
 from collections import deque
 from typing import Final
 
-from harness.cluster.wire_proxy import rules
+from harness.cluster.wire_proxy import error_answers, rules
 from harness.cluster.wire_proxy.connection_parts import QueuedFrame, Sent, Shared
 from harness.cluster.wire_proxy.loop import WAITING_BYTES_MAX, Endpoint
 from harness.cluster.wire_proxy.rules import ActiveRule, HeldFrame
 from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
-from harness.model.wire_rules import CUT, DROP, DUPLICATE, NAMES
+from harness.model.wire_rules import ANSWER, CUT, DROP, DUPLICATE, NAMES
 from harness.protocol import request_head
 from harness.protocol.request_head import Request
 
@@ -42,6 +42,7 @@ class Connection:
         self._response_taken: tuple[ActiveRule | None, Sent] = (None, Sent(_UNKNOWN))
         self._drops_requests: ActiveRule | None = None  # the rule that drops all further requests
         self._drops_responses: ActiveRule | None = None  # the same for responses
+        self._overdue: list[Sent] = []  # requests to answer before the response that is being completed
         self._lingers = False
         self._requests = Splitter(
             request_head.REQUEST_BYTES_MIN,
@@ -81,6 +82,7 @@ class Connection:
         self._shared.counters.bytes_in += len(data)
         if self._drops_responses is None:
             self._responses.feed(data)
+            self._answer_first()
             if self.client.waiting > WAITING_BYTES_MAX or _bytes(self._to_client) > WAITING_BYTES_MAX:
                 self.broker.listen(False)
         if self._lingers:
@@ -142,6 +144,8 @@ class Connection:
         active, sent = self._request_taken
         if active is None:
             self._queue(self._to_broker, QueuedFrame(frame, (sent,)))
+        elif active.rule.action == ANSWER:
+            self._queue(self._to_broker, self._refused(active, frame, sent))
         elif active.rule.action == DROP:
             self._drops_requests = active
         elif active.rule.action == CUT:
@@ -152,6 +156,14 @@ class Connection:
             self._queue(self._to_broker, QueuedFrame(frame, (sent,), self._hold(active, sent)))
             if active.rule.cut:
                 self._cut()
+
+    def _refused(self, active: ActiveRule, frame: bytes, sent: Sent) -> QueuedFrame:
+        """Queues no bytes, but the answer of the proxy; the request itself where no such answer can be made."""
+        try:
+            return QueuedFrame(b"", (sent._replace(answer=error_answers.refusal(frame, active.rule.error)),))
+        except error_answers.NotPossibleError as why:
+            active.not_applied(str(why))
+            return QueuedFrame(frame, (sent,))
 
     def _hold(self, active: ActiveRule, sent: Sent) -> HeldFrame:
         held = self._shared.rules.hold(active, sent.request, time.monotonic(), self.number)
@@ -165,6 +177,7 @@ class Connection:
             return WHOLE
         counters = self._shared.counters
         counters.responses += 1
+        own_answers = any(each.answer for each in self._inflight)
         sent = self._answered(request_head.CORRELATION.unpack_from(head)[0])
         if sent is None:
             counters.unmatched += 1
@@ -177,13 +190,18 @@ class Connection:
         if actives and not sent.repeated:
             active = rules.first(actives, sent.request, self._node, self._sender)
         self._response_taken = active, sent
-        return PASS if active is None and not sent.repeated and not self._to_client else WHOLE
+        # The proxy's own answers come before or after a whole response.
+        return PASS if active is None and not sent.repeated and not self._to_client and not own_answers else WHOLE
 
     def _answered(self, correlation: int) -> Sent | None:
-        """Returns the request that is answered. Answers come in order, unless a request was dropped."""
+        """Returns the request that is answered. Answers come in order, unless a request was dropped.
+
+        The proxy's own answers to earlier requests are given before this one.
+        """
         for at, sent in enumerate(self._inflight):
-            if sent.request.correlation == correlation:
+            if sent.request.correlation == correlation and not sent.answer:
                 del self._inflight[at]
+                self._overdue = [self._inflight.popleft() for _ in range(at) if self._inflight[0].answer]
                 return sent
         return None
 
@@ -195,14 +213,36 @@ class Connection:
         active, sent = self._response_taken
         if self._drops_responses or sent.repeated:
             return
+        self._give(self._overdue)
         if active is None:
             self._queue(self._to_client, QueuedFrame(frame))
         elif active.rule.action == DROP:
             self._drops_responses = active
         elif active.rule.action == CUT:
             self._cut()
+        elif active.rule.action == ANSWER:
+            self._queue(self._to_client, QueuedFrame(self._failed(active, frame, sent)))
         else:
             self._queue(self._to_client, QueuedFrame(frame, held=self._hold(active, sent)))
+        self._answer_first()
+
+    def _failed(self, active: ActiveRule, frame: bytes, sent: Sent) -> bytes:
+        try:
+            return error_answers.failure(frame, sent.request, active.rule.error)
+        except error_answers.NotPossibleError as why:
+            active.not_applied(str(why))
+            return frame
+
+    def _answer_first(self) -> None:
+        """Gives the proxy's own answers to the oldest requests, those before which no other waits for its answer."""
+        while self._inflight and self._inflight[0].answer and self._responses.between_frames:
+            self._give([self._inflight.popleft()])
+
+    def _give(self, answered: list[Sent]) -> None:
+        for sent in answered:
+            if self._shared.rules.waiting:
+                self._shared.free(self._shared.rules.released_by(sent.request, self.number))
+            self._queue(self._to_client, QueuedFrame(sent.answer))
 
     # --- queues ---------------------------------------------------------------------------------------
 
@@ -222,6 +262,7 @@ class Connection:
             self._forward(queued.data)
             if queued.cut:
                 self._cut()
+            self._answer_first()
         while self._to_client and self._to_client[0].from_s <= now_s:
             queued = self._to_client.popleft()
             self._release(queued, self.client.open)

@@ -17,10 +17,15 @@ class Numbered(Protocol):
 
 
 class Sent(NamedTuple):
-    """A request that waits for its answer. `repeated`: it is the duplicate, whose answer is discarded."""
+    """A request that waits for its answer.
+
+    repeated  it is the duplicate, whose answer is discarded
+    answer    the answer that the proxy itself gives, once all earlier requests have been answered; empty: the broker's
+    """
 
     request: Request
     repeated: bool = False
+    answer: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harness.model.randomness import Draw
-from harness.model.wire_rules import APIS, HOLD, OTHERS, PRODUCER, REORDER, REQUEST, Rule, RuleCounts
+from harness.model.wire_rules import ANSWER, APIS, HOLD, OTHERS, PRODUCER, REORDER, REQUEST, Rule, RuleCounts
 from harness.protocol.request_head import Request
 
 
@@ -24,11 +24,14 @@ class ActiveRule:
         self.matched = self.applied = self.released = self.lost = 0
         self.busy: set[bytes] = set()  # transactional ids that have a held frame
         self._draw = Draw.of(seed, "wire", number)
+        self._complained = False
 
     def takes(self, request: Request, node: str, sender: str) -> bool:
         """Returns whether the rule applies to this frame, and counts it."""
         rule = self.rule
         if self.apis and request.api not in self.apis:
+            return False
+        if rule.action == ANSWER and not request.answered:
             return False
         if rule.sender != sender or (rule.node and rule.node != node):
             return False
@@ -43,6 +46,13 @@ class ActiveRule:
             return False
         self.applied += 1
         return True
+
+    def not_applied(self, why: str) -> None:
+        """Records that an `answer` could not be given; the first reason goes to the log."""
+        self.applied -= 1
+        if not self._complained:
+            self._complained = True
+            print(f"cannot answer {'|'.join(self.rule.api)} with {self.rule.error}: {why}", flush=True)
 
     def counts(self) -> RuleCounts:
         return RuleCounts(self.matched, self.applied, self.released, self.lost)

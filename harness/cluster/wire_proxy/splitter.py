@@ -53,6 +53,11 @@ class Splitter:
         self._buffer = bytearray(rest[done:]) if done < len(rest) else bytearray()
         return None
 
+    @property
+    def between_frames(self) -> bool:
+        """Whether no frame is passing in pieces or waiting to be complete."""
+        return not self._left and not self._wanted
+
     def give_up(self) -> None:
         """Let the rest of the stream pass, starting with what has arrived of an incomplete frame."""
         if not self.opaque:
