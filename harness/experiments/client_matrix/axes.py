@@ -26,13 +26,8 @@ COMMON: Final[Mapping[str, Any]] = {
     "concurrency": 5,
     "acks": "all",
 }
-# The client is paused for longer than the session timeout of 6 s. Sends are refused with NOT_ENOUGH_REPLICAS while
-# every replica has to be in sync and one is not.
+# The client is paused for longer than the session timeout of 6 s.
 _PAUSED: Final = [{"fault": "pause:client", "at": "1s", "for": "7s"}]
-_REFUSED: Final = [
-    {"fault": "config-change:min-isr-up", "at": "500ms", "for": "9s"},
-    {"fault": "restart:follower", "at": "2s", "for": "6s"},
-]
 FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "none": {"nemesis": []},
     "kill:leader": {"nemesis": ["kill:leader"]},
@@ -40,7 +35,7 @@ FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "pause:client": {"schedule": _PAUSED},
     "kill:client": {"nemesis": ["kill:client"]},
     "lost acks": {"nemesis": ["wire:lose-acks"]},
-    "refused sends": {"schedule": _REFUSED},
+    "refused sends": {"nemesis": ["wire:refuse-produce", "wire:time-out-produce"]},
     "late EndTxn": {"nemesis": ["wire:late-endtxn"]},
     "rebalances": {"nemesis": ["rebalance:group"]},
 }
