@@ -1,4 +1,4 @@
-"""The cases of `harness client check` on a broker started for the purpose, or on an existing cluster."""
+"""Carries out the cases of `harness client check`, on a broker started for them or on an existing cluster."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ PARTITIONS: Final = 2
 
 @contextmanager
 def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[tuple[str, ApplyRules | None]]:
-    """Yields the given brokers' address, or that of a broker with a wire proxy that runs as long as the context.
+    """Yields the address of the brokers, and a function that applies rules of their wire proxy.
 
-    The second item applies rules of the wire proxy, if there is one.
+    The brokers are those of `bootstrap`, which have no wire proxy (None). If `bootstrap` is empty, a broker with a wire
+    proxy runs until the context ends.
     """
     if bootstrap:
         yield bootstrap, None
@@ -54,7 +55,13 @@ def check(
     only: str,
     say: Say,
 ) -> tuple[dict[str, Any], list[Outcome]]:
-    """(what the program says of itself, the outcome of each case). Raises BadInput, Missing, ClusterTrouble."""
+    """Carries out the cases. Returns (the program's answer to `hello`, the outcome of each case).
+
+    text  the program's command
+    only  carry out only the cases whose name contains this text
+
+    Raises BadInput, Missing, ClusterTrouble.
+    """
     argv = command.argv(command.PREFIX + text)
     with _brokers(bootstrap, kafka_version, say) as (address, apply_rules):
         admin = Confluent().admin(Settings(bootstrap=address, run="client-check"))

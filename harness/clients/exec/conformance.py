@@ -1,6 +1,6 @@
 """Checks whether a client program follows docs/use/your-own-client.md, with `conformance_cases`, on running brokers.
 
-A case that needs a capability which the program does not claim is not carried out.
+A case is skipped if it needs a capability that the program does not claim.
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ def check(
     say: Callable[[str], None] = lambda text: None,
     only: str = "",
 ) -> tuple[dict[str, Any], list[Outcome]]:
-    """(the answer to `hello`, the outcome of each case). Raises ClientError when the program does not even start.
+    """Carries out the cases. Returns (the answer to `hello`, the outcome of each case).
 
     make_topic   creates a topic with two partitions
     apply_rules  puts rules of a wire proxy into effect, in place of earlier ones; None: there is no proxy, so the cases
                  in which brokers report errors are skipped
-    only         a part of the names of the cases to carry out
+    say          takes a line of output for each case
+    only         carry out only the cases whose name contains this text
+
+    Raises ClientError if the program does not even start.
     """
     greeted = Exec(argv, Settings(bootstrap=bootstrap, run="hello"), environment, user)
     try:
@@ -57,7 +60,7 @@ def check(
     for number, case in enumerate(case for case in (*CASES, *ERROR_CASES) if only in case.name):
         missing = [each for each in case.needs if each not in facts["capabilities"]]
         if missing:
-            outcomes.append(Outcome(case.name, SKIPPED, f"it has no {', '.join(missing)}"))
+            outcomes.append(Outcome(case.name, SKIPPED, f"the program does not claim {', '.join(missing)}"))
         elif case in ERROR_CASES and apply_rules is None:
             outcomes.append(Outcome(case.name, SKIPPED, "the harness cannot change the responses of these brokers"))
         else:
@@ -88,12 +91,12 @@ def _outcome(case: Case, bench: Bench) -> Outcome:
 
 
 def describe(outcome: Outcome) -> str:
-    """A line for a terminal."""
+    """Returns the outcome of a case as a line for a terminal."""
     return f"  {outcome.outcome:8} {outcome.name}" + (f": {outcome.why}" if outcome.why else "")
 
 
 def workloads(capabilities: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
-    """Returns what a program can be used for in a run, one sentence for each use."""
+    """Returns lines that say with which options of a run the program can be used: "OPTIONS: yes" or "OPTIONS: no"."""
     broken = {
         need
         for case in (*CASES, *ERROR_CASES)

@@ -26,7 +26,7 @@ MANY: Final = 200
 
 
 class Failed(Exception):
-    """A program did something that the document does not allow."""
+    """A program did something that docs/use/your-own-client.md does not allow."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Case:
 
 @dataclass
 class Bench:
-    """What a case works with: brokers, a topic of its own with two partitions, and processes that end with the case.
+    """What a case works with: brokers, its own topic of two partitions, and processes that are stopped when it ends.
 
     answer  puts rules of the wire proxy into effect, in place of earlier ones; they end with the case
     """
@@ -73,7 +73,7 @@ class Bench:
         return self.topic, partition
 
     def send(self, producer: ExecProducer, values: Iterable[bytes], partition: int = 0) -> list[int | None]:
-        """Send, wait, and return the offsets. Raises ClientError, Failed."""
+        """Sends records, waits, and returns the offsets. Raises ClientError."""
         deliveries = [producer.send(self.at(partition), value) for value in values]
         producer.wait(deliveries, CASE_S)
         for delivery in deliveries:
@@ -82,7 +82,10 @@ class Bench:
         return [delivery.offset for delivery in deliveries]
 
     def poll(self, consumer: ExecConsumer) -> Sequence[Record]:
-        """One poll; an error that is not fatal, such as of a coordinator that is not there yet, is an empty one."""
+        """Polls once, and returns the records.
+
+        Returns () after an error that is not fatal, for example if the group has no coordinator yet.
+        """
         try:
             return consumer.poll(0.2, 500).records
         except ClientError as error:
@@ -92,7 +95,7 @@ class Bench:
             return ()
 
     def read(self, consumer: ExecConsumer, count: int, patience_s: float = CASE_S) -> list[Record]:
-        """Poll until there are `count` records, or the time is over."""
+        """Polls until there are `count` records or the time is over, and returns the records."""
         found: list[Record] = []
         deadline = time.monotonic() + patience_s
         while len(found) < count and time.monotonic() < deadline:
@@ -114,7 +117,7 @@ def record_values(records: Sequence[Record]) -> list[bytes | None]:
 
 def sends_are_answered_with_offsets(bench: Bench) -> None:
     offsets = bench.send(bench.producer(), [b"a", b"b", b"c"])
-    expect(offsets == [0, 1, 2], f"the first three records of an empty partition were answered with {offsets}")
+    expect(offsets == [0, 1, 2], f"the first three sends to an empty partition returned the offsets {offsets}")
 
 
 def records_come_back_in_order(bench: Bench) -> None:
@@ -125,9 +128,9 @@ def records_come_back_in_order(bench: Bench) -> None:
     records = bench.read(consumer, MANY)
     expect(
         record_values(records) == values,
-        f"{MANY} records sent in order came back as {len(records)}, or in another order",
+        f"of {MANY} records sent in order, {len(records)} were read, or in another order",
     )
-    expect([each.offset for each in records] == list(range(MANY)), "their offsets are not 0, 1, 2, ...")
+    expect([each.offset for each in records] == list(range(MANY)), "the offsets of the records are not 0, 1, 2, ...")
 
 
 def a_poll_takes_no_more_than_records_max(bench: Bench) -> None:
@@ -137,7 +140,7 @@ def a_poll_takes_no_more_than_records_max(bench: Bench) -> None:
     deadline, seen = time.monotonic() + CASE_S, 0
     while seen < 10 and time.monotonic() < deadline:
         seen += len(consumer.poll(0.2, 3).records)  # more than 3 break the protocol
-    expect(seen == 10, f"10 records were read as {seen} by polls of 3 at most")
+    expect(seen == 10, f"polls of at most 3 records returned {seen} of 10 records")
 
 
 def a_seek_goes_back(bench: Bench) -> None:
@@ -147,7 +150,7 @@ def a_seek_goes_back(bench: Bench) -> None:
     bench.read(consumer, 4)
     consumer.seek({bench.at(): 1}, 5.0)
     again = record_values(bench.read(consumer, 3))
-    expect(again == [b"1", b"2", b"3"], f"after a seek to offset 1 of 0..3 came {again}")
+    expect(again == [b"1", b"2", b"3"], f"after a seek to offset 1 of the offsets 0 to 3, {again} was read")
 
 
 def an_assignment_begins_where_it_says(bench: Bench) -> None:
@@ -156,7 +159,10 @@ def an_assignment_begins_where_it_says(bench: Bench) -> None:
     consumer = bench.consumer()
     consumer.assign({bench.at(0): 2, bench.at(1): 0})
     found = sorted(record_values(bench.read(consumer, 2)), key=str)
-    expect(found == [b"2", b"other"], f"an assignment at offsets 2 and 0 gave {found}")
+    expect(
+        found == [b"2", b"other"],
+        f"after an assignment at offset 2 of one partition and 0 of the other, {found} was read",
+    )
 
 
 def a_record_that_is_too_large_is_an_error(bench: Bench) -> None:
@@ -206,11 +212,11 @@ def a_committed_transaction_is_read_and_an_aborted_one_is_not(bench: Bench) -> N
     consumer = bench.consumer()
     consumer.assign({bench.at(): 0})
     found = record_values(bench.read(consumer, 2, patience_s=3.0))
-    expect(found == [b"committed"], f"read_committed gave {found}")
+    expect(found == [b"committed"], f"with read_committed, {found} was read")
     dirty = bench.consumer(isolation_level="read_uncommitted")
     dirty.assign({bench.at(): 0})
     found = record_values(bench.read(dirty, 2))
-    expect(found == [b"aborted", b"committed"], f"read_uncommitted gave {found}")
+    expect(found == [b"aborted", b"committed"], f"with read_uncommitted, {found} was read")
 
 
 def an_older_producer_is_fenced(bench: Bench) -> None:
@@ -224,7 +230,7 @@ def an_older_producer_is_fenced(bench: Bench) -> None:
         old.commit(CASE_S)
     except ClientError:
         return
-    raise Failed("a producer committed after a newer one with its transactional id had begun")
+    raise Failed("a producer committed although a newer producer with the same transactional id had started")
 
 
 def offsets_are_committed_with_a_transaction(bench: Bench) -> None:
@@ -248,7 +254,10 @@ def offsets_are_committed_with_a_transaction(bench: Bench) -> None:
 
 
 def member(bench: Bench, group: str, events: list[Any] | None = None, **changes: Any) -> ExecConsumer:
-    """A member of a group; `events` collects (event, partitions)."""
+    """Returns a consumer that has subscribed as a member of a group.
+
+    events  list to which each rebalance appends (event, partitions)
+    """
     consumer = bench.consumer(group=group, **changes)
     seen: list[Any] = [] if events is None else events
     consumer.subscribe([bench.topic], lambda event, partitions, committed: seen.append((event, sorted(partitions))))
@@ -272,7 +281,9 @@ def _assignment_first(bench: Bench, **changes: Any) -> None:
         records = bench.poll(consumer)
         owned = [each for event, partitions in events if event == "assigned" for each in partitions]
         if records:
-            expect(bench.at() in owned, f"a record of {bench.topic}-0 came before it was reported as assigned")
+            expect(
+                bench.at() in owned, f"a record of {bench.topic}-0 came before the partition was reported as assigned"
+            )
             return
     raise Failed(f"no record within {CASE_S:.0f} s of subscribing; events: {events}")
 
@@ -314,7 +325,7 @@ def a_revocation_comes_in_time_to_commit(bench: Bench) -> None:
         repeated = [*bench.poll(first), *bench.poll(second)]
         expect(not repeated, f"records were read again though their offsets were committed on revocation: {repeated}")
         given_up = any(event != "assigned" for event, _ in events)
-    expect(given_up, f"no revocation was reported within {CASE_S:.0f} s of a second member; events: {events}")
+    expect(given_up, f"no revocation was reported within {CASE_S:.0f} s after a second member joined; events: {events}")
     expect(not first_refusal, f"a commit within the revocation failed: {first_refusal}")
     more = [*bench.read(second, 1, 3.0), *bench.read(first, 1, 1.0)]
     expect(not more, f"records were read again though their offsets were committed on revocation: {more}")
