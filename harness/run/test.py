@@ -178,8 +178,11 @@ def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> No
 
 
 def draw(folder: Path, say: Say, plots: bool = True) -> list[Path]:
-    """Draws the plots, if `plots`, the order pages of keys with anomalies, and the run page. Prints the paths of the
-    pages."""
+    """Draws the plots (unless `plots` is False), the order pages of keys with anomalies, and the run page. Prints the
+    paths of the pages.
+
+    Returns the paths of all these files.
+    """
     from harness.report.order import order_pages
     from harness.report.page import run_page
     from harness.report.plots import all_plots

@@ -6,7 +6,7 @@ in its answer to `hello`, from what the adapter needs for the mode, and from the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -140,7 +140,7 @@ def _without(fault: str, mode: str) -> str:
     return ""
 
 
-def _plan(fault: str, mode: str, capabilities: Sequence[str] | Collection[str] = ()) -> TestPlan:
+def _plan(fault: str, mode: str, capabilities: Collection[str] = ()) -> TestPlan:
     return make_plan.make({**plan_fields(fault, mode, capabilities), "seed": 0})
 
 
