@@ -126,10 +126,8 @@ def records_come_back_in_order(bench: Bench) -> None:
     consumer = bench.consumer()
     consumer.assign({bench.at(): 0})
     records = bench.read(consumer, MANY)
-    expect(
-        record_values(records) == values,
-        f"of {MANY} records sent in order, {len(records)} were read, or in another order",
-    )
+    same = record_values(records) == values
+    expect(same, f"of {MANY} records sent in order, {len(records)} were read, or in another order")
     expect([each.offset for each in records] == list(range(MANY)), "the offsets of the records are not 0, 1, 2, ...")
 
 

@@ -1,7 +1,7 @@
 """One client's connection to one broker through the proxy: a stream of frames in each direction, subject to rules.
 
-A held frame delays all later frames in the same direction of its connection: a stream keeps its order. When a client's
-connection is cut, or the client closes it while frames are held, the connection to the broker stays open until these
+A held frame also delays all later frames in its direction, because a stream keeps its order. When the proxy cuts a
+client's connection, or the client closes it while frames are held, the connection to the broker stays open until these
 frames have been forwarded and answered. So a broker may receive a request whose client has already disconnected.
 """
 
@@ -26,7 +26,7 @@ _UNKNOWN: Final = Request(-1, 0, 0)
 
 
 class Connection:
-    """See the module docstring. `start` sets its two endpoints."""
+    """A client's connection through the proxy. `start` sets its two endpoints: the client and the broker."""
 
     client: Endpoint
     broker: Endpoint
@@ -98,7 +98,10 @@ class Connection:
             self.client.listen(True)
 
     def _not_kafka(self) -> None:
-        """The stream is not Kafka's protocol: let all of it pass, since responses cannot be matched any more."""
+        """Lets both streams pass unchanged from now on, because one of them is not Kafka's protocol.
+
+        Responses could no longer be matched with requests.
+        """
         self._shared.counters.unparsed += 1
         for queued in (*self._to_broker, *self._to_client):
             if queued.held:
@@ -128,7 +131,7 @@ class Connection:
         return WHOLE
 
     def _passes(self, sent: Sent) -> None:
-        """Record that a request is being forwarded to the broker."""
+        """Records that a request is being forwarded to the broker."""
         if sent.request.answered:
             self._inflight.append(sent)
         elif self._shared.rules.waiting:
@@ -177,7 +180,7 @@ class Connection:
             return WHOLE
         counters = self._shared.counters
         counters.responses += 1
-        own_answers = any(each.answer for each in self._inflight)
+        own_answers, self._overdue = any(each.answer for each in self._inflight), []
         sent = self._answered(request_head.CORRELATION.unpack_from(head)[0])
         if sent is None:
             counters.unmatched += 1
@@ -194,9 +197,10 @@ class Connection:
         return PASS if active is None and not sent.repeated and not self._to_client and not own_answers else WHOLE
 
     def _answered(self, correlation: int) -> Sent | None:
-        """Returns the request that is answered. Answers come in order, unless a request was dropped.
+        """Returns the request that a response answers, by its correlation id; None if there is none.
 
-        The proxy's own answers to earlier requests are given before this one.
+        Responses come in the order of the requests, unless a request was dropped. The proxy's own answers to earlier
+        requests are to be given before this response.
         """
         for at, sent in enumerate(self._inflight):
             if sent.request.correlation == correlation and not sent.answer:
@@ -252,7 +256,7 @@ class Connection:
             self.pump()
 
     def pump(self) -> None:
-        """Forward all frames that are due, in order."""
+        """Forwards all frames that are due, in order."""
         now_s = time.monotonic()
         while self._to_broker and self._to_broker[0].from_s <= now_s:
             queued = self._to_broker.popleft()
@@ -281,7 +285,7 @@ class Connection:
     # --- closing --------------------------------------------------------------------------------------
 
     def _cut(self) -> None:
-        """Close the client's connection; requests that it has sent are still forwarded."""
+        """Closes the client's connection. Requests that the client has sent are still forwarded."""
         self.client.close()
         self._linger()
 
@@ -309,7 +313,7 @@ class Connection:
         self._discard_all()
 
     def close(self) -> None:
-        """Close both sides now and discard queued frames. Can be called repeatedly."""
+        """Closes both sides at once, and discards queued frames. May be called more than once."""
         self.client.close()
         self.broker.close()
         self._discard_all()
@@ -322,7 +326,10 @@ class Connection:
         self._shared.closed(self)
 
     def forget(self, actives: list[ActiveRule]) -> None:
-        """Rules were removed: forward what they hold; close the connection if they drop its frames."""
+        """Handles the removal of rules: forwards the frames that they hold.
+
+        If one of these rules drops all frames of this connection, closes the connection.
+        """
         if self._drops_requests in actives or self._drops_responses in actives:
             return self.close()
         held_frames = [queued.held for queued in (*self._to_broker, *self._to_client) if queued.held is not None]
