@@ -65,6 +65,18 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
     }
 
 
+def client_needs(resolved: ResolvedPlan) -> dict[str, Any]:
+    """The part of the clients' configuration that decides which capabilities they need."""
+    plan, workload = resolved.plan, resolved.workload
+    return {
+        "idempotence": derived.idempotent(plan),
+        "txn": plan.txn,
+        "sub_via": list(plan.sub_via),
+        "logic_options": dict(workload.client_options),
+        "consumer_config": {**workload.consumer_config, **plan.consumer_config},
+    }
+
+
 def _problem(cluster: Hosts, config: dict[str, Any], folder: Path, env: dict[str, str]) -> Any:
     """Returns the problem that the client libraries, in the workers' versions, report with the settings, or ""."""
     admin = AdminLink(cluster, config, folder / "logs", env)

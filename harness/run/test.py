@@ -94,7 +94,7 @@ def run(
         resolved = resolved.update(
             run=folder.name,
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            versions=versions(plan),
+            versions=versions(resolved),
             git_commit=git_commit(),
         )
         (folder / "plan.yaml").write_text(plan_file.dump(resolved.plan))
