@@ -47,7 +47,7 @@ def _busiest(nodes: Iterable[str | None], facts: Facts, draw: Draw) -> Sequence[
 
 
 def leader(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node that leads the partitions with most of the recent sends, or, without sends, the most partitions.
+    """The node whose partitions got most of the recent sends; without sends, the node that leads most partitions.
 
     Only the run's partitions count. A draw breaks ties. Empty when no partition has a leader.
     """
@@ -61,7 +61,7 @@ def controller(facts: Facts, draw: Draw) -> Sequence[str]:
 
 
 def txn_coordinator(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node that coordinates the most of the run's transactional ids."""
+    """The node that coordinates the largest number of the run's transactional ids."""
     return _busiest(facts.holders, facts, draw)
 
 

@@ -118,12 +118,14 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("report", "_PURGE_QUEUE"): _MOMENT,
     ("report", "_PURGE_INFLIGHT"): _SENT,
     ("report", "NOT_LEADER_FOR_PARTITION"): Row(
-        "info", "also the answer of a leader that loses leadership after its append", "protocol"
+        "info", "also the answer of a leader that appended the record and then lost leadership", "protocol"
     ),
     ("report", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"): Row("info", "appended, not replicated", "protocol"),
     ("report", "REQUEST_TIMED_OUT"): Row("info", "appended, not replicated in time", "protocol"),
     ("report", "_MSG_TIMED_OUT"): Row(
-        "info", "reported both for a record never sent and for one sent without a response", "request; rdkafka.h"
+        "info",
+        "reported both for records that were never sent and for records without a response",
+        "request; rdkafka.h",
     ),
     ("report", "_TIMED_OUT"): _SENT,
     ("report", "_TRANSPORT"): _SENT,

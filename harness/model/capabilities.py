@@ -254,7 +254,7 @@ class Wire(Protocol):
 
 @runtime_checkable
 class Disks(Protocol):
-    """A separate disk for each node's data, with the real semantics of a file system for unsynced writes."""
+    """A separate disk for each node's data, on which unsynced writes are lost as on a real file system."""
 
     def power_off(self, nodes: Sequence[str]) -> Mapping[str, int]:
         """Simulate a power failure of all `nodes` at once: kill their servers, and discard every write that was

@@ -136,7 +136,9 @@ VERB: Final = Verb(
     "(ElectLeaders); every server is started again later",
     _fault,
     nodes=False,
-    named={LEADER: "Partitions of the node that leads the most of them"},
+    named={
+        LEADER: "Partitions of the node that `leader` would choose: the most that have the same replicas, all in sync"
+    },
     nodes_min=3,
     short={"elect-unclean": "leader"},
 )

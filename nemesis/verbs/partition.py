@@ -109,7 +109,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "ring": _verb(
         "ring",
         lost_packets,
-        "let every server receive from a majority, and no two from the same one, whatever the target; the network is "
+        "let every server receive packets from a different majority of the servers, whatever the target; the network is "
         "healed later",
         short={"majorities-ring": "all"},
     ),

@@ -66,7 +66,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(HOLD, ("EndTxn",), probability=0.1, for_s=6.0, in_turn=True),),
     ),
     "cut-after-endtxn": Preset(
-        "Half of the EndTxn requests, which arrive, but their connection is cut before the response",
+        "Half of the EndTxn requests arrive, but their connection is cut before the response",
         (Rule(CUT, ("EndTxn",), probability=0.5),),
     ),
     "lose-acks": Preset(
@@ -75,7 +75,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(DROP, ("Produce",), RESPONSE, probability=0.1),),
     ),
     "cut-after-produce": Preset(
-        "A tenth of the Produce requests, which arrive, but their connection is cut before the response",
+        "A tenth of the Produce requests arrive, but their connection is cut before the response",
         (Rule(CUT, ("Produce",), probability=0.1),),
     ),
     "drop-produce": Preset(
@@ -83,7 +83,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(DROP, ("Produce",), probability=0.1),),
     ),
     "duplicate-produce": Preset(
-        "A fifth of the Produce requests, each of which arrives twice",
+        "A fifth of the Produce requests, which arrive twice",
         (Rule(DUPLICATE, ("Produce",), probability=0.2),),
     ),
     "reorder-produce": Preset(
