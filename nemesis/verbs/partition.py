@@ -109,8 +109,8 @@ VERBS: Final[Mapping[str, Verb]] = {
     "ring": _verb(
         "ring",
         lost_packets,
-        "let every server receive packets from a different majority of the servers, whatever the target; the network is "
-        "healed later",
+        "let every server receive packets from a different majority of the servers, whatever the target; the network "
+        "is healed later",
         short={"majorities-ring": "all"},
     ),
     "cut-clients": _verb(
