@@ -237,8 +237,9 @@ def _number(values: Mapping[str, Any], name: str, low: float, high: float | None
     whole = name == "count"
     right = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not right or not value >= low or (high is not None and not value <= high):
-        upto = f" to {high:g}" if high is not None else " or more"
-        raise BadInput(f"a wire rule's {name} must be a number: {low:g}{upto}, not {value!r}")
+        kind = "whole number" if whole else "number"
+        allowed = f"from {low:g} to {high:g}" if high is not None else f"of at least {low:g}"
+        raise BadInput(f"a wire rule's {name} must be a {kind} {allowed}, not {value!r}")
 
 
 def _near(name: str, known: list[str]) -> str:
