@@ -35,6 +35,13 @@ _COMMON: Final = (
     "ssl.key.location",
     "ssl.key.password",
 )
+_FILES: Final = (
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.keystore.location",
+    "ssl.crl.location",
+)
 _JAVAS: Final = {
     "sasl.jaas.config": "sasl.username and sasl.password",
     "ssl.truststore.location": "ssl.ca.location, a PEM file",
@@ -49,8 +56,14 @@ def about_connecting(name: str) -> bool:
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the properties in a file: see `properties_file.load`."""
-    return properties_file.load(path, environment, _check)
+    """Return the properties in a file: see `properties_file.load`. Raises BadInput also for a missing file."""
+    found = properties_file.load(path, environment, _check)
+    for name in _FILES:
+        value = found.get(name, "")
+        if value and value != "probe" and not os.access(value, os.R_OK):
+            wrong = "cannot be read" if Path(value).exists() else "does not exist"
+            raise BadInput(f"--client-config {path}: the file of {name} {wrong}; give the path of an existing file")
+    return found
 
 
 def _check(name: str, where: str) -> None:

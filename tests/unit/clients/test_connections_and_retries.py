@@ -20,9 +20,13 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_properties_comments_and_variables(tmp_path: Path) -> None:
-    text = "# hello\n\nsecurity.protocol = SASL_SSL\nsasl.password=${A}-${B}=\nssl.ca.location=/ca.pem\n"
+    text = "# hello\n\nsecurity.protocol = SASL_SSL\nsasl.password=${A}-${B}=\nssl.key.password=k\n"
     found = load(written(tmp_path, text), {"A": "x", "B": "y"})
-    expected = {"security.protocol": "SASL_SSL", "sasl.password": "x-y=", "ssl.ca.location": "/ca.pem"}
+    expected = {
+        "security.protocol": "SASL_SSL",
+        "sasl.password": "x-y=",
+        "ssl.key.password": "k",
+    }
     assert found == expected
 
 
@@ -42,6 +46,15 @@ def test_mistakes_have_a_place_and_no_value(tmp_path: Path, text: str, message: 
     with pytest.raises(BadInput) as error:
         load(written(tmp_path, text), {})
     assert message in str(error.value) and "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.key.location"])
+def test_a_missing_file_is_named_by_its_property(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, f"security.protocol=SSL\n{name}=${{WHERE}}/ca.pem\n")
+    (tmp_path / "ca.pem").write_text("")
+    assert load(path, {"WHERE": str(tmp_path)})[name] == f"{tmp_path}/ca.pem"
+    with pytest.raises(BadInput, match=rf"client\.properties: the file of {name} does not exist; give the path"):
+        load(path, {"WHERE": "/nowhere"})
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
