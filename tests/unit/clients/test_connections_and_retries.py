@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.clients.confluent.settings_and_errors import consumer_config, producer_config
-from harness.clients.connection import hidden, load
+from harness.clients.connection import hidden, load, redacted
 from harness.clients.settings import parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan.make_plan import make
@@ -69,6 +69,20 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 def test_a_librarys_words_lose_their_secrets() -> None:
     connection = {"sasl.password": "hunter2", "security.protocol": "SASL_SSL"}
     assert hidden("SASL_SSL: hunter2 is wrong", connection) == "SASL_SSL: <sasl.password> is wrong"
+
+
+def test_short_secrets_are_replaced_as_whole_words() -> None:
+    connection = {"sasl.username": "me", "sasl.password": "a", "ssl.key.password": "s"}
+    text = "sasl message of 'me': password=a, key s; me:a@host, also <a>"
+    assert hidden(text, connection) == (
+        "sasl message of '<sasl.username>': password=<sasl.password>, key <ssl.key.password>; "
+        "<sasl.username>:<sasl.password>@host, also <<sasl.password>>"
+    )
+
+
+def test_a_replacement_is_not_searched_for_further_secrets() -> None:
+    assert hidden("sasl-user", {"sasl.password": "sasl-user", "sasl.username": "sasl"}) == "<sasl.password>"
+    assert redacted("no secrets", {"": "***"}) == "no secrets"
 
 
 def test_every_client_connects_so_and_shows_nothing() -> None:
