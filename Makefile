@@ -101,6 +101,7 @@ bench: setup-dev ## benchmarks; speeds are compared within one run
 	$(BIN)/python tests/bench/interpreter.py
 	$(BIN)/python tests/bench/overhead.py
 	$(BIN)/python tests/bench/overhead.py --sends 4
+	$(BIN)/python -m tests.bench.client_programs
 	$(BIN)/python -m tests.bench.checker
 	$(BIN)/python -m tests.bench.convert
 	$(BIN)/python -m tests.bench.faults

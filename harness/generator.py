@@ -1,11 +1,12 @@
-"""Pure generators of ops, and combinators that decide when and where their ops run.
+"""Pure generators of ops, and combinators that decide when and where the ops run.
 
-`op(ctx)` returns the next op (or PENDING if the generator must wait) with the next generator, or None if it is
-exhausted. `update(ctx, event)` passes it an invocation or completion. Generators have no effects, so the interpreter
-may ask for the same op again. They are small frozen values.
+A generator has two methods. `op(ctx)` returns (the next op, the next generator). It returns PENDING instead of an op if
+the generator must wait, and None if the generator is exhausted. `update(ctx, event)` tells the generator about an
+invocation or completion, and returns the next generator. Generators have no effects, so the interpreter may ask for the
+same op again. They are small frozen values.
 
-Modelled on Jepsen's generators (jepsen.generator.pure), with random numbers addressed by name and number
-(`harness.model.randomness`), so that the stream of ops depends on the seed alone.
+Modelled on Jepsen's generators (jepsen.generator.pure). Random numbers are addressed by name and number
+(`harness.model.randomness`), so the stream of ops depends on the seed alone.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ def _wait(generator: Generator) -> Answer:
 
 
 def _same(new: tuple[Generator, ...], old: tuple[Generator, ...]) -> bool:
-    """Whether an update changed nothing, so that the combinator can be reused."""
+    """Returns whether an update changed none of the generators, so that their combinator can be reused."""
     return all(a is b for a, b in zip(new, old, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """Emits one op, then is exhausted."""
+    """Emits one op, and is then exhausted."""
 
     template: Op
 
@@ -72,9 +73,9 @@ class Fn:
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """Runs generators one after another, each until it is exhausted, without waiting for open ops (see Barrier).
+    """Runs generators one after another, each until it is exhausted. Does not wait for open ops (see Barrier).
 
-    All of them get every event from the start, because final polls must know which keys the load has touched.
+    All parts get every event from the start, because final polls must know which keys the load has touched.
     """
 
     parts: tuple[Generator, ...]
@@ -99,7 +100,7 @@ def then(*parts: Generator) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Starts once no op is open, so that a phase waits for the previous one."""
+    """Starts `inner` once no op is open, so that a phase waits for the ops of the previous phase."""
 
     inner: Generator
     begun: bool = False
@@ -117,7 +118,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """Ends `limit_ns` after the first request for an op."""
+    """Runs `inner` for `limit_ns`, counted from the first request for an op."""
 
     inner: Generator
     limit_ns: int
@@ -137,7 +138,7 @@ class TimeLimit:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Emits at most `left` ops."""
+    """Emits at most `left` ops of `inner`."""
 
     inner: Generator
     left: int
@@ -158,7 +159,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Emits one op every `period_ns`. After a stall, it makes up for the ops of at most the last `burst_ns`."""
+    """Emits one op of `inner` every `period_ns`.
+
+    After a stall, the ops that were due in the last `burst_ns` are made up for; earlier ones are skipped.
+    """
 
     inner: Generator
     period_ns: int
@@ -182,7 +186,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Starts `inner` `delay_ns` after the first request for an op. With NOTHING as `inner`, it is a pause."""
+    """Starts `inner` `delay_ns` after the first request for an op. With NOTHING as `inner`, this is a pause."""
 
     delay_ns: int
     inner: Generator = NOTHING
@@ -202,7 +206,10 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Runs `make(n)` for n = 0, 1, 2, ... forever; ends only after two empty rounds in a row."""
+    """Runs the generators `make(n)` for n = 0, 1, 2, ... one after another, without end.
+
+    Ends only if two of them in a row emit no op.
+    """
 
     make: Callable[[int], Generator]
     n: int = 0
@@ -227,7 +234,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Any_:
-    """Emits the op of the first part that has one now; exhausted when all parts are."""
+    """Emits the op of the first part that need not wait. Exhausted when all parts are exhausted."""
 
     parts: tuple[Generator, ...]
 
@@ -259,9 +266,9 @@ def any_(*parts: Generator) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class ForNemesis:
-    """Sends the ops of `inner` to the nemesis; `inner` gets only the nemesis's events.
+    """Sends the ops of `inner` to the nemesis. `inner` gets only the events of the nemesis.
 
-    Waits while an op of any of `faults` is open, because the ops of a fault run one at a time. If `faults` is empty,
+    Waits while an op of one of `faults` is open, because ops of the same fault run one at a time. If `faults` is empty,
     waits while any nemesis op is open.
     """
 
@@ -287,7 +294,7 @@ class ForNemesis:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Sends the ops of `inner` to client processes; `inner` gets only their events."""
+    """Sends the ops of `inner` to client processes. `inner` gets only the events of client processes."""
 
     inner: Generator
 
@@ -306,7 +313,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class EachSlot:
-    """Runs a generator `make(slot)` for each client slot. It continues when the slot's process is replaced."""
+    """Runs a generator `make(slot)` for each client slot. It continues if the slot gets a new process."""
 
     make: Callable[[int], Generator]
     copies: tuple[Generator, ...] | None = None
@@ -340,10 +347,10 @@ class EachSlot:
 
 
 def op(f: str, value: Any = None, **extra: Any) -> Op:
-    """Return an invocation for any free process."""
+    """Returns an invocation that any free process can run."""
     return Op(-1, -1, -1, INVOKE, f, value, None, extra or EMPTY)
 
 
 def sequence(ops: Sequence[Op]) -> Generator:
-    """Return a generator of these ops, in order."""
+    """Returns a generator that emits these ops, in this order."""
     return Then(tuple(Once(each) for each in ops))

@@ -4,9 +4,9 @@
               logs/<node>/  harness.log
     runs/latest -> <id>
 
-Each line of the history is one `write(2)`. An invocation is written before it is dispatched, so a killed harness loses
-no dispatched op. A thread calls `fdatasync` once a second, so a power failure loses about one second. The tables are
-written by `checker.tables.make_tables`.
+Each line of the history is one `write(2)`. An invocation is written before it is dispatched, so no dispatched op is
+missing from the history if the harness is killed. A thread calls `fdatasync` once a second, so a power failure loses
+about the last second. The tables are written by `checker.tables.make_tables`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OWNER: Final = "owner"  # file in the run folder that names the run's process wh
 
 
 def new_run(runs: Path, name: str) -> Path:
-    """Create runs/<time>-<name>/. Raises Missing if the folder cannot be created."""
+    """Creates the run folder runs/<time>-<name>/ and its subfolders. Raises Missing if this fails."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     try:
         runs.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,10 @@ def new_run(runs: Path, name: str) -> Path:
 
 
 def point_latest(folder: Path) -> None:
-    """Point the link runs/latest to this run, atomically. Does nothing on a file system without symbolic links."""
+    """Makes the link runs/latest point to this run, atomically.
+
+    Does nothing on a file system without symbolic links.
+    """
     temporary = folder.parent / f".latest-{os.getpid()}"
     with contextlib.suppress(OSError):
         temporary.unlink(missing_ok=True)
@@ -62,15 +65,15 @@ def point_latest(folder: Path) -> None:
 
 
 def discard_unused(folder: Path) -> None:
-    """Remove the folder of a run that was refused before its start; a folder with a history is kept."""
+    """Removes the folder of a run that was refused before it started. A folder with a history is kept."""
     if not any((folder / "history").iterdir()):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 class HistoryLog:
-    """Appends lines to history/NNNNN.jsonl, and rolls to the next file after `segment_bytes`.
+    """Appends lines to history/NNNNN.jsonl, and starts the next file after `segment_bytes`.
 
-    `on_roll(path)` is called with each finished segment. Methods raise Missing if a write to the disk fails.
+    `on_roll(path)` is called with each finished file. Methods raise Missing if a write to the disk fails.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class HistoryLog:
 
     @property
     def path(self) -> Path:
-        """The segment being written."""
+        """The path of the file that is being written."""
         return self._folder / f"{self._segment:05d}.jsonl"
 
     def _open(self) -> None:
@@ -102,7 +105,7 @@ class HistoryLog:
         self.append(op_json.header(self._run, self._segment, time.time_ns() - behind_ns, self._zero_ns))
 
     def append(self, lines: bytes) -> None:
-        """Write whole lines, newlines included, with one `write(2)`."""
+        """Writes complete lines, which end with newlines, in one `write(2)`."""
         if self._sync_error:
             raise Missing(f"{self.path}: cannot write the history to disk ({self._sync_error})")
         if self._written > self._segment_bytes:
@@ -130,7 +133,7 @@ class HistoryLog:
             self.sync()
 
     def sync(self) -> None:
-        """Flush the written lines to disk. An error is raised by the next `append`."""
+        """Flushes the written lines to disk. If that fails, the next `append` raises the error."""
         with self._lock:
             if self._dirty and self._fd >= 0:
                 self._dirty = False
@@ -140,7 +143,7 @@ class HistoryLog:
                     self._sync_error = error.strerror or str(error)  # the next `append` raises it
 
     def close(self) -> None:
-        """Sync and close. Safe to repeat."""
+        """Syncs and closes the file. May be called more than once."""
         self._stop.set()
         self.sync()
         with self._lock:
@@ -158,7 +161,7 @@ class HistoryLog:
 
 
 class Events:
-    """Writes events of a run that are not ops to events/harness.jsonl, one object per line."""
+    """Writes those events of a run that are not ops to events/harness.jsonl, one JSON object per line."""
 
     def __init__(self, folder: Path, zero_ns: int) -> None:
         self._path, self._zero_ns, self._lock = (
@@ -168,19 +171,19 @@ class Events:
         )
 
     def write(self, event: str, detail: str, **more: Any) -> None:
-        """Append {"time_ns", "event", "detail", ...}. May be called from any thread and from signal handlers."""
+        """Appends {"time_ns", "event", "detail", ...}. May be called from any thread and from signal handlers."""
         line = {"time_ns": time.monotonic_ns() - self._zero_ns, "event": event, "detail": detail, **more}
         with self._lock, self._path.open("ab") as file:
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder contains a recorded history."""
+    """Returns whether a folder contains a recorded history."""
     return (folder / "history").is_dir()
 
 
 def require_run(folder: Path) -> Path:
-    """Return the folder if it is a run folder. Raises BadInput, which says what is missing and what to do."""
+    """Returns the folder if it is a run folder. Raises BadInput if not, with what is missing and what to do."""
     if not folder.exists():
         raise BadInput(f"{folder}: no such run; `harness list` shows all runs")
     if not is_run(folder):
@@ -189,7 +192,7 @@ def require_run(folder: Path) -> Path:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a JSON file atomically: readers see the old or the new content, never a part."""
+    """Writes a JSON file atomically: readers see either the complete old content or the complete new content."""
     temporary = path.with_suffix(path.suffix + ".part")
     temporary.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS))
     temporary.replace(path)

@@ -1,16 +1,19 @@
-"""A pytest plugin that carries out runs of the harness in tests; active wherever the harness is installed.
+"""A pytest plugin with which tests carry out runs of the harness. It is active wherever the harness is installed.
 
     def test_nothing_is_lost(harness_run, assert_valid):
         assert_valid(harness_run(nemesis="leader-kill", acks="all", time_limit=30))
 
     pytest --harness-cluster sim --harness-seed 7
 
-`harness_run(**options)` carries out a run and returns it (`harness.stored.stored_run.Run`). The options are those
-of `harness run` with `_` for `-`, and override those of pytest's command line. `kafka_cluster` is a cluster that
-stays up for all tests of a session; the runs of a test that uses it attach to it. With --harness-cluster
-local:NAME or docker:NAME every run attaches to a cluster that `harness cluster up NAME` started, and the plugin
-neither starts nor stops one. `assert_valid(run)` fails with the run's summary and the path of its page, as does
-any other failing test that has made runs.
+harness_run(**options)  carries out a run and returns it (`harness.stored.stored_run.Run`). The options are those of
+                        `harness run`, with `_` for `-`. They override those of pytest's command line.
+kafka_cluster           a cluster that stays up for all tests of a session. If a test uses this fixture, its runs use
+                        this cluster.
+assert_valid(run)       fails, with the run's summary and the path of its page, unless the run is valid. (If a test
+                        fails for another reason, its report shows the summaries of its runs, too.)
+
+With --harness-cluster local:NAME or docker:NAME, every run uses a cluster that `harness cluster up NAME` started. The
+plugin then neither starts nor stops a cluster.
 
 If no test uses these fixtures, the plugin costs nothing: it imports the harness only when needed.
 """
@@ -41,7 +44,7 @@ _RUNS: Final = pytest.StashKey[list["Run"]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds --harness-cluster and the other options of the plugin."""
     group = parser.getgroup("harness", "fault-injection tests of Kafka-like logs")
-    group.addoption("--harness-cluster", default="local", help=f"cluster of the runs: {ONE_OF} [default: local]")
+    group.addoption("--harness-cluster", default="local", help=f"cluster that runs use: {ONE_OF} [default: local]")
     group.addoption("--harness-bootstrap", default="", help="broker addresses, with --harness-cluster external")
     group.addoption("--harness-kafka-version", default="", help="Kafka version of the brokers")
     group.addoption("--harness-seed", type=int, default=None, help="seed of every run [default: random]")
@@ -53,7 +56,7 @@ class KafkaCluster:
     """A cluster for many runs.
 
     kind       local, docker, external, mock or sim
-    name       of a cluster that stays up; otherwise empty
+    name       name of a cluster that stays up; empty if each run starts its own
     bootstrap  addresses for your own clients; empty if no broker runs yet
     """
 
@@ -63,13 +66,13 @@ class KafkaCluster:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options that make a run use the cluster."""
+        """The options with which a run uses the cluster."""
         chosen = {"cluster": f"{self.kind}:{self.name}" if self.name else self.kind}
         return chosen | ({"bootstrap": self.bootstrap} if self.kind == "external" else {})
 
 
 def _options_of_pytest(config: pytest.Config) -> dict[str, Any]:
-    """Options of runs from pytest's command line."""
+    """Returns options for runs, from pytest's command line."""
     chosen: str = config.getoption("--harness-cluster")
     kind, colon, name = chosen.partition(":")
     if kind == "ssh":
@@ -88,7 +91,7 @@ def _options_of_pytest(config: pytest.Config) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A cluster that is up for the whole session. For mock and sim, each run starts its own."""
+    """Fixture: a cluster that is up for the whole session. With mock and sim, each run starts its own cluster."""
     chosen = _options_of_pytest(request.config)
     kind, _, named = chosen["cluster"].partition(":")
     if kind not in STAYING:
@@ -117,7 +120,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 
 def _started(kind: str, name: str) -> KafkaCluster:
-    """A cluster that is up, as its server process describes it. Raises BadInput if it is not up."""
+    """Returns a cluster that is up, with the addresses that its keeper reports. Raises BadInput if it is not up."""
     from harness.persistent import commands
 
     states = commands.status(name, kind)
@@ -126,7 +129,7 @@ def _started(kind: str, name: str) -> KafkaCluster:
 
 @pytest.fixture
 def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Run]:
-    """Carries out runs: `harness_run(nemesis="leader-kill", acks="all", time_limit=30)`."""
+    """Fixture: a function that carries out a run, `harness_run(nemesis="leader-kill", acks="all", time_limit=30)`."""
     chosen = _options_of_pytest(request.config)
     if "kafka_cluster" in request.fixturenames:
         if ":" not in chosen["cluster"]:
@@ -152,7 +155,7 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
 
 
 def _plan(options: dict[str, Any]) -> Any:
-    """A plan from options named as on the command line (time_limit) or as in plans (time_limit_s)."""
+    """Returns a plan. Options are named as on the command line (time_limit) or as in plans (time_limit_s)."""
     from harness.plan import make_plan
     from harness.plan.test_plan import TestPlan, option_name
 
@@ -177,12 +180,12 @@ def assert_valid(run: Run) -> None:
 
 @pytest.fixture(name="assert_valid")
 def _assert_valid() -> Callable[[Run], None]:
-    """The function as a fixture, for tests that do not import it."""
+    """Fixture: the function `assert_valid`, for tests that do not import it."""
     return assert_valid
 
 
 def summary(run: Run) -> str:
-    """The run's summary and the path of its page."""
+    """Returns the run's summary and the path of its page."""
     from harness.report.text.summary import summary as text_of
 
     page = run.path / "report.html"
@@ -194,7 +197,7 @@ def summary(run: Run) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the summaries of its runs to the report of a failed test."""
+    """Adds the summaries of a failed test's runs to the test's report."""
     report = yield
     if report.failed and call.when == "call":
         text = str(report.longrepr)

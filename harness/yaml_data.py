@@ -1,7 +1,7 @@
 """Reads YAML files written by users as plain data, with the position of each value in the file.
 
-Duplicate keys and tags that construct objects are errors. Size, depth and number of values are limited; an alias
-counts each time that it is used. Every error message starts with file:line:column, counted from 1.
+Duplicate keys and tags that construct objects are errors. The size, depth and number of values are limited; an aliased
+value counts each time it is used. Every error message starts with file:line:column, counted from 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Where = Callable[[Place, bool], str]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The content of a YAML file.
+    """The content of a YAML file. A place is the path to a value: a tuple of keys and list indices.
 
     data    mappings, lists and plain values
     keys    place -> (line, column) of the key in a mapping, or of the item in a list
@@ -42,9 +42,9 @@ class Loaded:
     values: Mapping[Place, Mark]
 
     def where(self, place: Place, value: bool = False) -> str:
-        """Return file:line:column of the key at a place, or with `value` of its value.
+        """Returns file:line:column of the key at a place, or, if `value` is true, of the value there.
 
-        For a place that does not exist, returns that of the innermost mapping or list that does.
+        If the place does not exist, returns the position of the innermost mapping or list on the way to it.
         """
         existing: Place = place
         while existing not in self.values and existing:
@@ -55,7 +55,10 @@ class Loaded:
 
 
 def load(path: Path, what: str) -> Loaded:
-    """Return the content of a YAML file. Raises BadInput; its message uses `what`, such as "a plan"."""
+    """Returns the content of a YAML file. Raises BadInput.
+
+    what  what the file should contain, such as "a plan"; used in messages
+    """
     try:
         with path.open("rb") as file:
             raw = file.read(BYTES_MAX + 1)
@@ -78,7 +81,7 @@ def load(path: Path, what: str) -> Loaded:
 
 
 class _Reader:
-    """Converts the nodes of a document to plain data, and records their positions."""
+    """Converts the nodes of a YAML document to plain data, and records their positions."""
 
     def __init__(self, path: Path, what: str, loader: yaml.SafeLoader) -> None:
         self._path, self._what, self._loader = path, what, loader
@@ -125,16 +128,16 @@ def _mark(node: yaml.Node) -> Mark:
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return "did you mean X? " for the closest known word; empty if none is close."""
+    """Returns "did you mean X? ", where X is the known word closest to `word`; empty if none is close."""
     close = difflib.get_close_matches(word, known, n=1)
     return f"did you mean {close[0]}? " if close else ""
 
 
 def line(one: Any, where: Where, known: Callable[[Place], Sequence[str]]) -> str:
-    """Return the message for one of pydantic's errors: where, the key, what is wrong, and what to do.
+    """Returns the message for one error of pydantic: position, key, what is wrong, and what to do.
 
-    where  (place, whether the position of its value is wanted) -> file:line:column
-    known  place -> the keys that the mapping there may have
+    where  (place, whether the position of the value is wanted rather than the key's) -> file:line:column
+    known  place -> the keys that are allowed in the mapping at that place
     """
     place: Place = tuple(one["loc"])
     if not place:
@@ -151,7 +154,7 @@ def line(one: Any, where: Where, known: Callable[[Place], Sequence[str]]) -> str
 
 
 def _name(place: Place) -> str:
-    """Return a place as text, such as schedule[2].for, with items counted from 1."""
+    """Returns a place as text, such as schedule[2].for; items of lists are counted from 1."""
     parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in place]
     return "".join(parts).removeprefix(".")
 

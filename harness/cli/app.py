@@ -103,7 +103,7 @@ def nemesis_list(as_json: Annotated[bool, typer.Option("--json", help="Print as 
 
 @app.command()
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> int:
-    """Check what this machine can run; for what it cannot run, print the reason and a one-line fix."""
+    """Check which clusters and faults work on this machine; for each that does not, print the reason and a fix."""
     from harness.cli.doctor import data, findings, text
 
     found = findings()
@@ -112,7 +112,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON."
 
 
 def main() -> None:
-    """Entry point of the `harness` command. Every error becomes one message and its documented exit code."""
+    """Entry point of the `harness` command. Every error is printed as one message and has a documented exit code."""
     sys.exit(invoke(sys.argv[1:]))
 
 
@@ -152,7 +152,10 @@ def invoke(arguments: list[str]) -> int:
 
 
 def _crashed(error: Exception) -> int:
-    """Prints an unexpected error in one line: a bug, or a machine in a state that the code does not handle."""
+    """Prints an unexpected error on one line and returns the exit code of a crash.
+
+    The cause is a bug of the harness, or a state of the machine that the code does not handle.
+    """
     first = (str(error).splitlines() or [""])[0]  # some messages are a page long
     print(f"harness: crashed: {type(error).__name__}: {first}", file=sys.stderr)
     if os.environ.get("HARNESS_DEBUG"):

@@ -46,7 +46,7 @@ def up(
 ) -> int:
     """Start a persistent cluster that many runs can use.
 
-    Name the faults that the runs will inject with --nemesis: some of them need a separate disk or clock for each
+    With --nemesis, list the faults that the runs will inject: some of them need a separate disk or clock for each
     node, which must be set up when the cluster starts.
 
     [bold]Examples[/bold]

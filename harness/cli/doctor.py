@@ -1,4 +1,4 @@
-"""The checks of `harness doctor`: which clusters and faults work on this machine, the reasons, and the fixes."""
+"""The checks of `harness doctor`: which clusters and faults work on this machine, and why others do not."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ class Finding:
     """The outcome of one check.
 
     kind      machine, cluster or fault
-    cluster   of a fault: the kind of cluster that it was checked for
-    required  whether no run is possible without it
+    name      what was checked, such as the name of the fault
+    why       how it works, or why it does not
+    fix       what to do if the check failed; empty if it passed
+    cluster   for a fault: the kind of cluster for which the fault was checked; otherwise empty
+    required  whether no run is possible if this check fails
     """
 
     kind: str
@@ -47,7 +50,7 @@ def findings() -> list[Finding]:
 
 
 def clusters(machine: Sequence[Check]) -> list[Finding]:
-    """One finding for each value of --cluster. A kind that needs no check reports its summary."""
+    """Returns a finding for each kind of cluster. A kind that needs no check is reported with its summary."""
     by_name = {check.name: check for check in machine}
     lacking = [check for check in machine if check.required and not check.ok]
     network, docker = by_name["network faults"], by_name["docker cluster"]
@@ -78,7 +81,7 @@ def _no(name: str, why: str, fix: str) -> Finding:
 
 
 def ssh(home: Path | None = None) -> Finding:
-    """Checks for an SSH key or agent. The hosts file may name other keys, which are not checked."""
+    """Checks whether there is an SSH key or an SSH agent. The hosts file may name other keys; these are not checked."""
     if os.environ.get("SSH_AUTH_SOCK"):
         return _yes("ssh", "with the keys of the SSH agent; --hosts lists the hosts")
     folder = (home or Path.home()) / ".ssh"
@@ -89,7 +92,7 @@ def ssh(home: Path | None = None) -> Finding:
 
 
 def faults(rows: Sequence[fault_support.Row], kinds: Mapping[str, Finding]) -> list[Finding]:
-    """One finding for each fault on each kind of cluster."""
+    """Returns a finding for each pair of a fault and a kind of cluster. `kinds` contains the findings of `clusters`."""
     found = []
     for row in rows:
         for name, refused in row.refused.items():
@@ -107,12 +110,15 @@ def faults(rows: Sequence[fault_support.Row], kinds: Mapping[str, Finding]) -> l
 
 
 def data(found: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The findings as plain data, one row each."""
+    """Returns each finding as a dict, ready for JSON."""
     return [asdict(one) for one in found]
 
 
 def text(found: Sequence[Finding]) -> str:
-    """The findings as text. A fault is "yes" when it works on the local cluster; its line lists all its clusters."""
+    """Returns the findings as text. A fault has the mark "yes" if it works on the local cluster.
+
+    The line of a fault lists all clusters on which the fault works.
+    """
     lines = []
     for kind, title in (("machine", "this machine"), ("cluster", "clusters (--cluster)")):
         lines.append(title)

@@ -58,7 +58,7 @@ def list_(
 
 @app.command()
 def show(name: Name, folder: Folder = None) -> int:
-    """Describe an experiment: its purpose, its cases, their plans, and the expected results."""
+    """Describe an experiment: its purpose, and the plan and the expected results of each case."""
     from harness.experiments import spec
 
     found = spec.named(name, folder)
@@ -131,7 +131,10 @@ def run(
         entries += record.entries(target)
         if chosen.kind == "study":
             rows = report.text(report.rows(tried))
-            print(f"\n{rows}\n(claimed | measured in k of n runs: records; ≠ where they differ)")
+            print(
+                f"\n{rows}\n(each effect: claimed | k of n runs showed it: number of records; "
+                "≠ if claim and measurement differ)"
+            )
         codes.append(running.exit_code(tried))
         verdict = {0: "as expected", 1: "NOT as expected"}.get(codes[-1], "some runs could not be judged")
         print(f"\n{chosen.name}: {verdict}\nreport: {target / 'report.md'}   table: {target / 'table.csv'}")
@@ -147,7 +150,7 @@ def report(
     folders: Annotated[list[Path], typer.Argument(help="Result folders of experiments, as in runs/experiments/.")],
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
 ) -> int:
-    """Write the track record of earlier experiments, with the latest results of each case."""
+    """Write the track record of earlier experiments: a table with the latest results of each case."""
     from harness.experiments import record
 
     found = record.newest(entry for folder in folders for entry in record.entries(folder))

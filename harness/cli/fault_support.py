@@ -1,4 +1,4 @@
-"""Decides which faults can be injected into which kind of cluster from this machine, and gives the reasons."""
+"""Determines which faults can be injected into which kind of cluster from this machine, and why others cannot."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CLIENTS_ONLY: Final = "only clients can be targeted"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One fault verb.
+    """A fault verb, such as kill or isolate.
 
-    targets  the targets that it accepts
+    targets  the targets that the verb accepts
     aliases  short names for this verb with a certain target
-    needs    names of the capabilities that a cluster must have when nodes are targeted
-    refused  name of the place -> the reason why the verb cannot be used there, and what to do; empty where it can
+    needs    names of the capabilities that a cluster must have if the fault's targets are nodes
+    refused  kind of cluster -> why the verb cannot be used there, and what to do; empty if it can be used
     """
 
     verb: str
@@ -34,10 +34,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A kind of cluster, or a variant of one, as a place to inject faults.
+    """A kind of cluster, or a variant of a kind, into which faults may be injected.
 
-    takes_faults  whether faults can be injected at all
-    refused       capability -> the reason why this machine does not support it; empty where it does
+    takes_faults  whether any faults can be injected
+    refused       capability -> why this machine does not support it; empty or missing if the machine supports it
     """
 
     cluster: type
@@ -46,12 +46,15 @@ class Place:
 
 
 def place_names() -> list[str]:
-    """The names of the places, as users give them on the command line."""
+    """Returns the names of the places as on the command line, such as "local --network loopback"."""
     return [name for kind in CLUSTERS.values() for name in kind.classes]
 
 
 def places() -> dict[str, Place]:
-    """Every place that this machine can start. Remote hosts are not checked here; a run checks them itself."""
+    """Returns every place by name, with what this machine does not support there.
+
+    Remote hosts are not checked here; a run checks its hosts itself.
+    """
     capabilities = frozenset(
         need for row in table.VERBS.values() for need in row.fault(next(iter(row.targets)), Timing()).needs
     )
@@ -64,7 +67,7 @@ def places() -> dict[str, Place]:
 
 
 def rows() -> list[Row]:
-    """Every verb, in the order of the table."""
+    """Returns a row for each fault verb, in the order of `nemesis.table`."""
     everywhere = places()
     found = []
     for verb, row in table.VERBS.items():
@@ -98,7 +101,7 @@ def _why_not(place: Place, needs: tuple[type, ...]) -> str:
 
 
 def text(listed: list[Row]) -> str:
-    """The rows as text for a terminal."""
+    """Formats the rows as text for a terminal."""
     lines = []
     for row in listed:
         short = f"   ({', '.join(row.aliases)})" if row.aliases else ""

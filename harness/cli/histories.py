@@ -17,7 +17,7 @@ from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 
 
 def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
-    """Returns the names in a comma-separated option. Raises BadInput."""
+    """Returns the names in a comma-separated option. Raises BadInput if a name is not in `known`."""
     names = frozenset(part.strip() for part in text.split(","))
     if not names <= set(known):
         raise BadInput(f"{option} {text}: give one or more of {', '.join(known)}, separated by commas")
@@ -96,7 +96,7 @@ def export(
     ] = None,
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Write a history as Jepsen's EDN, as one JSON-lines file, or as a Parquet folder. `harness check` reads each."""
+    """Write a history as Jepsen's EDN, one JSON-lines file, or a Parquet folder. `harness check` reads all three."""
     from harness.run import histories
 
     histories.export(histories.find(runs, name), form, out, say)

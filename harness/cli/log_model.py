@@ -31,7 +31,7 @@ def _app() -> None:
 
 
 def _bugs(text: str) -> tuple[str, ...]:
-    """Returns the names in --bug. Raises BadInput."""
+    """Returns the bugs that --bug lists. Raises BadInput for an unknown bug."""
     from harness.model.errors_and_exit_codes import BadInput
     from harness.sim.log_model.bugs import LOG_BUGS
 
@@ -96,9 +96,10 @@ def replay(
     kafka_version: Annotated[str, typer.Option(help="Kafka version, with --cluster local.")] = "",
     nodes: Annotated[int, typer.Option(min=1, max=15, help="Number of brokers, with --cluster local.")] = 3,
 ) -> int:
-    """Replay the actions of a program. The bugs are those that the file names, unless --bug is given.
+    """Replay the actions of a program on the log under test and on the model, and compare the two after each step.
 
-    Exit code 0: no divergence; 1: a divergence.
+    The simulated log has the bugs that the file names, or those of --bug if it is given. Exit code 0: no divergence;
+    1: a divergence.
 
     [bold]Examples[/bold]
 
@@ -139,14 +140,14 @@ def replay(
 
 
 def _named(text: str, head: str) -> list[str]:
-    """The rest of each line of a program that begins with `head`."""
+    """Returns the lines of a program that begin with `head`, without `head`."""
     return [line.removeprefix(head).strip() for line in text.splitlines() if line.startswith(head)]
 
 
 def _with_brokers(
     given: Mapping[str, Any], settings: LogSettings, actions: Sequence[Action], passed_over: frozenset[str]
 ) -> Divergence | None:
-    """Starts brokers, replays a program on them and on the model, and returns the first divergence."""
+    """Starts brokers, replays a program on the brokers and on the model, and returns the first divergence, if any."""
     import tempfile
 
     from harness.plan import make_plan

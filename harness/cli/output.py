@@ -1,4 +1,4 @@
-"""Helpers that the commands share: printing a line, and the exit code of a verdict."""
+"""Functions that several commands use: one prints a line, another returns the exit code of a verdict."""
 
 from __future__ import annotations
 

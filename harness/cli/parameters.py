@@ -1,6 +1,7 @@
 """Builds the options of `harness run` from the plan: one option for each field that has a help text.
 
-On the command line, literals and lists of names are text, and mappings are repeated key=value options.
+On the command line, the value of a Literal field or of a list of names is plain text, and a mapping is an option
+KEY=VALUE that can be repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def options() -> Iterator[tuple[str, str, str]]:
 
 
 def _kind(annotation: Any) -> Any:
-    """Returns the type that the command line parses a field's option as."""
+    """Returns the type to which the command line converts the option of a field with this annotation."""
     if annotation in (int, float, bool, str):
         return annotation
     if get_origin(annotation) is dict:
@@ -59,9 +60,11 @@ def _parameter(field: str, panel: str, text: str) -> inspect.Parameter:
 
 
 def with_options(command: Callable[..., int], fields: Collection[str] = ()) -> Callable[..., int]:
-    """Adds the plan's options to a command, before its own keyword parameters. The command receives them by name.
+    """Adds options for fields of the plan to a command, before the command's own keyword parameters.
 
-    fields  the options to add; empty: all of them
+    The command receives the values as keyword arguments.
+
+    fields  the fields to add; empty: all fields
     """
     chosen = [_parameter(*row) for row in options() if not fields or row[0] in fields]
     own = [
@@ -76,7 +79,7 @@ def with_options(command: Callable[..., int], fields: Collection[str] = ()) -> C
 
 
 def given(ctx: typer.Context) -> dict[str, Any]:
-    """Returns the options that the user gave, without those that have their default."""
+    """Returns the options that the user gave; options that were left at their defaults are omitted."""
     return {
         name: value
         for name, value in ctx.params.items()

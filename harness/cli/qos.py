@@ -93,8 +93,8 @@ Pipeline = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=WHAT,
-        help="Read ids and output numbers as the harness's own pipeline writes them, for its transform: identity, "
-        "fan-out, filter or aggregate.",
+        help="The output is that of the harness's own pipeline with this transform: identity, fan-out, filter or "
+        "aggregate. This sets how ids and output numbers are read.",
     ),
 ]
 Time = Annotated[
@@ -105,15 +105,15 @@ OutputTime = Annotated[
     str,
     typer.Option(
         rich_help_panel=WHAT,
-        help="Event time of an output, in the same form. For Parquet files without a column `timestamp`, `timestamp` "
-        "is the time at which the file was last written.",
+        help="Event time of an output, in the same form as --time. For Parquet files without a column `timestamp`, "
+        "`timestamp` is the time at which the file was last written.",
     ),
 ]
 UntilIdle = Annotated[
     str | None, typer.Option(rich_help_panel=WHEN, help="End when no record has arrived for this long.")
 ]
 ForLength = Annotated[
-    str | None, typer.Option("--for", rich_help_panel=WHEN, help="End after this long. [default: at Ctrl-C]")
+    str | None, typer.Option("--for", rich_help_panel=WHEN, help="End after this time. [default: at Ctrl-C]")
 ]
 Patience = Annotated[
     str, typer.Option(rich_help_panel=WHEN, help="Give up when the brokers are unreachable for this long.")
@@ -144,7 +144,7 @@ def qos(
     every: Every = "5s",
     spark_master: SparkMaster = "local[2]",
 ) -> int:
-    """Compare the input and output of a running pipeline: per window, count in, out, missing, duplicate and late.
+    """Compare the input and output of a running pipeline: count missing, duplicate and late records in windows of time.
 
     Works on any topics. Exit code 0: no record is missing or duplicated; 1: some are; 2: not everything could be
     compared.
@@ -259,14 +259,17 @@ def _compare(settings: Settings, folder: Path, until: Until, port: int, master: 
     print(qos_text.summary(live.book.totals, live.book.pending), flush=True)
     print(f"{verdict}{': ' if why else ''}{'; '.join(why)}", flush=True)
     if trouble is not None:
-        _note(f"{trouble}; the results up to then remain valid")
+        _note(f"{trouble}; the results until then remain valid")
     if checkpoint_given:
         print(f"windows: {folder / checkpoint_store.WINDOWS}", flush=True)
     return VERDICT_EXIT[verdict]
 
 
 def _follow(live: Live, until: Until) -> None:
-    """Compares until an end condition is met. A signal is a regular end: a later start resumes the open windows."""
+    """Compares until one of the end conditions of `until` is met, or a signal arrives.
+
+    A signal is a normal way to end: the next start resumes the open windows.
+    """
     signalled: list[int] = []
 
     def end(number: int, frame: Any) -> None:

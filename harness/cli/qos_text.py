@@ -1,4 +1,4 @@
-"""Text for the terminal and rows for the page of `harness qos`."""
+"""Formats the results of `harness qos`: lines for the terminal, and rows for its web page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS: Final = ("in", "out", "missing", "duplicate", "late", "unmatched")
 
 
 def line(closed: JudgedWindow) -> str:
-    """One line about a window that was closed or recounted, and examples of its wrong records."""
+    """Returns a line about a window that was closed or recounted, followed by examples of its wrong records."""
     window = closed.window
     counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, window.counts, strict=True))
     again = "  (recounted)" if window.revision > 1 else ""
@@ -27,7 +27,7 @@ def line(closed: JudgedWindow) -> str:
 
 
 def wrong(window: Window) -> bool:
-    """Whether a window raises the alarm."""
+    """Returns whether a window raises the alarm."""
     return bool(window.missing or window.duplicate)
 
 
@@ -39,7 +39,7 @@ def _example(one: dict[str, Any]) -> str:
 
 
 def summary(totals: Totals, pending: int) -> str:
-    """The totals of all windows, the line before the verdict."""
+    """Returns the totals of all windows, as the line that is printed before the verdict."""
     counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, _counts(totals), strict=True))
     unjudged = f"  not judged {pending:,}" if pending else ""
     return f"{totals.windows:,} windows  {counted}{unjudged}"
@@ -50,7 +50,7 @@ def _counts(totals: Totals) -> tuple[int, ...]:
 
 
 def shown(live: Live) -> Shown:
-    """The current content of the page."""
+    """Returns the current content of the web page."""
     book = live.book
     verdict, why = window_state.verdict(book)
     settings = live.settings

@@ -52,7 +52,7 @@ def table(
 
 
 def several(scenario: str | None, plan_file: Path | None) -> bool:
-    """Whether the options ask for more than one scenario. Without --scenario, all of them run."""
+    """Returns whether the options ask for more than one scenario. Without --scenario, all scenarios run."""
     return plan_file is None and (not scenario or "," in scenario)
 
 

@@ -99,7 +99,7 @@ def around(
     as_json: Annotated[bool, typer.Option("--json", help="Print each operation as a line of JSON.")] = False,
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Show the operations that sent or polled records near an offset or value, trimmed to those records.
+    """Show the operations that sent or polled records near an offset or a value; other records are omitted.
 
     [bold]Examples[/bold]
 
@@ -144,7 +144,7 @@ def page(
     name: Annotated[str, typer.Argument(help=RUN)] = "latest",
     runs: RunsDir = Path("runs"),
 ) -> int:
-    """Rewrite the page of a run, runs/ID/report.html, one file that opens offline. `harness check` writes it too."""
+    """Write the page of a run again: runs/ID/report.html, which opens offline. `harness check` also writes it."""
     from harness.report.page import run_page
     from harness.stored import find_runs
 

@@ -1,4 +1,4 @@
-"""The commands `harness replay` and `harness shrink`, which repeat a run and reduce it to what shows an anomaly."""
+"""The command `harness replay`, which repeats a run, and `harness shrink`, which reduces a run to its essentials."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shrink(
     schedule: Annotated[
         bool,
         typer.Option(
-            "--schedule", help="Shrink the plan (faults, time, load) by running smaller plans, not the history."
+            "--schedule", help="Shrink the plan (faults, time, load) instead of the history, by running smaller plans."
         ),
     ] = False,
     times: Annotated[

@@ -1,6 +1,6 @@
 """The admin role of a worker process: the harness's own requests to the cluster, such as creating topics.
 
-Each public method is a request of the same name; arguments and results are plain JSON data.
+Each public method carries out the request of the same name. Arguments and results are plain JSON data.
 """
 
 from __future__ import annotations
@@ -22,17 +22,22 @@ _NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
 
 
 class AdminRole:
-    """The admin role for one run. Methods without a parameter for topics act on the run's topics."""
+    """The admin role for one run. Methods that take no topics act on the run's topics."""
 
     def __init__(self, admin: Admin, settings: Settings, library: Library, clients: Mapping[str, Any]) -> None:
-        """`clients`: the settings of the run's clients as plain data; they may use other libraries."""
+        """Keeps the settings of the run's clients, `clients`, as plain data.
+
+        The clients may use other libraries than this role.
+        """
         self._admin, self._settings, self._library, self._clients = admin, settings, library, clients
         self._storm: Storm | None = None
         self._sequences: Sequences | None = None
 
     def problem(self) -> str:
-        """Return the first problem with the clients' settings, for any of the run's libraries; empty if there is
-        none. Contacts no broker."""
+        """Returns the first problem that a library of the run reports with the clients' settings.
+
+        Returns "" if there is none. Contacts no broker.
+        """
         for name in dict.fromkeys(self._clients.get("libraries", ("confluent",))):
             reason = problem_of(name)({**self._clients, "library": name})
             if reason:
@@ -47,54 +52,66 @@ class AdminRole:
         config: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
     ) -> list[str]:
-        """Create the topics that do not exist, and wait until all partitions have leaders. Returns the names of
-        those created."""
+        """Creates those of the topics that do not exist, and waits until all their partitions have leaders.
+
+        Returns the names of the created topics.
+        """
         count = partitions or self._settings.partitions_per_topic
         return self._admin.create_topics(names, count, replication, config or {}, timeout_s)
 
     def leaders(self, timeout_s: float = 5.0) -> list[list[Any]]:
-        """Return [topic, partition, leader's id or None] of every partition of the run."""
+        """Returns [topic, partition, leader's id or None] for every partition of the run."""
         return [[row["topic"], row["partition"], row["leader"]] for row in self.partitions(timeout_s)]
 
     def partitions(self, timeout_s: float = 5.0, everything: bool = False) -> list[dict[str, Any]]:
-        """Return {"topic", "partition", "leader", "replicas", "isr"} of every partition of the run; with
-        `everything`, of all topics."""
+        """Returns {"topic", "partition", "leader", "replicas", "isr"} for every partition of the run.
+
+        With `everything`, returns the same for the partitions of all topics in the cluster.
+        """
         of_run = self._settings.key
         rows = self._admin.partitions(None, timeout_s)
         return [row for row in rows if everything or of_run(row["topic"], 0) is not None]
 
     def controller(self, timeout_s: float = 5.0) -> int | None:
-        """Return the broker that the metadata names as controller. In KRaft mode that is any live broker
-        (KIP-590), which accepts admin requests but need not be the leader of the quorum."""
+        """Returns the id of the broker that the metadata names as controller.
+
+        In KRaft mode the metadata names any live broker (KIP-590). That broker accepts admin requests, but need not be
+        the leader of the quorum.
+        """
         controller: int | None = self._admin.cluster(timeout_s)["controller"]
         return controller
 
     def brokers(self, timeout_s: float = 5.0) -> list[list[Any]]:
-        """Return [id, "host:port"] of every registered broker."""
+        """Returns [id, "host:port"] for every registered broker."""
         return [[number, at] for number, at in sorted(self._admin.cluster(timeout_s)["brokers"].items())]
 
     def list_offsets(
         self, keys: Sequence[int], isolation_level: str | None = None, timeout_s: float = 5.0
     ) -> list[list[int]]:
-        """Return [key, log start offset, end offset] of each key; under read_committed, the end is the last stable
-        offset."""
+        """Returns [key, log start offset, end offset] for each key.
+
+        Under read_committed, the end offset is the last stable offset.
+        """
         settings = self._settings
         partitions = {settings.partition(key): key for key in keys}
         offsets = self._admin.offsets(list(partitions), isolation_level or settings.isolation_level, timeout_s)
         return [[partitions[partition], start, end] for partition, (start, end) in offsets.items()]
 
     def keys(self, timeout_s: float = 5.0) -> list[int]:
-        """Return every key that has a partition, ascending."""
+        """Returns every key whose partition exists, in ascending order."""
         rows = self.partitions(timeout_s)
         keys = [self._settings.key(row["topic"], row["partition"]) for row in rows]
         return sorted(key for key in keys if key is not None)
 
     def places(self, timeout_s: float = 5.0) -> list[list[Any]]:
-        """Return [key, topic, partition] of every key that has a partition, ascending."""
+        """Returns [key, topic, partition] for every key whose partition exists, in ascending order."""
         return [[key, *self._settings.partition(key)] for key in self.keys(timeout_s)]
 
     def delete_records(self, before: Sequence[Sequence[int]], timeout_s: float = 10.0) -> list[list[int]]:
-        """Delete the records of each [key, offset] below that offset. Returns [key, new log start offset]."""
+        """Deletes, for each [key, offset], the key's records below the offset.
+
+        Returns [key, new log start offset] for each key.
+        """
         partitions = {self._settings.partition(key): (key, offset) for key, offset in before}
         wanted = {partition: offset for partition, (_, offset) in partitions.items()}
         starts = self._admin.delete_records(wanted, timeout_s)
@@ -103,42 +120,48 @@ class AdminRole:
     def elect(
         self, partitions: Sequence[Sequence[Any]], unclean: bool = False, timeout_s: float = 10.0
     ) -> list[list[Any]]:
-        """Elect the preferred leader of each [topic, partition], or with `unclean` an unclean one.
+        """Elects the preferred leader of each [topic, partition].
 
-        Returns [topic, partition, error name or ""].
+        With `unclean`, holds an unclean leader election instead. Returns [topic, partition, error name or ""] for each
+        partition.
         """
         wanted = [(topic, number) for topic, number in partitions]
         return [[*at, error] for at, error in self._admin.elect(wanted, unclean, timeout_s).items()]
 
     def reassign(self, replicas: Sequence[Sequence[Any]], timeout_s: float = 10.0) -> None:
-        """Move each [topic, partition, [broker id]] to these brokers, the preferred leader first."""
+        """Starts moving partitions to other brokers.
+
+        replicas  [topic, partition, [broker id, ...]] for each partition, the preferred leader first
+        """
         self._admin.reassign({(topic, number): ids for topic, number, ids in replicas}, timeout_s)
 
     def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
-        """Increase the number of partitions of topics to these totals."""
+        """Increases the number of partitions of each topic to the given total."""
         self._admin.add_partitions(totals, timeout_s)
 
     def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
-        """Change topics' settings; None resets one to its default."""
+        """Changes settings of topics; the value None resets a setting to its default."""
         self._admin.change_configs(topics, changes, timeout_s)
 
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
     ) -> dict[str, dict[str, str]]:
-        """Return topic -> setting -> effective value."""
+        """Returns topic -> setting -> effective value, for the named settings."""
         return self._admin.configs(topics, names, timeout_s)
 
     def settings_in_force(
         self, topics: Mapping[str, Sequence[str]], broker: Sequence[str], internal: Sequence[str], timeout_s: float
     ) -> dict[str, Any]:
-        """Return the effective settings of topics and brokers. What the cluster does not report is omitted.
+        """Returns the effective settings of topics and brokers. Settings that the cluster does not report are omitted.
 
-        topics    {"run": names of settings for the run's topics, "internal": those for internal topics}
+        topics    {"run": names of settings for the run's topics, "internal": names of settings for internal topics}
         broker    names of broker settings
         internal  names of the internal topics, which need not exist
 
-        Returns {"run" and "internal": {topic: {"replication": count, setting: value}},
-        "brokers": {id: {setting: value}}, "features": {feature: level}}.
+        The result:
+
+            {"run" and "internal": {topic: {"replication": count, setting: value}},
+             "brokers": {id: {setting: value}}, "features": {feature: level}}
         """
         found: dict[str, Any] = {}
         rows = self._admin.partitions(None, timeout_s)
@@ -158,26 +181,31 @@ class AdminRole:
         return found
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
-        """Unregister a stopped broker from the cluster."""
+        """Unregisters a stopped broker from the cluster."""
         self._admin.unregister(broker, timeout_s)
 
     def storm_start(self, period_s: float) -> None:
-        """Start an extra member that joins and leaves the run's group every `period_s`: see `extra_group_member`."""
+        """Starts an extra group member that joins and leaves the run's group every `period_s`: see
+        `extra_group_member`.
+        """
         self.storm_stop()
         self._storm = Storm(self._library, self._settings, self._topics, period_s)
 
     def storm_seen(self) -> dict[str, Any]:
-        """Return the counts of the running extra member: see `Storm.seen`."""
+        """Returns the counts of the running extra member: see `Storm.seen`."""
         return self._storm.seen() if self._storm is not None else {}
 
     def storm_stop(self) -> dict[str, Any]:
-        """Stop the extra member. Returns its counts; empty if none was running."""
+        """Stops the extra member. Returns its counts, or {} if no extra member was running."""
         storm, self._storm = self._storm, None
         return storm.stop() if storm is not None else {}
 
     def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
-        """Return the missing permissions for what a run does with its topics, its group and its transactions, such
-        as "Write on topics". Permissions that cannot be determined are not reported as missing."""
+        """Returns the missing permissions, such as "Write on topics".
+
+        These are permissions for what a run does with its topics, its group and its transactions. Permissions that
+        cannot be determined are not reported as missing.
+        """
         settings = replace(self._settings, group=f"{self._settings.run}-may-i")
         missing = list(self._admin.forbidden(topic, timeout_s))
         consumer = self._library.consumer(settings)
@@ -200,9 +228,10 @@ class AdminRole:
         return missing
 
     def delete_runs(self, runs: Sequence[str], timeout_s: float = 30.0) -> list[str]:
-        """Delete the topics of runs. Returns the names of those that existed.
+        """Deletes the topics of runs. Returns the names of the topics that existed.
 
-        Brokers delete a group once its topics, and with them all its committed offsets, are deleted.
+        Brokers delete a group when all its committed offsets are gone, which happens once the group's topics are
+        deleted.
         """
         runs_settings = [replace(self._settings, run=run) for run in runs]
         existing = {str(row["topic"]) for row in self._admin.partitions(None, timeout_s)}
@@ -211,16 +240,22 @@ class AdminRole:
         return run_topics
 
     def sequences_append(self, topic: str) -> list[int]:
-        """Append some batches with a new idempotent producer. Returns their offsets: see `send_old_sequences`."""
+        """Appends some batches with a new idempotent producer: see `send_old_sequences`.
+
+        Returns the offsets of the batches.
+        """
         self._sequences = Sequences(self._settings.bootstrap, topic)
         return self._sequences.append()
 
     def sequences_again(self) -> dict[str, Any]:
-        """Send a batch that was appended before, and one with a gap in its sequence numbers. Returns the answers."""
+        """Sends a batch that was appended before, and a batch that leaves a gap in the sequence numbers.
+
+        Returns the brokers' answers: see `send_old_sequences`.
+        """
         if self._sequences is None:
             raise ClientError("_STATE", "sequences_again needs a sequences_append before it")
         return self._sequences.again()
 
     def _topics(self) -> dict[str, int]:
-        """Return the run's topics with their numbers of partitions."""
+        """Returns topic -> number of partitions, for the run's topics."""
         return dict(Counter(str(row["topic"]) for row in self.partitions()))

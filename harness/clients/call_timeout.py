@@ -1,4 +1,4 @@
-"""Limits the time of library calls that have no timeout, or do not keep theirs."""
+"""Limits the duration of library calls that take no timeout, or that do not keep their timeout."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LOCK: Final = threading.Lock()
 
 
 def stuck() -> int:
-    """Return how many calls of this operating system process have exceeded their timeout and are still running.
+    """Returns how many calls have exceeded their timeout and are still running, in this operating system process.
 
-    Each occupies a thread, and the producer or consumer that it was called on, until it returns. A call that never
-    returns (confluentinc/librdkafka#5456) occupies them until the process ends.
+    Each of these calls occupies a thread, and the producer or consumer on which it was made, until the call returns. A
+    call that never returns (confluentinc/librdkafka#5456) occupies them until the process ends.
     """
     with _LOCK:
         _ABANDONED.difference_update([thread for thread in _ABANDONED if not thread.is_alive()])
@@ -26,10 +26,12 @@ def stuck() -> int:
 
 
 def bounded(call: Callable[[], T], timeout_s: float, what: str) -> T:
-    """Return or raise what `call` does, if it finishes within `timeout_s`.
+    """Makes a call, and returns its result or raises its exception if the call finishes within `timeout_s`.
 
-    Otherwise raise a fatal ClientError `_TIMED_OUT`. The call then continues in its thread, so the producer or
-    consumer that it uses must be abandoned. `stuck` counts it until it returns.
+    Otherwise raises a fatal ClientError `_TIMED_OUT`. The call then continues in its thread, so the producer or
+    consumer that it uses must be abandoned. Until the call returns, `stuck` counts it.
+
+    what  name of the call, for the error message
     """
     results: list[T] = []
     raised: list[BaseException] = []

@@ -1,9 +1,9 @@
 """The protocols that an adapter implements for its client library: producer, consumer and admin client.
 
-An adapter (such as `confluent/adapter.py`) wraps one library in these protocols; the logic of ops and transactions
-(`queue.py`) uses only them. Partitions are `(topic, partition)` pairs, offsets are ints, and logical offsets are
-librdkafka's numbers. Every call that can block takes a timeout in seconds. On timeout, and on any other problem
-with the cluster, calls raise `ClientError` and nothing else.
+An adapter (such as `confluent/adapter.py`) wraps a library in these protocols. The logic of ops and transactions
+(`queue.py`) uses only the protocols. Partitions are `(topic, partition)` pairs, offsets are ints, and logical offsets
+have librdkafka's numbers. Every call that can block takes a timeout in seconds. If a call times out, or has any other
+problem with the cluster, it raises `ClientError`; calls raise no other exception.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ STORED: Final = -1000
 
 @dataclass(slots=True)
 class Delivery:
-    """The outcome of one send, set by its delivery report. `offset` is None if the report has none."""
+    """The outcome of one send, set by its delivery report.
+
+    offset  offset of the record; None if the delivery report contains none
+    """
 
     done: bool = False
     offset: int | None = None
@@ -47,11 +50,11 @@ class Record:
 class Batch:
     """The result of one poll.
 
-    records  in the order of the library
-    ends     partitions whose end was reached, with the position there, which is behind any transaction markers
-             that follow the last record
-    errors   errors that the library reported in addition to the records. It handles them itself, except for a
-             fatal one, which ended the poll after the records had been taken
+    records  in the order in which the library returned them
+    ends     partition -> its end position, for the partitions whose end the poll reached; this position is behind any
+             transaction markers that follow the last record
+    errors   errors that the library reported in addition to the records; the library handles all of them itself,
+             except for a fatal error, which ended the poll after the records had been taken
     """
 
     records: Sequence[Record] = ()
@@ -60,58 +63,76 @@ class Batch:
 
 
 Rebalanced = Callable[[str, Sequence[TopicPartition], Mapping[TopicPartition, int | None]], None]
-"""Called within `Consumer.poll` and `close` with assigned | revoked | lost, the partitions, and for assigned ones
-the group's committed offsets (None: none committed); these are empty if the coordinator did not answer."""
+"""Called within `Consumer.poll` and `close` with the event (assigned | revoked | lost), the partitions, and, for
+`assigned`, partition -> the group's committed offset (None: none committed). This mapping is empty if the coordinator
+did not answer."""
 
 
 class Producer(Protocol):
     """Sends records. Not thread-safe."""
 
     def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
-        """Queue a record. Raises ClientError if the library refuses it; then it is never sent."""
+        """Queues a record.
+
+        Raises ClientError if the library refuses the record, which then is never sent.
+        """
 
     def wait(self, deliveries: Sequence[Delivery], timeout_s: float) -> None:
-        """Wait until every delivery is done. Raises ClientError `_TIMED_OUT` if some are not in time."""
+        """Waits until every delivery is done. Raises ClientError `_TIMED_OUT` if a delivery is not done in time."""
 
     def close(self) -> None:
-        """Close at once: sends in flight stay indeterminate, and an open transaction is left open."""
+        """Closes the producer immediately: sends in flight stay indeterminate, and an open transaction is left open."""
 
 
 class Transactions(Producer, Protocol):
-    """A producer with a transactional id."""
+    """A producer with a transactional id, and its transactions."""
 
     def init(self, timeout_s: float) -> None:
-        """Fence older producers with the same transactional id, and abort their open transaction. Call it once,
-        before all other methods."""
+        """Fences older producers with the same transactional id, and aborts their open transaction.
+
+        Must be called once, before all other methods.
+        """
 
     def begin(self) -> None: ...
     def send_offsets(self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float) -> None:
-        """Add the consumer's positions to the transaction, as offsets that it commits."""
+        """Sends the consumer's positions to the transaction, which commits them as the group's offsets."""
 
     def commit(self, timeout_s: float) -> None:
-        """Commit, and return when it is acknowledged. May be called again after a retriable error."""
+        """Commits the transaction, and returns when the commit is acknowledged.
+
+        May be called again after a retriable error.
+        """
 
     def abort(self, timeout_s: float) -> None:
-        """Abort, and return when it is acknowledged. May be called again after a retriable error."""
+        """Aborts the transaction, and returns when the abort is acknowledged.
+
+        May be called again after a retriable error.
+        """
 
 
 class Consumer(Protocol):
     """Reads records. A consumer is either assigned or subscribed, for its whole lifetime. Not thread-safe."""
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read exactly these partitions from these offsets."""
+        """Assigns exactly these partitions, each to be read from the given offset."""
 
     def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None: ...
     def poll(self, timeout_s: float, records_max: int) -> Batch:
-        """Return the available records; wait up to `timeout_s` for the first. Raises ClientError only if no record
-        has been taken; an error after that is a fatal error in the batch."""
+        """Returns the available records, after waiting up to `timeout_s` for the first record.
+
+        Raises ClientError only if no record has been taken. If the consumer fails after that, the batch contains the
+        fatal error.
+        """
 
     def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
     def commit(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """Commit offsets for the group, and wait for the response."""
+        """Commits offsets for the group, and waits for the response."""
 
     def close(self, leave: bool) -> None:
-        """Close; with `leave`, leave the group first, otherwise disappear like a crashed process."""
+        """Closes the consumer.
+
+        With `leave`, it leaves the group first; otherwise it disappears like a crashed process.
+        """
 
 
 class Admin(Protocol):
@@ -125,62 +146,76 @@ class Admin(Protocol):
         config: Mapping[str, str],
         timeout_s: float = 30.0,
     ) -> list[str]:
-        """Create the topics that do not exist, and wait until all partitions have leaders. Returns the names of
-        those created."""
+        """Creates those of the topics that do not exist, and waits until all their partitions have leaders.
+
+        Returns the names of the created topics.
+        """
 
     def partitions(self, names: Sequence[str] | None = None, timeout_s: float = 5.0) -> list[dict[str, Any]]:
-        """Return {"topic", "partition", "leader": id or None, "replicas": [ids, the preferred leader first],
-        "isr": [ids]} for each partition of the named topics, or of all topics."""
+        """Returns a dict for each partition of the named topics, or of all topics:
+
+        {"topic", "partition", "leader": id or None, "replicas": [ids, the preferred leader first], "isr": [ids]}
+        """
 
     def offsets(
         self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Return (log start offset, end offset) of each; under read_committed, the end is the last stable offset."""
+        """Returns partition -> (log start offset, end offset).
+
+        Under read_committed, the end offset is the last stable offset.
+        """
 
     def delete_records(
         self, before: Mapping[TopicPartition, int], timeout_s: float = 10.0
     ) -> dict[TopicPartition, int]:
-        """Delete the records below an offset in each partition. Returns the new log start offsets (KIP-107)."""
+        """Deletes the records of each partition that are below the given offset.
+
+        Returns partition -> new log start offset (KIP-107).
+        """
 
     def elect(
         self, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float = 10.0
     ) -> dict[TopicPartition, str]:
-        """Elect preferred leaders or, with `unclean`, any live replica where no in-sync replica is alive.
+        """Elects the preferred leaders.
 
-        Returns the error name of each partition, empty for success (KIP-183, KIP-460).
+        With `unclean`, elects any live replica in partitions without a live in-sync replica. Returns partition -> error
+        name, which is empty for success (KIP-183, KIP-460).
         """
 
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 10.0) -> None:
-        """Start moving partitions to brokers, the preferred leader first. Does not wait for the end (KIP-455)."""
+        """Starts moving partitions to the given brokers, without waiting for the end of the move (KIP-455).
+
+        replicas  partition -> broker ids, the preferred leader first
+        """
 
     def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
-        """Increase the number of partitions of topics to these totals (KIP-195)."""
+        """Increases the number of partitions of each topic to the given total (KIP-195)."""
 
     def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
-        """Change topics' settings; None resets one to its default (KIP-339)."""
+        """Changes settings of topics; the value None resets a setting to its default (KIP-339)."""
 
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
     ) -> dict[str, dict[str, str]]:
-        """Return topic -> setting -> effective value."""
+        """Returns topic -> setting -> effective value, for the named settings."""
 
     def broker_configs(self, names: Sequence[str], timeout_s: float = 10.0) -> dict[str, dict[str, str]]:
-        """Return broker id -> setting -> effective value, for each broker that answers."""
+        """Returns broker id -> setting -> effective value, for each broker that answers."""
 
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
-        """Return feature -> finalized level; None if brokers do not report features."""
+        """Returns feature -> finalized level. Returns None if brokers do not report features."""
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
-        """Unregister a stopped broker from the cluster; in KRaft mode only."""
+        """Unregisters a stopped broker from the cluster. Works only in KRaft mode."""
 
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
-        """Delete topics, and wait until they are gone. A topic that does not exist is no error."""
+        """Deletes topics, and waits until the topics are gone. A topic that does not exist is no error."""
 
     def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
-        """Return the permissions on the topic that a run needs and this client lacks, such as "Write on topics"."""
+        """Returns those permissions on the topic that a run needs but this client lacks, such as "Write on topics"."""
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
-        """Return {"controller": id or None, "brokers": {id: "host:port"}}."""
+        """Returns {"controller": id or None, "brokers": {id: "host:port"}}."""
 
     def close(self) -> None: ...
 

@@ -6,8 +6,8 @@
     sasl.password=${KAFKA_PASSWORD}
     ssl.ca.location=/etc/ssl/certs/ca.pem
 
-The values are sent to the clients over their sockets only. They are never written to a file, a log or a command line.
-Names of properties: https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
+The values are sent to the clients over their sockets only. The values are never written to a file, a log or a command
+line. Names of properties: https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ _JAVAS: Final = {
 
 
 def about_connecting(name: str) -> bool:
-    """Whether a property configures the connection, and so may be a secret."""
+    """Returns whether a property configures the connection, so that its value may be a secret."""
     return name.startswith(PREFIXES)
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the properties in a file: see `properties_file.load`. Raises BadInput also for a missing file."""
+    """Returns property -> value, as read from a file by `properties_file.load`. Raises BadInput also if a file that a
+    property names does not exist."""
     found = properties_file.load(path, environment, _check)
     for name in _FILES:
         value = found.get(name, "")
@@ -80,13 +81,13 @@ def _check(name: str, where: str) -> None:
 
 
 def hidden(text: str, connection: Mapping[str, str]) -> str:
-    """Return a text of a library with the values of properties that may be secrets replaced by their names."""
+    """Returns a library's text without secrets: property names replace the values of connection properties."""
     public = ("security.protocol", "sasl.mechanisms", "sasl.mechanism")
     return redacted(text, {value: f"<{name}>" for name, value in connection.items() if name not in public})
 
 
 def redacted(text: str, replacements: Mapping[str, str]) -> str:
-    """Return a text with each secret (a key of `replacements`) replaced.
+    """Returns a text with each secret (a key of `replacements`) replaced.
 
     A short secret is replaced only as a whole word: replacing a letter everywhere would garble the text.
     """

@@ -1,8 +1,8 @@
-"""Maps the error of a step to the outcome `fail` or `info`.
+"""Maps an error in a step of an op to the outcome `fail` or `info`.
 
 The outcome is `fail` only if the step has certainly appended nothing to any log. Errors without a row in TABLE are
-`info`. `queue.py` combines the steps of an op: one acknowledged or indeterminate send makes a non-transactional op
-at least `info`; once a transaction has begun, only an acknowledged abort makes its op `fail`.
+`info`. `queue.py` combines the steps of an op: one acknowledged or indeterminate send makes a non-transactional op at
+least `info`; once a transaction has begun, only an acknowledged abort makes its op `fail`.
 
 Sources, by the names used in the rows:
   rdkafka.h     doc comments of librdkafka 2.16 (rd_kafka_produce, rd_kafka_purge, RD_KAFKA_RESP_ERR_*)
@@ -13,12 +13,12 @@ Sources, by the names used in the rows:
   KIP-98        exactly once delivery and transactional messaging
   KIP-447       producer scalability for exactly once semantics: when an offset commit is fenced
 
-Retries. With librdkafka, "off" (retries=0) does not mean a single attempt: errors that make it look for another
-leader (NOT_LEADER_FOR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PART, ...) are retried without being counted
-(request: `incr_retry = 0`). Also, a leader that has appended a batch and loses leadership while it waits for the
+Retries. With librdkafka, "off" (retries=0) does not mean a single attempt: librdkafka does not count retries after
+errors that make it look for another leader (NOT_LEADER_FOR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PART, ...;
+request: `incr_retry = 0`). Also, a leader that has appended a batch and loses leadership while it waits for the
 followers answers NOT_LEADER_OR_FOLLOWER, so the batch may be in the log although a later attempt was rejected.
-Therefore only rejections that follow from the record and the configuration alone, and so would meet every attempt,
-are definite. NOT_ENOUGH_REPLICAS depends on the moment and is not.
+Therefore a rejection is definite only if it follows from the record and the configuration alone, because then every
+attempt is rejected. NOT_ENOUGH_REPLICAS is not definite: it depends on the moment of the attempt.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Situation = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The outcome of an error, with its reason and source.
+    """A row of TABLE: the outcome of an error, with its reason and source.
 
     retries_off  `fail` applies only if retries are off; otherwise the outcome is `info`
     """
@@ -76,7 +76,7 @@ _NOT_COMMITTED = Row(
 )
 _MOMENT = Row(
     "info",
-    "concerns one attempt only; another may have appended the record, as librdkafka does not count all of its retries",
+    "concerns one attempt only; librdkafka does not count all retries, so another attempt may have appended the record",
     "request: incr_retry",
 )
 _SENT = Row("info", "the record was transmitted, and the response is not known", "request: possibly persisted")
@@ -123,9 +123,7 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("report", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"): Row("info", "appended, not replicated", "protocol"),
     ("report", "REQUEST_TIMED_OUT"): Row("info", "appended, not replicated in time", "protocol"),
     ("report", "_MSG_TIMED_OUT"): Row(
-        "info",
-        "reported both for records that were never sent and for records without a response",
-        "request; rdkafka.h",
+        "info", "reported both for records never sent and for records sent but not answered", "request; rdkafka.h"
     ),
     ("report", "_TIMED_OUT"): _SENT,
     ("report", "_TRANSPORT"): _SENT,
@@ -184,16 +182,16 @@ UNKNOWN: Final = Row("info", "an error without a row proves nothing", "definite 
 
 
 def row(situation: Situation, code: str) -> Row:
-    """Return the row of an error: its own, the one for all errors of the situation, or the default."""
+    """Returns the row of TABLE for an error code, else the row for all errors of the situation, else `UNKNOWN`."""
     return TABLE.get((situation, code)) or TABLE.get((situation, ANY)) or UNKNOWN
 
 
 def outcome(situation: Situation, error: ClientError, retries_off: bool) -> str:
-    """Return `fail` if the step has certainly appended nothing, else `info`."""
+    """Returns `fail` if the step with this error has certainly appended nothing, else `info`."""
     found = row(situation, error.code)
     return FAIL if found.outcome == FAIL and (retries_off or not found.retries_off) else INFO
 
 
 def describe(situation: Situation, error: ClientError) -> str:
-    """Return the text of an op's `error`: the situation, the error code and the library's message."""
+    """Returns the `error` text for an op: the situation, the error code and the library's message."""
     return f"{situation}: {error.code}: {error.text}"

@@ -1,7 +1,8 @@
 """An extra member of the run's consumer group that repeatedly joins and leaves, so that the group rebalances.
 
-It subscribes to every topic of the run and is assigned a share of the partitions. It commits nothing, so the next
-owners of its partitions start at the offsets that the group had committed before. It runs in a thread until stopped.
+The extra member subscribes to every topic of the run and is assigned a share of the partitions. It commits nothing, so
+the next owners of its partitions start at the offsets that the group had committed before. It runs in a thread until it
+is stopped.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ STOP_TIMEOUT_S: Final = 10.0  # less than the timeout of an admin request
 
 
 class Storm:
-    """The extra member, which joins every `period_s`.
+    """The extra member, which joins and leaves the group every `period_s`.
 
-    topics  returns the topics to subscribe to with their numbers of partitions; called before each join
-    joined  how often it was assigned partitions
+    topics  function that returns topic -> number of partitions, for the topics to subscribe to; called before each join
+    joined  how often the extra member was assigned partitions
     shared  how often other members kept some of the partitions
     errors  messages of the failures
     """
@@ -46,13 +47,13 @@ class Storm:
         self._thread.start()
 
     def stop(self) -> dict[str, object]:
-        """Leave the group for good. Returns the counts as `seen` does. Safe to repeat."""
+        """Leaves the group and ends the thread. Returns the same counts as `seen`. Safe to repeat."""
         self._stop.set()
         self._thread.join(STOP_TIMEOUT_S)
         return self.seen()
 
     def seen(self) -> dict[str, object]:
-        """Return {"joined", "shared", "errors": the last few, if any}."""
+        """Returns {"joined": count, "shared": count, "errors": the last few messages, omitted if there are none}."""
         counts: dict[str, object] = {"joined": self.joined, "shared": self.shared}
         return counts | ({"errors": self.errors[-3:]} if self.errors else {})
 
@@ -66,7 +67,7 @@ class Storm:
             self._stop.wait(max(0.0, self._period_s - (time.monotonic() - began)))
 
     def _visit(self, topics: Mapping[str, int]) -> None:
-        """Join, wait until partitions are assigned, and leave."""
+        """Joins the group, waits until partitions are assigned, and leaves the group."""
         assigned_counts: list[int] = []
 
         def rebalanced(

@@ -15,7 +15,10 @@ WithinS = Callable[[], float]
 
 
 def key_facts(keys: Iterable[int], settings: Settings, admin: Admin, within_s: WithinS) -> list[list[Any]]:
-    """Return [key, facts] of each key: leader, ISR, log start offset and high watermark. Raises ClientError."""
+    """Returns [[key, facts], ...], where facts are the key's leader, ISR, log start offset and high watermark.
+
+    Raises ClientError.
+    """
     partitions = {key: settings.partition(key) for key in keys}
     rows = admin.partitions(sorted({topic for topic, _ in partitions.values()}), within_s())
     led = {(row["topic"], row["partition"]): row for row in rows}
@@ -30,13 +33,14 @@ def key_facts(keys: Iterable[int], settings: Settings, admin: Admin, within_s: W
 
 
 def final_ends(reader: Reader, settings: Settings, admin: Callable[[], Admin], within_s: WithinS) -> dict[str, Any]:
-    """Return the reader's positions, and the end offsets that brokers report after the poll.
+    """Returns the reader's positions, and the end offsets that brokers report after the poll.
 
-    The ends come from ListOffsets at the consumer's isolation level, so under read_committed they are last stable
-    offsets. If brokers do not answer, the ends are omitted.
+    The end offsets come from ListOffsets at the consumer's isolation level, so under read_committed they are last
+    stable offsets. If brokers do not answer, the end offsets are omitted.
 
-    An open transaction keeps the last stable offset below committed records, so a reader at that offset has not
-    caught up. Therefore a key's end is omitted unless its last stable offset equals its high watermark.
+    An open transaction keeps the last stable offset below committed records, so a reader at the last stable offset has
+    not read everything. Therefore a key's end offset is omitted unless its last stable offset equals its high
+    watermark.
     """
     facts: dict[str, Any] = {"positions": [[key, at] for key, at in reader.positions().items()]}
     assigned, isolation = reader.assigned(), settings.isolation_level

@@ -1,4 +1,4 @@
-"""A client without a cluster, for benchmarks: every op succeeds at once, with made-up offsets."""
+"""A client without a cluster, for benchmarks: every op succeeds immediately, with made-up offsets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.model.op import INFO, OK, Op
 
 
 class NoopClient:
-    """Each send gets the next offset of its key, counted in this client; polls return no records."""
+    """A client whose sends get consecutive offsets for each key, and whose polls return no records."""
 
     def __init__(self) -> None:
         self._next: defaultdict[int, int] = defaultdict(int)
@@ -31,10 +31,10 @@ class NoopClient:
         return op.with_(type=OK, value=value)
 
     def crash(self) -> None:
-        """Do nothing."""
+        """Does nothing: there is nothing to abandon."""
 
     def close(self) -> None:
-        """Do nothing."""
+        """Does nothing: there is nothing to close."""
 
 
 class NoopAdmin:

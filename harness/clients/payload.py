@@ -29,7 +29,10 @@ _SHOWN_BYTES: Final = 16
 
 
 def encode(run: str, key: int, value: int, index: int, size: int = 0) -> bytes:
-    """Return the payload, padded to at least `size` bytes. Raises ValueError if the run id exceeds 255 bytes."""
+    """Returns the payload of a record, padded with zero bytes to `size` bytes if it is shorter.
+
+    Raises ValueError if the run id exceeds 255 bytes.
+    """
     name = run.encode()
     if len(name) > 255:
         raise ValueError(f"the run id has {len(name)} bytes; a payload has room for 255")
@@ -39,10 +42,10 @@ def encode(run: str, key: int, value: int, index: int, size: int = 0) -> bytes:
 
 
 def decode(payload: bytes | None, run: str, key: int) -> int | str:
-    """Return the value of a record polled from the partition of `key`.
+    """Returns the value in the payload of a record that was polled from the partition of `key`.
 
-    For a payload that this run cannot have written to that key, returns
-    "bad-payload:<reason>:<first bytes, hex>". The reason is the first failed check: format, checksum, run or key.
+    For a payload that this run cannot have written to that key, returns "bad-payload:<reason>:<first bytes, hex>". The
+    reason is the first check that failed: format, checksum, run or key.
     """
     if payload is None or len(payload) < _HEAD.size + _TAIL.size:
         return _bad("format", payload)
@@ -63,5 +66,7 @@ def _bad(reason: str, payload: bytes | None) -> str:
 
 
 def at_most(size: int) -> int:
-    """Return the largest length of a payload padded to `size` bytes, for any run id."""
+    """Returns the maximum length of a payload, whatever the run id: `size`, or more if an unpadded payload can be
+    longer.
+    """
     return max(size, _HEAD.size + 255 + _TAIL.size)

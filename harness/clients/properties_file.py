@@ -1,6 +1,7 @@
 """Reads a file of client properties, given as `--client-config`.
 
-Each line is a `key=value`, or a comment that starts with #. `${NAME}` is replaced by the environment variable.
+Each line is either `key=value` or a comment that starts with #. `${NAME}` is replaced by the value of the environment
+variable NAME.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 
 
 def load(path: Path, environment: Mapping[str, str], check: Callable[[str, str], None]) -> dict[str, str]:
-    """Return the properties in a file, with variables replaced.
+    """Returns property -> value from a file, with environment variables replaced.
 
-    `check(name, where)` raises for names that are not allowed. Raises BadInput, which names file and line but never
-    contains a value.
+    Raises BadInput for an invalid file. The message names the file and the line, but never contains a value.
+
+    check  called as `check(name, where)`; raises BadInput for a property that is not allowed
     """
     found: dict[str, str] = {}
     for number, line in enumerate(_text(path).splitlines(), start=1):

@@ -1,18 +1,18 @@
 """The client of the queue workload: ops and transactions on top of the protocols in `client_protocols`.
 
-One object owns a producer and a consumer, each created when first needed. `invoke` takes an invocation and returns
+A QueueClient owns a producer and a consumer, each created when first needed. `invoke` takes an invocation and returns
 its completion; it blocks for at most `Settings.patience_s`, which is less than the op's deadline.
 
 How the steps of an op determine its outcome (for single steps see `error_outcomes.TABLE`):
 - Without a transaction, micro-ops run in order until one fails. Each send waits for its delivery report
   (`pipelined`: consecutive sends wait together). If any send of the op was acknowledged or is indeterminate, the op
   is `info`; otherwise the row of the error decides.
-- In a transaction, consecutive sends are sent together; their reports are awaited before the next poll and before
-  the commit. An error before the commit leads to an abort. Only an acknowledged abort makes the op `fail`. Once
-  the commit has been requested, a retriable error is retried until the deadline, an abortable one leads to an
-  abort, and any other error makes the op `info`.
-- After `fail`, the consumer seeks back to its positions before the op. After `info` the client is broken: the state
-  of its producer and its positions are not known, so its process is replaced by a new one.
+- In a transaction, consecutive sends are sent together; their delivery reports are awaited before the next poll and
+  before the commit. An error before the commit leads to an abort. Only an acknowledged abort makes the op `fail`. Once
+  the commit has been requested, a retriable error leads to another attempt until the deadline, an abortable error leads
+  to an abort, and any other error makes the op `info`.
+- After `fail`, the consumer seeks back to its positions before the op. After `info` the client is broken: neither the
+  state of its producer nor its positions are known, so a new process replaces its process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ ON_PURPOSE: Final = "aborted on purpose"
 
 
 class Stopped(Exception):
-    """A step of an op failed. `situation`: the kind of step."""
+    """A step of an op failed.
+
+    situation  the kind of step
+    """
 
     def __init__(self, situation: Situation, error: ClientError) -> None:
         super().__init__(str(error))
@@ -48,7 +51,10 @@ class QueueClient:
     """The client of one process. Not thread-safe. After an `info` completion, only `close` may be called."""
 
     def __init__(self, settings: Settings, library: Library, ended: Callable[[], None] = lambda: None) -> None:
-        """`ended` is called after producer and consumer are closed."""
+        """Opens nothing yet: the producer and the consumer are created when first needed.
+
+        ended  called after the producer and the consumer are closed
+        """
         self._settings, self._library, self._ended_with = settings, library, ended
         self._reader = Reader(settings, library)
         self._producer: Transactions | None = None
@@ -67,7 +73,7 @@ class QueueClient:
         }
 
     def invoke(self, op: Op) -> Op:
-        """Return the completion of `op`: ok, fail or info, with the results in its value and extra."""
+        """Returns the completion of `op`: ok, fail or info, with the results in `value` and `extra`."""
         handler = self._handlers.get(op.f)
         if handler is None:
             return op.with_(type=FAIL, error=f"unknown: the queue client has no op {op.f!r}")
@@ -81,14 +87,14 @@ class QueueClient:
         return self._with_extra(done, deadline)
 
     def crash(self) -> None:
-        """Disappear like a killed process: without committing, aborting or leaving the group."""
+        """Disappears like a killed process: does not commit, abort or leave the group."""
         self.broken = True
         self._drop_producer()
         self._reader.close(leave=False)
         self._ended_with()
 
     def close(self) -> None:
-        """Close producer and consumer, and leave the group. Safe to repeat."""
+        """Closes the producer and the consumer, and leaves the group. Safe to repeat."""
         self.broken = True
         self._drop_producer()
         self._reader.close(leave=True)
@@ -137,7 +143,7 @@ class QueueClient:
         return self._admin
 
     def _debug(self, op: Op, deadline: float) -> Op:
-        """Complete the op with leader, ISR, log start offset and high watermark of each key."""
+        """Completes the op with the leader, ISR, log start offset and high watermark of each key."""
         try:
             value = key_facts(op.value, self._settings, self._ask(), lambda: _admin_s(deadline))
         except ClientError as error:
@@ -158,7 +164,7 @@ class QueueClient:
         return self._one_by_one(op, value, deadline)
 
     def _patiently(self, op: Op, value: list[Any], deadline: float) -> Op:
-        """Run the op with a temporary producer, which waits for brokers as long as the op may take."""
+        """Runs the op with a temporary producer, which waits for brokers as long as the op may take."""
         own, self._producer = self._producer, self._library.producer(self._settings.patient())
         try:
             return self._one_by_one(op, value, deadline)
@@ -193,7 +199,9 @@ class QueueClient:
         return op.with_(type=OK, value=value)
 
     def _may_be_appended(self, delivery: Delivery) -> bool:
-        """Whether the record may be in the log: acknowledged, in flight, or failed with an indefinite error."""
+        """Returns whether the record may be in the log: the send is acknowledged, in flight, or failed with an
+        indefinite error.
+        """
         if delivery.error is None:
             return True
         return outcome("report", delivery.error, self._settings.retries_off) != FAIL
@@ -220,7 +228,12 @@ class QueueClient:
             raise Stopped("send", error) from None
 
     def _settle(self, sent: list[tuple[int, Delivery]], value: list[Any], deadline: float) -> None:
-        """Wait for the delivery reports, and enter the offsets in `value`. Raises Stopped with the first error."""
+        """Waits for the delivery reports, and writes the offsets of acknowledged sends into `value`.
+
+        Raises Stopped with the first error.
+
+        sent  (place of the micro-op in `value`, delivery) of each send
+        """
         if not sent or self._producer is None:
             return
         late: ClientError | None = None
@@ -276,7 +289,7 @@ class QueueClient:
         self._step("begin", self._producer.begin)
 
     def _body(self, op: Op, value: list[Any], deadline: float) -> None:
-        """Run the micro-ops, and add the consumer's offsets to the transaction."""
+        """Runs the micro-ops, then adds the consumer's offsets to the transaction."""
         sent: list[tuple[int, Delivery]] = []
         for at, mop in enumerate(op.value):
             if mop[0] == "send":
@@ -298,7 +311,7 @@ class QueueClient:
             )
 
     def _abort(self, op: Op, value: list[Any], why: str, deadline: float) -> Op:
-        """Abort the transaction. Returns the op as `fail` if the abort is acknowledged, else as `info`."""
+        """Aborts the transaction. Returns the op as `fail` if the abort is acknowledged, else as `info`."""
         producer = self._producer
         assert producer is not None
         try:
@@ -313,12 +326,12 @@ def _left(deadline: float) -> float:
 
 
 def _admin_s(deadline: float) -> float:
-    """Return the timeout of an admin request; never 0, with which the request would not be sent."""
+    """Returns the timeout of an admin request. It is never 0, because a request with timeout 0 would not be sent."""
     return min(ADMIN_TIMEOUT_S, max(0.1, _left(deadline)))
 
 
 def _retried(call: Callable[[float], None], deadline: float) -> None:
-    """Call `call(seconds left)`, and repeat it after retriable errors until the deadline."""
+    """Calls `call(seconds left)`, again after each retriable error, until the deadline."""
     while True:
         try:
             call(_left(deadline))
@@ -331,5 +344,8 @@ def _retried(call: Callable[[float], None], deadline: float) -> None:
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """Open one process's client of `config["library"]` (confluent by default); see `settings.Settings`."""
+    """Opens the client of one process for the library `config["library"]` (by default confluent).
+
+    config  the client's settings as plain JSON data: see `settings.Settings`
+    """
     return opener(str(config.get("library", "confluent")))(config)

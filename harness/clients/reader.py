@@ -1,9 +1,8 @@
 """The consumer side of a client: assignment, positions, polls as micro-op values, rewinding.
 
-Positions are tracked here, because the library may not report the position behind transaction markers that follow
-the last record. The invariant is that a consumer's positions never pass records that no `ok` op has reported.
-`mark` is called when an op starts; if the op fails, `rewind` seeks each partition back to before the op's first
-record.
+The reader tracks the positions itself, because the library may not report the position behind transaction markers that
+follow the last record. The invariant is that a consumer's positions never pass records that no `ok` op has reported.
+`mark` is called when an op starts. If the op fails, `rewind` seeks each partition back to before the op's first record.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _LOGICAL: Final = {"earliest": BEGINNING, "latest": END}
 
 
 class Reader:
-    """Owns one consumer at a time, assigned or subscribed; a change of the mode creates a new consumer.
+    """Owns one consumer at a time, either assigned or subscribed; a change between the two creates a new consumer.
 
     subscribed  whether the group decides the assignment
-    notes       problems since the op started that did not make it fail, a sentence each
+    notes       problems since the op started that did not make the op fail, one sentence for each problem
     """
 
     def __init__(self, settings: Settings, library: Library) -> None:
@@ -43,7 +42,9 @@ class Reader:
     # --- what to read ---
 
     def assign(self, keys: Sequence[int], seek_to_beginning: bool) -> None:
-        """Assign these keys. Those assigned before keep their positions; new ones start at `auto_offset_reset`."""
+        """Assigns these keys. Keys that were assigned before keep their positions; new keys start at
+        `auto_offset_reset`.
+        """
         start = self._beginning() if seek_to_beginning else self._start()
         known = {} if seek_to_beginning else self._positions
         partitions = [self._settings.partition(key) for key in keys]
@@ -57,22 +58,25 @@ class Reader:
         self._positions = {partition: at for partition, at in positions.items() if at >= 0}
 
     def _start(self) -> int:
-        """Return the start offset of a partition without a position."""
+        """Returns the offset at which to start reading a partition whose position is not known."""
         policy = self._settings.auto_offset_reset
         return self._beginning() if policy == "earliest" else _LOGICAL.get(policy, STORED)
 
     def _beginning(self) -> int:
-        """Return the offset to start from the beginning: 0, or BEGINNING with `logical_offsets`.
+        """Returns the offset for reading from the beginning: 0, or the logical offset BEGINNING.
 
-        librdkafka 2.16 looks up a logical offset under a timer that outlives the assignment, so it can move a
-        partition that was since assigned again at a known position back to the beginning. If the log starts later,
-        offset 0 is out of range and the reset policy applies, so it must be earliest.
+        0 is safer: librdkafka 2.16 looks up a logical offset under a timer that outlives the assignment. If the
+        partition has been assigned again in the meantime, at a known position, the timer can move it back to the
+        beginning. But if the log starts after 0, offset 0 is out of range and the reset policy decides where to read.
+        So 0 is returned only if the reset policy is earliest, and not with `logical_offsets`.
         """
         absolute = self._settings.auto_offset_reset == "earliest" and not self._settings.logical_offsets
         return 0 if absolute else BEGINNING
 
     def subscribe(self, keys: Sequence[int]) -> None:
-        """Join the group for the topics of these keys. Partitions start at the group's committed offsets."""
+        """Joins the group and subscribes to the topics of these keys. Partitions start at the group's committed
+        offsets.
+        """
         topics = sorted({self._settings.partition(key)[0] for key in keys})
         if not self.subscribed or self._consumer is None:
             self._renew()
@@ -82,10 +86,10 @@ class Reader:
         self.subscribed, self._topics = True, topics
 
     def _renew(self) -> None:
-        """Replace the consumer with a new one.
+        """Replaces the consumer with a new one.
 
-        A consumer cannot switch between manual assignment and subscription, because a rebalance in progress would
-        undo a manual assignment.
+        A consumer cannot switch between manual assignment and subscription, because a rebalance in progress would undo
+        a manual assignment.
         """
         old, self._consumer = self._consumer, None
         if old is not None:
@@ -114,25 +118,25 @@ class Reader:
             self._assigned -= set(partitions)
 
     def _by_key(self, offsets: Mapping[TopicPartition, int | None]) -> list[list[int | None]]:
-        """Return [[key, offset], ...], keys ascending."""
+        """Returns [[key, offset], ...] in ascending order of the keys."""
         keys = {self._settings.key(*partition): offset for partition, offset in offsets.items()}
         return [[key, offset] for key, offset in sorted((k, o) for k, o in keys.items() if k is not None)]
 
     def rebalances(self) -> list[dict[str, Any]]:
-        """Return the rebalance events since the last call."""
+        """Returns the rebalance events since this method was last called."""
         events, self._rebalances = self._rebalances, []
         return events
 
     # --- reading ---
 
     def mark(self) -> None:
-        """Start a new op: forget the start positions and notes of the last one."""
+        """Marks the start of an op: forgets the start positions and notes of the previous op."""
         self._origin, self.notes = {}, []
 
     def poll(self, timeout_s: float) -> list[list[Any]]:
-        """Poll once. Returns [[key, [[offset, value], ...]], ...], keys in the order of their first records.
+        """Polls once. Returns [[key, [[offset, value], ...]], ...], keys in the order of their first records.
 
-        Raises ClientError if the consumer failed, or reported an error by which a partition lost its position.
+        Raises ClientError if the consumer failed, or reported an error that made a partition lose its position.
         """
         if self._consumer is None or not (self.subscribed or self._assigned):
             time.sleep(max(0.0, min(timeout_s, IDLE_S)))
@@ -151,8 +155,10 @@ class Reader:
         return polled
 
     def _replace(self, why: str) -> None:
-        """Replace the consumer by a new one that continues at the same positions or, if subscribed, at the group's
-        committed offsets."""
+        """Replaces the consumer with a new one.
+
+        The new consumer continues at the old consumer's positions or, if subscribed, at the group's committed offsets.
+        """
         self.notes.append(f"{why}; the consumer was replaced")
         self._renew()
         assert self._consumer is not None
@@ -190,11 +196,14 @@ class Reader:
         return [[key_of(*partition), pairs] for partition, pairs in found.items() if pairs]
 
     def committing(self) -> list[list[int | None]]:
-        """Return [[key, position], ...], the offsets that the op has to commit for the group."""
+        """Returns [[key, position], ...], the offsets that the op has to commit for the group.
+
+        Returns [] if the consumer is not subscribed.
+        """
         return self._by_key(self.moved()) if self.subscribed else []
 
     def moved(self) -> dict[TopicPartition, int]:
-        """Return the positions to commit: those of partitions read since `mark` that are still assigned."""
+        """Returns partition -> position, for the partitions that were read since `mark` and are still assigned."""
         return {
             partition: self._positions[partition]
             for partition in self._origin
@@ -202,19 +211,22 @@ class Reader:
         }
 
     def commit(self, timeout_s: float) -> None:
-        """Commit the positions of partitions read since `mark`, and wait for the response. Raises ClientError."""
+        """Commits the positions that `moved` returns, and waits for the response. Raises ClientError."""
         moved = self.moved()
         if moved and self._consumer is not None:
             self._consumer.commit(moved, timeout_s)
 
     @property
     def consumer(self) -> Consumer:
-        """The consumer, for `send_offsets`. It exists whenever `moved` is not empty."""
+        """The consumer, for `send_offsets`. It exists whenever the result of `moved` is not empty."""
         assert self._consumer is not None
         return self._consumer
 
     def rewind(self, timeout_s: float) -> None:
-        """Seek all partitions that are still assigned back to before the op. If seeking fails, replace the consumer."""
+        """Seeks back to before the op, in the partitions that the op has read and that are still assigned.
+
+        If seeking fails, replaces the consumer.
+        """
         start_positions = {at: offset for at, offset in self._origin.items() if at in self._assigned}
         self._origin = {}
         if not start_positions or self._consumer is None:
@@ -226,7 +238,7 @@ class Reader:
             self._replace(f"seek: {error}")
 
     def positions(self) -> dict[int, int]:
-        """Return key -> position, for every assigned key whose position is known."""
+        """Returns key -> position, for every assigned key whose position is known."""
         keys = {self._settings.key(*partition): partition for partition in self._assigned}
         return {
             key: self._positions[partition]
@@ -238,7 +250,7 @@ class Reader:
         return sorted(self._assigned)
 
     def close(self, leave: bool) -> None:
-        """Close the consumer; with `leave`, leave the group first."""
+        """Closes the consumer. With `leave`, a subscribed consumer leaves its group first."""
         consumer, self._consumer = self._consumer, None
         self._assigned, self._positions, self._origin = set(), {}, {}
         if consumer is not None:

@@ -1,6 +1,6 @@
 """The settings of a client: plain JSON data from the plan, validated, with defaults.
 
-Where None is allowed, it means the library's own default.
+The value None, for a setting that allows it, stands for the library's own default.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ ISOLATION: Final = ("read_committed", "read_uncommitted")
 class Settings:
     """The settings of one process's client.
 
-    run, process          run id and process number; topics are named after the run
+    run                   run id, with which the names of the run's topics begin
+    process               process number
     partitions_per_topic  P: key k is partition k mod P of the topic <run>-<k div P>
     retries               None: the library's default; 0: off
-    op_timeout_s          deadline of an op; the client times out a little earlier, so that it completes the op itself
+    op_timeout_s          deadline of an op; the client times out a little earlier, so that the client completes the op
     logical_offsets       start at librdkafka's logical offsets instead of absolute ones: see `reader`
-    poll_ms, records_max  how long a poll waits for its first record, and how many records it returns at most
+    poll_ms               how long a poll waits for its first record
+    records_max           how many records a poll returns at most
     record_size           payloads are padded to this many bytes
     pipelined             consecutive sends of an op are sent without waiting in between, even outside transactions
-    rewind                after a failed op, seek back to before the records that it had read
+    rewind                after a failed op, seek back to before the records that the op had read
     group                 consumer group; None: <run>-group
     connection            librdkafka's connection properties, including secrets
-    transactional_id      None: <run>-<process>, so that a replaced process's transaction is not fenced by its
-                          successor but ends by the transaction timeout
+    transactional_id      None: <run>-<process>; so a replaced process's open transaction is not fenced by the next
+                          process of its slot, but ends by the transaction timeout
     """
 
     bootstrap: str
@@ -64,11 +66,13 @@ class Settings:
 
     @property
     def patience_s(self) -> float:
-        """Time limit of an op in the client: shorter than `op_timeout_s`, as a later completion is ignored."""
+        """How long the client may take for an op: less than `op_timeout_s`, because a later completion is ignored."""
         return max(self.op_timeout_s - 0.5, 0.8 * self.op_timeout_s)
 
     def patient(self) -> Settings:
-        """Return settings with the library's default retries, and timeouts as long as an op may take."""
+        """Returns these settings with the library's default number of retries, and with timeouts as long as an op may
+        take.
+        """
         return replace(
             self,
             retries=None,
@@ -87,12 +91,14 @@ class Settings:
         return given is not None and int(given) == 0
 
     def partition(self, key: int) -> tuple[str, int]:
-        """Return (topic, partition) of a key."""
+        """Returns the (topic, partition) that a key stands for."""
         return f"{self.run}-{key // self.partitions_per_topic}", key % self.partitions_per_topic
 
     def key(self, topic: str, partition: int) -> int | None:
-        """Return the key of a partition; None if the topic is not one of the run's, or the partition was added
-        later, so that no key maps to it."""
+        """Returns the key that stands for a partition.
+
+        Returns None if no key does: the topic is not one of the run's, or the partition was added later.
+        """
         run, dash, number = topic.rpartition("-")
         if not dash or run != self.run or not number.isdecimal() or partition >= self.partitions_per_topic:
             return None
@@ -103,7 +109,7 @@ _NAMES: Final = frozenset(each.name for each in fields(Settings))
 
 
 def parse_settings(config: Mapping[str, Any]) -> Settings:
-    """Return settings from plain data. Unknown fields (settings of other roles) are ignored.
+    """Returns `Settings` made from plain JSON data. Unknown fields (settings of other roles) are ignored.
 
     Raises BadInput if a field is missing or invalid.
     """

@@ -1,7 +1,7 @@
-"""The table of client libraries, by name. To add one, write its adapter and add a row here.
+"""The table of client libraries, by name. To add a library, write its adapter and add a row here.
 
-Rows contain import paths, so that a library is imported only where it is used. Each function takes the client's
-settings as plain JSON data.
+Rows contain import paths, so that a library is imported only where it is used. Each function that a row names takes the
+client's settings as plain JSON data.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from harness.model.errors_and_exit_codes import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """One row: the import paths of a library's functions.
+    """One row of the table: the import paths of a library's functions.
 
-    queue     opens a client of one process: an object with invoke(op) -> op, crash() and close()
+    queue     opens the client of one process: an object with invoke(op) -> op, crash() and close()
     admin     opens the admin role, an object with the methods of `admin.AdminRole`
-    problem   returns why the library rejects a client's settings, empty if it does not; contacts no broker
-    pipeline  like `queue`, for the pipeline workload, built on `pipeline.library`; empty: not supported
+    problem   returns why the library rejects a client's settings, or "" if it accepts them; contacts no broker
+    pipeline  like `queue`, but for the pipeline workload, built on `pipeline.library`; empty: not supported
     package   name on PyPI, for `--client-version`; empty: not from PyPI
     internal  not selectable by `--client`
-    written   how `--client` names it, if not by the row's name
+    written   how `--client` names the library, if not by the row's name
     """
 
     queue: str
@@ -73,35 +73,40 @@ CLIENTS: Final[dict[str, Library]] = {
 
 
 def row(name: str) -> Library:
-    """The row of a client as a plan names it: a name of the table, or "exec:COMMAND". Raises KeyError."""
+    """Returns the row for a client name in a plan: a name in the table, or "exec:COMMAND". Raises KeyError."""
     return CLIENTS[name.partition(":")[0]]
 
 
 def opener(name: str, logic: str = "queue") -> Callable[[Mapping[str, Any]], Any]:
-    """Return the function that opens a client of a library. Raises BadInput if no library has that name.
+    """Returns the function that opens a library's client. Raises BadInput if no library has that name.
 
-    logic  the workload's client logic: queue or pipeline
+    logic  the client logic that the workload needs: queue or pipeline
     """
     return _load(_paths(logic), name)
 
 
 def admin_opener(name: str) -> Callable[[Mapping[str, Any]], Any]:
-    """Return the function that opens a library's admin role. Raises BadInput if no library has that name."""
+    """Returns the function that opens a library's admin role. Raises BadInput if no library has that name."""
     return _load(_paths("admin"), name)
 
 
 def problem_of(name: str) -> Callable[[Mapping[str, Any]], str]:
-    """Return the function that checks settings for a library. Raises BadInput if no library has that name."""
+    """Returns the function that checks settings for a library. Raises BadInput if the name is unknown."""
     return _load(_paths("problem"), name)
 
 
 def library_of(process: int, slots: int, libraries: Sequence[str]) -> str:
-    """Return the library of a process. Libraries are dealt to slots in turn; all processes of a slot use the same."""
+    """Returns the library of a process.
+
+    The slots take the libraries in turn, and all processes of a slot use the same library.
+    """
     return libraries[process % slots % len(libraries)]
 
 
 def _paths(role: str) -> dict[str, str]:
-    """Return library name -> import path of a role, for the libraries that have it."""
+    """Returns library name -> import path of the library's function for a role. Libraries without that role are
+    omitted.
+    """
     return {name: path for name, library in CLIENTS.items() if (path := getattr(library, role))}
 
 

@@ -1,4 +1,4 @@
-"""Reads a node's checkpoint files where they are, with a shell command."""
+"""Reads a node's checkpoint files, with a shell command that runs where the files are."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ _SCRIPT: Final = (
 
 
 def argv(name: str, folders: Sequence[str]) -> list[str]:
-    """Returns a command that prints a checkpoint of every folder, one after another; skips those without one."""
+    """Returns a shell command that prints the checkpoint `name` of every folder, one after another.
+
+    Folders without this checkpoint are skipped.
+    """
     return ["sh", "-c", _SCRIPT, "sh", name, *folders]
 
 
 def read(run: Callable[[Sequence[str]], CommandResult], name: str, folders: Sequence[str]) -> str:
-    """Returns the output of that command. `run` executes it where the folders are. Raises ClusterTrouble."""
+    """Returns the output of the command that `argv` builds. `run` executes the command where the folders are.
+
+    Raises ClusterTrouble if a checkpoint cannot be read.
+    """
     done = run(argv(name, folders))
     if done.code:
         raise ClusterTrouble(f"{name} in {', '.join(folders)} cannot be read: {done.err.strip() or done.code}")

@@ -1,7 +1,7 @@
-"""A cluster that others operate, reached at its bootstrap addresses. Only faults of clients are possible.
+"""A cluster that others operate, reached at its bootstrap addresses. Only clients can be broken, not brokers.
 
-Clients run on this machine, under a supervisor without namespaces. The run uses its own topics, group and transactional
-ids; topics and group are deleted at the end.
+Clients run on this machine, under a supervisor process without network namespaces. The run uses its own topics, group
+and transactional ids; its topics and its group are deleted at the end.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _NOT_ALLOWED: Final = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAIL
 class Found:
     """A cluster that answered.
 
-    brokers   node names by broker id: n<id>
-    settings  of its brokers: those of `GUARANTEE_SETTINGS` that it reported
+    brokers   broker id -> node name, n<id>
+    settings  those of the brokers' settings in `GUARANTEE_SETTINGS` that the cluster reported
     """
 
     brokers: Mapping[int, str]
@@ -46,7 +46,10 @@ class Found:
 
 
 def find(bootstrap: str, connection: Mapping[str, str]) -> Found:
-    """Query the cluster's brokers and settings. Raises Missing if none answers, BadInput if access is refused."""
+    """Queries the cluster's brokers and their settings.
+
+    Raises Missing if no broker answers, BadInput if access is refused.
+    """
     from harness.clients.confluent import probe
 
     try:
@@ -74,7 +77,7 @@ def _refusal(bootstrap: str, error: ClientError, connection: Mapping[str, str]) 
 
 
 def make(spec: ClusterSpec) -> ExternalCluster:
-    """Returns the external cluster, after checking that it answers and would accept the run's topics.
+    """Returns the external cluster, after checking that it answers and that it would create the run's topics.
 
     Raises BadInput, Missing.
     """
@@ -85,7 +88,7 @@ def make(spec: ClusterSpec) -> ExternalCluster:
 
 
 class ExternalCluster:
-    """Satisfies Cluster and Hosts. `brokers`: node names by broker id."""
+    """Satisfies the protocols Cluster and Hosts (harness.model.capabilities). `brokers`: broker id -> node name."""
 
     def __init__(
         self, bootstrap: str, connection: Mapping[str, str], brokers: Mapping[int, str], work_dir: Path
@@ -96,7 +99,10 @@ class ExternalCluster:
         self._control: Control | None = None
 
     def may_make(self, topic: str, partitions: int, replication: int, config: Mapping[str, str]) -> None:
-        """Check that the cluster would create such a topic. Raises BadInput with its reason, or Missing."""
+        """Checks that the cluster would create a topic with these properties.
+
+        Raises BadInput with the cluster's reason if not, Missing if the brokers do not answer.
+        """
         from harness.clients.confluent import probe
 
         try:
@@ -119,13 +125,13 @@ class ExternalCluster:
             ) from None
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Start the supervisor under which the clients run."""
+        """Starts the supervisor under which the clients run."""
         self._work_dir.mkdir(parents=True, exist_ok=True)
         self._control = Control(isolated=False, log=self._work_dir / "supervisor.log")
         progress(f"{len(self.nodes)} brokers at {self.bootstrap}: {', '.join(self.nodes)}")
 
     def down(self) -> None:
-        """Stop the clients. May be called more than once."""
+        """Stops the clients. May be called more than once."""
         control, self._control = self._control, None
         if control is not None:
             control.close()
@@ -137,7 +143,7 @@ class ExternalCluster:
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Start a process on this machine, whatever the host; `env` is added to this process's environment."""
+        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
         if self._control is None:
             raise ClusterTrouble("the cluster is not up")
         return remote_process.spawn(self._control, host, argv, env, fds, log)

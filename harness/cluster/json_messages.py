@@ -1,7 +1,8 @@
 """Messages between processes on one machine: JSON values and file descriptors on a stream socket.
 
-A message is its length (8 bytes, big-endian) and one JSON value. Descriptors are sent with the length, so they arrive
-with their message. (Workers exchange ops and completions as JSON lines without descriptors: see `harness.run.worker`.)
+A message is the length of a JSON value (8 bytes, big-endian) and the value. File descriptors are sent with the length,
+so they arrive with their message. (Workers exchange ops and completions in another format, JSON lines without
+descriptors: see `harness.run.worker`.)
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def send(end: socket.socket, message: Any, fds: Sequence[int] = ()) -> None:
-    """Send one message. Raises Closed, ValueError if it is too large, or OSError."""
+    """Sends one message. Raises Closed, OSError, or ValueError if the message is too large."""
     data = orjson.dumps(message)
     if len(data) > MAX_BYTES or len(fds) > MAX_FDS:
         raise ValueError(f"a message of {len(data)} bytes with {len(fds)} descriptors is too large")
@@ -44,7 +45,7 @@ def send(end: socket.socket, message: Any, fds: Sequence[int] = ()) -> None:
 
 
 def receive(end: socket.socket) -> tuple[Any, list[int]]:
-    """Returns one message and its descriptors, which have close-on-exec set. Raises Closed, TimeoutError.
+    """Returns one message and its file descriptors, which are set to close on exec. Raises Closed, TimeoutError.
 
     If an error is raised, all received descriptors are closed.
     """

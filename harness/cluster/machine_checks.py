@@ -1,4 +1,4 @@
-"""Checks of what the local cluster requires of this machine, with instructions for what is missing."""
+"""Checks whether this machine can run a local cluster; says how to get what is missing."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Check:
     """The result of one check.
 
     name      what was checked
-    ok        whether it is sufficient
+    ok        whether the check passed
     why       what was found
     fix       what to do about it; empty if nothing needs to be done
-    required  whether runs are impossible without it; otherwise they can only do less
+    required  true: without it, no runs are possible; false: without it, some features are unavailable
     """
 
     name: str
@@ -38,7 +38,7 @@ class Check:
 
 
 def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[Check]:
-    """Run all checks. Nothing is changed, except that the cache directory is created."""
+    """Runs all checks. They change nothing on this machine, except that the cache directory is created."""
     folder = cache_directory()
     return [
         python(sys.version_info[:3]),
@@ -62,7 +62,7 @@ def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[
 
 
 def python(version: tuple[int, int, int]) -> Check:
-    """Checks the version of Python."""
+    """Checks that Python is new enough."""
     text = ".".join(map(str, version))
     wanted = ".".join(map(str, _PYTHON))
     if version < _PYTHON:
@@ -71,7 +71,7 @@ def python(version: tuple[int, int, int]) -> Check:
 
 
 def find_java() -> Check:
-    """Checks that some Java is new enough."""
+    """Checks that a Java is installed that is new enough."""
     try:
         found = java.find()
     except HarnessError as error:
@@ -81,7 +81,7 @@ def find_java() -> Check:
 
 
 def cache_directory() -> Check:
-    """Checks that downloads can be stored."""
+    """Checks that downloads can be stored in the cache."""
     try:
         return Check("cache directory", True, str(download_cache.root()))
     except HarnessError as error:
@@ -98,7 +98,7 @@ def broker_jars(version: str) -> Check:
 
 
 def networks(allowed: bool, reason: str) -> Check:
-    """Result of trying namespaces, a bridge, links and packet filters."""
+    """Returns the result of trying namespaces, a bridge, links and packet filters."""
     user = "root" if os.geteuid() == 0 else "an ordinary user"
     if allowed:
         return Check("network faults", True, f"namespaces and packet filters work, as {user}", required=False)
@@ -113,15 +113,19 @@ def networks(allowed: bool, reason: str) -> Check:
 
 
 def fault(name: str, refused: str, found: str) -> Check:
-    """Result for one kind of fault of the local cluster. `found`: "what works: the faults" if nothing is refused."""
+    """Returns the result for one kind of fault of the local cluster.
+
+    refused  why this machine does not allow the fault; empty if it does
+    found    "WHAT WORKS: FAULTS", the text of `why` if the fault is allowed
+    """
     if not refused:
         return Check(name, True, found, required=False)
     why, _, fix = refused.rpartition(": ")
-    return Check(name, False, f"{why}; no {found.partition(': ')[2]}", fix, required=False)
+    return Check(name, False, f"{why}; unavailable faults: {found.partition(': ')[2]}", fix, required=False)
 
 
 def docker_cluster(version: str) -> Check:
-    """Checks that a container engine for --cluster docker answers and has an image of the version."""
+    """Checks that a container engine answers and has an image of the version, for --cluster docker."""
     try:
         client = engine_and_images.connect(_ENGINE_TIMEOUT_S)
         image = engine_and_images.image(client, "", version)
@@ -132,7 +136,7 @@ def docker_cluster(version: str) -> Check:
 
 
 def disk(folder: Path, free_bytes: int) -> Check:
-    """Checks the disk space for a run's data."""
+    """Checks that there is enough disk space for a run's data."""
     text = f"{free_bytes / (1 << 30):.1f} GiB free in {folder.absolute()}"
     if free_bytes < _DISK_BYTES:
         return Check("disk", False, text, f"free {_DISK_BYTES >> 30} GiB, or use a folder on another disk")
@@ -140,7 +144,7 @@ def disk(folder: Path, free_bytes: int) -> Check:
 
 
 def memory(available_bytes: int | None) -> Check:
-    """Checks the memory for three brokers, Spark and the workers."""
+    """Checks that there is enough memory for three brokers, Spark and the workers."""
     if available_bytes is None:
         return Check("memory", True, "unknown: /proc/meminfo does not report it")
     text = f"{available_bytes / (1 << 30):.1f} GiB available"

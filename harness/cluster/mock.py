@@ -1,8 +1,9 @@
-"""librdkafka's mock cluster as a target: brokers without a JVM, ready in a fraction of a second.
+"""librdkafka's mock cluster as a system under test: brokers without a JVM, ready in a fraction of a second.
 
-It runs in its own process under a supervisor without namespaces, as do the workers. Its transactions succeed and are
-wrong (aborted records are visible to read_committed, nothing is fenced), so it is a target with known bugs. It has no
-server processes and no network to break, so it satisfies Cluster, Hosts and Logs only.
+The mock cluster runs in a process under a supervisor without network namespaces, as do the workers. Its transactions
+succeed and are wrong: aborted records are visible to read_committed, and no producer is fenced. So it serves as a
+target with known bugs. It has no server processes and no network to break, so it satisfies Cluster, Hosts and Logs
+only.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def make(spec: ClusterSpec) -> MockCluster:
 class MockCluster:
     """librdkafka's mock brokers on ports of 127.0.0.1. `bootstrap` is empty until `up`.
 
-    work_dir  folder of the log file mock.log, which `down` removes; None: a temporary folder
+    work_dir  folder for the log file mock.log, which `down` removes; None: a temporary folder
     """
 
     def __init__(self, nodes: int = 3, work_dir: Path | None = None) -> None:
@@ -81,11 +82,11 @@ class MockCluster:
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Start a process on this machine, whatever the host; `env` is added to this process's environment."""
+        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
         return remote_process.spawn(self._up(), host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
-        """Copy the mock's log, the only one for all nodes."""
+        """Copies the mock cluster's only log, which covers all nodes."""
         if self._log.exists():
             Path(folder).mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self._log, Path(folder) / "mock.log")
@@ -97,7 +98,7 @@ class MockCluster:
 
 
 def main(argv: Sequence[str]) -> int:
-    """`python -m harness.cluster.mock COUNT`: serve until killed; writes the bootstrap servers to descriptor 3."""
+    """`python -m harness.cluster.mock COUNT`: serves until killed. Writes the bootstrap servers to descriptor 3."""
     from confluent_kafka import Producer
 
     # The mock is part of a client; other clients find its brokers through the metadata.

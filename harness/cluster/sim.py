@@ -1,7 +1,7 @@
-"""The simulated log as a target: no broker, no JVM, ready at once, with bugs that can be switched on.
+"""The simulated log as a system under test: no broker, no JVM, ready at once, with bugs that can be switched on.
 
-The log is in the single worker process that all clients share (`harness.sim.queue.client`), so this cluster only
-runs that worker. It has nothing to kill, pause or partition.
+The simulated log is part of the single worker process that all clients share (`harness.sim.queue.client`), so this
+cluster only starts that worker. It has nothing to kill, pause or partition.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def make(spec: ClusterSpec) -> SimCluster:
 
 
 class SimCluster:
-    """Satisfies Cluster and Hosts."""
+    """Satisfies the protocols Cluster and Hosts (harness.model.capabilities)."""
 
     nodes: tuple[str, ...] = ("n1",)
     bootstrap = "simulated"
@@ -48,7 +48,7 @@ class SimCluster:
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Start a process on this machine; `env` is added to this process's environment."""
+        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
         return remote_process.spawn(self._up(), host, argv, env, fds, log)
 
     def _up(self) -> Control:

@@ -18,24 +18,27 @@ EVERYBODY: Final = "everybody"
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """Parameters of a cluster; each kind of cluster uses those that apply to it.
+    """Parameters of a cluster. Each kind of cluster uses only those that apply to it.
 
-    run            the run that the cluster is for; used in names of topics and containers
-    work_dir       must not contain a cluster yet; holds data, logs and configuration until `down`
+    run            name of the run, used in the names of topics and containers
+    work_dir       folder of the cluster's data, logs and configuration until `down`; must not contain a cluster yet
     say            receives messages for the user while the cluster is created
     needed         capabilities that faults need; Disks, SlowDisks, Clocks and Network require preparation
     broker_config  settings of the brokers; for Redpanda, cluster properties
-    min_insync_replicas, replication, partitions_per_topic  of the run's topics; None: the brokers' default
-    metadata       None: the version's default
-    controllers    number of dedicated controllers; 0: the first brokers are controllers
-    log_dirs       log directories of each broker: data, data2, ... (file faults damage the first)
-    network        whether hosts get network namespaces
-    outside        whether brokers get a second listener each, forwarded from a port of 127.0.0.1
-    proxy          whose requests pass through a wire proxy: NOBODY's, those of clients, or EVERYBODY's
+    min_insync_replicas   min.insync.replicas of the run's topics; None: the brokers' default
+    replication           replication factor of the run's topics
+    partitions_per_topic  number of partitions of each of the run's topics
+    metadata       where brokers store metadata; None: the version's default
+    controllers    number of dedicated controllers; 0: the first brokers are also controllers
+    log_dirs       number of log directories of each broker: data, data2, ... (file faults damage only the first)
+    network        whether hosts get network namespaces: "auto", "namespaces" or "loopback"
+    outside        whether each broker gets a second listener, reached at a port of 127.0.0.1
+    proxy          whose requests pass through a wire proxy: "nobody", "clients" or "everybody"
     tiered         whether the brokers have tiered storage
-    image          of containers; empty: the version's image
+    image          image of the containers; empty: the version's image
     hosts          path of the file that describes the hosts
-    bootstrap, connection  of an external cluster: its addresses, and how clients connect (including secrets)
+    bootstrap      addresses of an external cluster
+    connection     how clients connect to an external cluster (including secrets)
     """
 
     run: str = ""
@@ -63,7 +66,7 @@ class ClusterSpec:
 
     @property
     def metadata_kept(self) -> Metadata:
-        """Where the metadata is stored."""
+        """Where the brokers store metadata: KRaft or ZooKeeper."""
         return self.metadata or versions.default_metadata(self.kafka_version)
 
     @property
@@ -73,5 +76,5 @@ class ClusterSpec:
 
     @property
     def kafka_config(self) -> dict[str, str]:
-        """Settings of the brokers, including the defaults for topics."""
+        """Settings of the brokers, including default settings of topics."""
         return {**self.topic_config, **self.broker_config}

@@ -1,8 +1,8 @@
-"""The kinds of clusters: the values of --cluster. To add one, add a file and a row.
+"""The kinds of clusters: the values of --cluster. To add a kind, add a module and a row.
 
-The file has `make(spec: ClusterSpec) -> Cluster`, which starts nothing. What a cluster can do follows from the
-capabilities (`harness.model.capabilities`) that its class satisfies. Modules are referenced by name and imported on
-use, so that Docker's or SSH's libraries are needed only for clusters of these kinds.
+The module has a function `make(spec: ClusterSpec) -> Cluster`, which starts nothing. What a cluster can do follows from
+the capabilities (`harness.model.capabilities`) that its class satisfies. Rows refer to modules by name, and these are
+imported on use, so that the libraries for Docker or SSH are needed only for clusters of these kinds.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from harness.model.capabilities import Cluster
 
 @dataclass(frozen=True, slots=True)
 class ClusterKind:
-    """A row. References have the form "module:name".
+    """A row of the table. References have the form "module:name".
 
     summary       a phrase for `harness doctor`
-    make          creates the cluster of a ClusterSpec
-    classes       the classes that `make` returns, by the options that select them
+    make          reference: the function that creates the cluster of a ClusterSpec
+    classes       option text -> reference: the classes that `make` may return, by the options that select them
     refusal       completes "FAULT needs CAPABILITY, which ...", including what to do instead
-    server_names  returns the servers of a ClusterSpec that faults may name; empty: n1, n2, ...
-    reasons       returns, for given capabilities, why this machine does not permit them; empty: it permits all
+    server_names  reference: returns the servers of a ClusterSpec that faults may name; empty: n1, n2, ...
+    reasons       reference: returns why this machine does not permit given capabilities; empty: it permits all
     attached      whether the cluster exists before and after the run
-    can_stay      whether `harness cluster up` can start one
-    takes_faults  whether there are any faults for it, at least of clients
+    can_stay      whether `harness cluster up` can start such a cluster
+    takes_faults  whether any faults, at least of clients, are possible
     """
 
     summary: str
@@ -101,30 +101,30 @@ CLUSTERS: Final[dict[str, ClusterKind]] = {
 
 
 def make(kind: str, spec: ClusterSpec) -> Cluster:
-    """Create a cluster; starts nothing. Raises BadInput, Missing."""
+    """Creates a cluster; starts nothing. Raises BadInput, Missing."""
     cluster: Cluster = imported(CLUSTERS[kind].make)(spec)
     return cluster
 
 
 def server_names(kind: str, spec: ClusterSpec) -> list[str]:
-    """Returns the servers that faults may name. Raises BadInput."""
+    """Returns the names of the servers that faults may name. Raises BadInput."""
     names: Callable[[ClusterSpec], list[str]] | None = imported(CLUSTERS[kind].server_names)
     return names(spec) if names else [f"n{number}" for number in range(1, spec.nodes + 1)]
 
 
 def reasons(kind: str, needed: frozenset[type]) -> dict[type, str]:
-    """Returns, for each given capability, why this machine does not permit it; an empty text if it does."""
+    """Returns, for each needed capability, why this machine does not permit it; an empty text if it does."""
     why: Callable[[frozenset[type]], dict[type, str]] | None = imported(CLUSTERS[kind].reasons)
     return why(needed) if why else {}
 
 
 def classes() -> dict[str, type]:
-    """Returns the classes of all kinds, by the options that select them."""
+    """Returns option text -> class, for the clusters of all kinds: the options select a cluster of that class."""
     return {name: imported(path) for row in CLUSTERS.values() for name, path in row.classes.items()}
 
 
 def imported(reference: str) -> Any:
-    """Imports what a "module:name" refers to; None for an empty reference."""
+    """Imports the object that a reference "module:name" names; returns None for an empty reference."""
     if not reference:
         return None
     module, _, name = reference.partition(":")

@@ -1,1 +1,1 @@
-"""Named, repeatable experiments: a plan, what its runs must and must not show, and how often they did."""
+"""Named, repeatable experiments: plans, what their runs must and must not show, and how many of the runs did so."""

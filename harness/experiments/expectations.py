@@ -4,7 +4,7 @@ shows     anomaly -> the share of runs that must show it (1: all of them)
 any_of    anomalies; every run must show at least one of them
 never     anomalies that no run may show; "invalid" stands for an invalid verdict
 figures   dotted path in the statistics -> a comparison ("== 10", ">= 1") that must hold in every run
-refused   a regular expression: the cluster must fail to start, with a matching error
+refused   a regular expression: the cluster must fail to start, with an error message that matches it
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMPARISON: Final = re.compile(r"\s*(==|!=|<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What the runs of a case must show; the module describes the fields."""
+    """What the runs of a case must show. The docstring of the module describes the fields."""
 
     shows: Mapping[str, float] = field(default_factory=dict)
     never: tuple[str, ...] = ()
@@ -35,12 +35,12 @@ class Expectation:
 
     @property
     def anomalies(self) -> tuple[str, ...]:
-        """All anomalies that a run is expected to show."""
+        """All anomalies in `shows` and `any_of`."""
         return (*self.shows, *(name for name in self.any_of if name not in self.shows))
 
     @property
     def texts(self) -> list[str]:
-        """A description of each expectation, in the order of `seen`."""
+        """A description of each expectation. `seen` and `rates` have one item for each of these, in the same order."""
         shown = [name if rate == 1 else f"{name} in {rate:.0%} of the runs" for name, rate in self.shows.items()]
         shown += [" or ".join(self.any_of)] if self.any_of else []
         never = [f"no {name}" if name != ANY else "nothing invalid" for name in self.never]
@@ -48,7 +48,7 @@ class Expectation:
         return [*shown, *never, *figures, *([f"refused: {self.refused}"] if self.refused else [])]
 
     def seen(self, result: Result) -> list[bool]:
-        """Whether a run met each of the expectations in `texts`."""
+        """Returns, for each expectation in `texts`, whether the run met it."""
         bad = {anomaly.name for anomaly in result.anomalies if anomaly.bad}
         every = [name in bad for name in self.shows]
         every += [not bad.isdisjoint(self.any_of)] if self.any_of else []
@@ -57,19 +57,28 @@ class Expectation:
         return [*every, *([False] if self.refused else [])]
 
     def seen_refusal(self, error: str) -> list[bool]:
-        """As `seen`, for a run whose cluster did not start."""
+        """Returns, for a run whose cluster did not start, whether it met each expectation in `texts`.
+
+        It can meet only the expectation `refused`. `error` is the message with which the cluster failed to start.
+        """
         none = [False] * (len(self.texts) - bool(self.refused))
         return [*none, *([bool(re.search(self.refused, error))] if self.refused else [])]
 
     @property
     def rates(self) -> list[float]:
-        """The share of runs that must meet each of the expectations in `texts`."""
+        """For each expectation in `texts`, the share of runs that must meet it."""
         return [*self.shows.values(), *[1.0] * (len(self.texts) - len(self.shows))]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One expectation over many runs: k of n runs met it. `interval` is the 95% interval of that rate."""
+    """One expectation, and how many runs met it.
+
+    text      description of the expectation
+    rate      the share of runs that must meet it
+    k, n      k of n runs met it
+    interval  the 95% confidence interval of k / n
+    """
 
     text: str
     rate: float
@@ -82,14 +91,18 @@ class Seen:
 
     @property
     def agrees(self) -> bool:
-        """A rate of 1 must be met by every run; a lower rate must not lie above the interval."""
+        """Whether the results agree with the expectation.
+
+        If `rate` is 1, every run must meet the expectation. Otherwise, `rate` must not be above the interval's upper
+        end.
+        """
         if self.n == 0:
             return False
         return self.k == self.n if self.rate == 1 else self.interval[1] >= self.rate
 
 
 def over(expectation: Expectation, runs: Sequence[Sequence[bool]]) -> list[Seen]:
-    """Each expectation, over the answers of all runs."""
+    """Returns how many runs met each expectation. `runs` contains the result of `Expectation.seen` for each run."""
     return [
         Seen(text, rate, sum(run[at] for run in runs), len(runs))
         for at, (text, rate) in enumerate(zip(expectation.texts, expectation.rates, strict=True))
@@ -97,7 +110,7 @@ def over(expectation: Expectation, runs: Sequence[Sequence[bool]]) -> list[Seen]
 
 
 def wilson(k: int, n: int) -> tuple[float, float]:
-    """The 95% score interval of a proportion that was observed as k of n (Wilson 1927)."""
+    """Returns the 95% score interval of a probability, after k successes in n trials (Wilson 1927)."""
     if n == 0:
         return 0.0, 1.0
     share, spread = k / n, Z * Z / n
@@ -107,7 +120,7 @@ def wilson(k: int, n: int) -> tuple[float, float]:
 
 
 def figure(statistics: Mapping[str, Any], path: str) -> float:
-    """A number in nested statistics by its dotted path; 0 if there is none."""
+    """Returns the number at a dotted path in nested statistics; 0 if there is no number at this path."""
     found: Any = statistics
     for part in path.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
@@ -115,7 +128,7 @@ def figure(statistics: Mapping[str, Any], path: str) -> float:
 
 
 def holds(value: float, comparison: str) -> bool:
-    """Evaluates a comparison such as ">= 1". Raises BadInput if it is malformed."""
+    """Returns whether a value satisfies a comparison such as ">= 1". Raises BadInput if the comparison is malformed."""
     matched = COMPARISON.fullmatch(comparison)
     if not matched:
         raise BadInput(f"{comparison!r} is not a comparison with a number, such as '== 10' or '>= 1'")

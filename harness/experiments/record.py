@@ -1,7 +1,7 @@
-"""Stores the results of experiments: results.json for each, and a track record of many.
+"""Stores the results of experiments: results.json for each, and a track record, which is a table of many results.
 
-For each case the results contain the expectations, how many of the runs met them, the earliest proof of the
-anomaly, the versions, and the command that repeats it.
+For each case the results contain the expectations, how many of the runs met them, when the anomaly could first be
+proved, the versions, and the command that repeats the case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ FILE: Final = "results.json"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A case and its results. expected: (sentence, k, n, whether the results agree)."""
+    """A case and its results.
+
+    expected      (description, k, n, whether the results agree) of each expectation; k of n runs met it
+    unknown       number of runs with an unknown verdict
+    detected_s    seconds after which the anomaly could first be proved, in each run with a proof
+    detected_ops  number of ops after which the anomaly could first be proved, in each run with a proof
+    """
 
     experiment: str
     case: str
@@ -43,13 +49,13 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The name that distinguishes the case from others of the experiment."""
+        """The names of the case and its variant. The case's name is omitted if it is that of the experiment."""
         own = "" if self.case == self.experiment else self.case
         return " ".join(part for part in (own, self.variant) if part)
 
 
 def data(chosen: Experiment, tried: Sequence[Tried], began: str) -> dict[str, Any]:
-    """The content of results.json. began: ISO 8601, UTC."""
+    """Returns the content of results.json. `began` is the start time in UTC (ISO 8601)."""
     return {
         "schema": SCHEMA,
         "experiment": chosen.name,
@@ -69,7 +75,7 @@ def data(chosen: Experiment, tried: Sequence[Tried], began: str) -> dict[str, An
 
 
 def versions(plan: TestPlan) -> str:
-    """The versions of the system under test and of the client, as text."""
+    """Returns the versions of the system under test and of the client, as text."""
     system = f"Kafka {plan.kafka_version}" if plan.cluster in ("local", "docker", "ssh") else plan.cluster
     if plan.cluster == "local" and derived.metadata_mode(plan) == "zookeeper":
         system += " with ZooKeeper"
@@ -78,13 +84,14 @@ def versions(plan: TestPlan) -> str:
 
 
 def entries(path: Path) -> list[Entry]:
-    """The cases in a results.json, or in the folder that contains it. Raises BadInput."""
+    """Reads the cases in a results.json, or in the folder that contains it. Raises BadInput."""
     file = path / FILE if path.is_dir() else path
     try:
         results = json.loads(file.read_text())
         if results["schema"] > SCHEMA:
             raise BadInput(
-                f"{file}: written with schema {results['schema']}; this version reads schemas up to {SCHEMA}: upgrade"
+                f"{file}: written with schema {results['schema']}; this version reads schemas up to {SCHEMA}: "
+                "upgrade the harness"
             )
         return [_entry(results, case) for case in results["cases"]]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
@@ -115,7 +122,7 @@ def _entry(results: Mapping[str, Any], tried: Mapping[str, Any]) -> Entry:
 
 
 def newest(found: Iterable[Entry]) -> list[Entry]:
-    """The latest run of each case, in the order of the experiments' names."""
+    """Returns the latest results of each case, sorted by the names of the experiments."""
     kept: dict[tuple[str, str, str], Entry] = {}
     for entry in sorted(found, key=lambda entry: entry.began):
         kept.pop(at := (entry.experiment, entry.case, entry.variant), None)
@@ -124,7 +131,7 @@ def newest(found: Iterable[Entry]) -> list[Entry]:
 
 
 def markdown(found: Sequence[Entry], command: str) -> str:
-    """The track record as a Markdown table."""
+    """Returns the track record as a Markdown document. `command` is the command that created it."""
     if not found:
         return "# Track record\n\nNothing has been run.\n"
     first, last = min(entry.began for entry in found), max(entry.began for entry in found)
@@ -136,7 +143,7 @@ def markdown(found: Sequence[Entry], command: str) -> str:
         f"Made by `{command}` from runs of {when}. Each row is a case of an experiment:",
         "what it expects, in how many runs this was seen, the 95% interval of that rate (Wilson), and",
         "after how many seconds and operations of a run the anomaly could first be proved (medians).",
-        "Some of them are explained in docs/understand/findings.md.",
+        "Some of the cases are explained in docs/understand/findings.md.",
         "",
         f"{len(found)} cases, {len(wrong)} not as expected.",
         "",

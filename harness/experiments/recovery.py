@@ -1,4 +1,4 @@
-"""Runs recovery scenarios, one run each, and makes the table of their results from stored runs."""
+"""Runs recovery scenarios, one run for each, and makes a table of the results from stored runs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,15 @@ class Row:
 
     @property
     def expected(self) -> bool:
-        """Whether the run did what the scenario expects: see `as_expected`."""
+        """Whether the run did what the scenario expects, see `as_expected`."""
         return self.result is not None and as_expected(SCENARIOS[self.scenario], self.result)
 
 
 def names(text: str) -> list[str]:
-    """The scenarios in a comma-separated list; all scenarios if it is empty. Raises BadInput."""
+    """Returns the scenarios in a comma-separated list, or all scenarios if the list is empty.
+
+    Raises BadInput for an unknown scenario.
+    """
     chosen = [part.strip() for part in text.split(",") if part.strip()]
     unknown = [name for name in chosen if name not in SCENARIOS]
     if unknown:
@@ -45,10 +48,10 @@ def names(text: str) -> list[str]:
 
 
 def as_expected(scenario: Scenario, result: Result) -> bool:
-    """Whether a run did what its scenario expects.
+    """Returns whether a run did what its scenario expects.
 
-    All steps were done, every start recovered as it should, and the scenario allows the verdict. If it is invalid,
-    because records may be lost, all anomalies must be ones that the settings do not rule out.
+    All steps must have been carried out, every start must have recovered as it should, and the scenario must allow the
+    verdict. If the verdict is invalid, each bad anomaly must be one that the settings do not rule out.
     """
     if (result.statistics.get("recovery") or {}).get("undone"):
         return False
@@ -59,7 +62,7 @@ def as_expected(scenario: Scenario, result: Result) -> bool:
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """The cells of the rows as text, under HEAD."""
+    """Returns the cells of each row as text, one for each column in HEAD."""
     return [_cells(row) for row in rows]
 
 
@@ -78,7 +81,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table as aligned lines of text."""
+    """Formats rows as a table with aligned columns, below HEAD."""
     every = [HEAD, *rows]
     widths = [max(len(row[n]) for row in every) for n in range(len(HEAD))]
     return "\n".join(
@@ -87,13 +90,16 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table for a document, without the names of runs."""
+    """Formats rows as a Markdown table, below HEAD. The last column, the name of the run, is omitted."""
     every = [HEAD, ["---"] * len(HEAD), *rows]
     return "\n".join(f"| {' | '.join(row[:-1])} |" for row in every)
 
 
 def stored(runs: Path, version: str = "") -> list[Row]:
-    """The newest run of each scenario in a folder of runs, for one version of Kafka or for each."""
+    """Returns the newest run of each scenario in a folder of runs.
+
+    version  a Kafka version; empty: the newest run of each scenario with each version
+    """
     newest: dict[tuple[str, str], Row] = {}
     for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
         plan = {} if folder.is_symlink() else plan_of(folder)
@@ -115,8 +121,11 @@ def run_each(
     run: Callable[[TestPlan], Any],
     say: Say,
 ) -> tuple[list[Row], bool]:
-    """Runs scenarios one after another, each on a cluster of its own. Returns the rows, and whether the user
-    interrupted. A scenario that cannot run here, or whose cluster fails, is reported and skipped."""
+    """Runs scenarios one after another, each on a cluster of its own.
+
+    A scenario that this machine cannot run, or whose cluster fails, is reported and skipped. Returns the rows, and
+    whether the user interrupted the runs.
+    """
     rows = []
     for name in names:
         version = ""

@@ -47,10 +47,10 @@ def write(folder: Path, chosen: Experiment, tried: Sequence[Tried], began: str) 
 
 
 def rows(tried: Sequence[Tried]) -> list[dict[str, str]]:
-    """One row per case: settings, effects ("claimed | measured", ≠ where they differ), cost, and agreement.
+    """Returns a row for each case: its settings, effects, cost, and whether its results are as expected.
 
-    Omits columns that do not apply: effects if no case accounts for each record, and settings and figures that no case
-    has.
+    An effect is "claimed | measured", with ≠ if the two differ. Omits columns that do not apply: effects if no case
+    accounts for each record, and settings and figures that no case has.
     """
     accounted = any(one.case.test_plan(0).workload == "delivery" for one in tried)
     found = [_row(one) for one in tried]
@@ -75,7 +75,10 @@ def _row(tried: Tried) -> dict[str, str]:
 
 
 def _effect(claimed: bool | None, found: Sequence[float]) -> str:
-    """Returns the claim, how many runs showed the effect, and for how many records; differences are marked."""
+    """Returns the claim, how many runs showed the effect, and for how many records; ≠ if claim and measurement differ.
+
+    found  the number of affected records in each run
+    """
     if not found:
         return "not run"
     hit = sum(1 for count in found if count)
@@ -88,7 +91,7 @@ def _effect(claimed: bool | None, found: Sequence[float]) -> str:
 
 
 def _cost(judged: Sequence[Attempt], plan: TestPlan) -> dict[str, str]:
-    """Medians over the runs: latency of acknowledged sends, and acknowledged sends per second of the load."""
+    """Returns medians over the runs: latencies of acknowledged sends, and acknowledged sends per second of load."""
     latencies = [attempt.figures.get("latencies", {}).get("send", {}) for attempt in judged]
     p50 = [float(latency["p50_ms"]) for latency in latencies if "p50_ms" in latency]
     p99 = [float(latency["p99_ms"]) for latency in latencies if "p99_ms" in latency]
@@ -101,7 +104,7 @@ def _cost(judged: Sequence[Attempt], plan: TestPlan) -> dict[str, str]:
 
 
 def markdown(found: Sequence[Mapping[str, str]], columns: Sequence[str] | None = None) -> str:
-    """A Markdown table. Columns with the same value in every row are listed below it."""
+    """Formats rows as a Markdown table. Columns with the same value in every row are listed below the table."""
     if not found:
         return ""
     names = list(columns or found[0])
@@ -114,7 +117,7 @@ def markdown(found: Sequence[Mapping[str, str]], columns: Sequence[str] | None =
 
 
 def text(found: Sequence[Mapping[str, str]]) -> str:
-    """The columns that differ between rows, and the effects, aligned for a terminal."""
+    """Formats the columns whose values differ between rows, and the effects, aligned for a terminal."""
     names = [name for name in (found[0] if found else ()) if len({row[name] for row in found}) > 1]
     names = list(dict.fromkeys(["case", *names, *(name for row in found[:1] for name in EFFECTS if name in row)]))
     widths = {name: max(len(name), *(len(row[name]) for row in found)) for name in names}
@@ -124,7 +127,7 @@ def text(found: Sequence[Mapping[str, str]]) -> str:
 
 
 def as_csv(found: Sequence[Mapping[str, str]]) -> str:
-    """All columns as CSV."""
+    """Formats all columns as CSV."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(found[0]) if found else [])
     writer.writeheader()
@@ -133,7 +136,7 @@ def as_csv(found: Sequence[Mapping[str, str]]) -> str:
 
 
 def document(chosen: Experiment, tried: Sequence[Tried]) -> str:
-    """The whole experiment as Markdown: its purpose, the table, and every case with its runs."""
+    """Describes the whole experiment in Markdown: its purpose, the table, and every case with its runs."""
     parts = [f"# {chosen.name}: {chosen.title}", chosen.why, f"Source: {chosen.source}"]
     parts.append(markdown(rows(tried)))
     for case_tried in tried:

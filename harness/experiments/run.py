@@ -1,4 +1,4 @@
-"""Runs experiments: every case several times, with the results compared to the expectations."""
+"""Runs experiments: runs every case several times, and compares the results with the expectations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run: its verdict ("refused" if the cluster did not start), and whether it met each expectation.
+    """One run of a case.
 
-    detection: when the anomalies that the run was expected to show could first be proved.
+    valid      the verdict; "refused" if the cluster did not start, as expected
+    answers    for each expectation of the case: whether the run met it
+    detection  when the first of the expected anomalies could be proved
     """
 
     seed: int
@@ -59,7 +61,7 @@ class Tried:
 
     @property
     def exit_code(self) -> int:
-        """0: as expected; 1: not as expected; 2: the verdict of some runs is unknown."""
+        """Exit code 0: as expected; 1: not as expected; 2: the verdict of some runs is unknown."""
         if any(not seen.agrees for seen in self.seen if seen.n):
             return EXIT_INVALID
         return EXIT_VALID if all(attempt.conclusive for attempt in self.attempts) and self.attempts else EXIT_UNKNOWN
@@ -76,10 +78,13 @@ def experiment(
     spark_master: str = "local[*]",
     cluster: str = "",
 ) -> Iterator[Tried]:
-    """Runs every case, or those whose name or variant is `only`, as often as the file or `runs` says.
+    """Runs every case, or those whose name or variant is `only`, and yields each case when its runs are complete.
 
-    Yields the cases one by one, so that finished ones are kept when a later one is interrupted. With `stop` a case
-    ends with the first run that is not as expected. `cluster`: see `Case.on`.
+    So finished cases are kept if a later one is interrupted.
+
+    runs     number of runs of each case; None: as many as the file says
+    stop     whether a case ends with its first run that is not as expected
+    cluster  see `Case.on`
     """
     cases = [case for case in chosen.cases if only in ("", case.name, case.variant)]
     cases = [case.on(cluster) for case in cases] if cluster else cases
@@ -100,7 +105,7 @@ def experiment(
 
 
 def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection[str] = ()) -> Attempt:
-    """One run of a case. `commands`: see `harness.run.test.run`."""
+    """Runs a case once. `commands`: see `harness.run.test.run`."""
     began = time.monotonic()
     lines: list[str] = []
     try:
@@ -144,7 +149,10 @@ def describe(outcome: Attempt) -> str:
 
 
 def summary(tried: Tried) -> list[str]:
-    """A line for each expectation, with the results."""
+    """Returns a line for each expectation with its results, then lines with the seeds of the other runs.
+
+    The other runs are those with an unknown verdict, and those that were not as expected.
+    """
     lines = []
     for seen in tried.seen:
         low, high = seen.interval
@@ -160,10 +168,10 @@ def summary(tried: Tried) -> list[str]:
 
 
 def exit_code(tried: Sequence[Tried]) -> int:
-    """1 if a case was not as expected, else 2 if a verdict was unknown, else 0."""
+    """Returns 1 if a case was not as expected, else 2 if a verdict was unknown, else 0."""
     return worst([case_tried.exit_code for case_tried in tried])
 
 
 def worst(codes: Sequence[int]) -> int:
-    """The most important exit code: 1 over 2, 2 over 0."""
+    """Returns the most important of several exit codes: 1 if there is one, else 2 if there is one, else 0."""
     return next((code for code in (EXIT_INVALID, EXIT_UNKNOWN) if code in codes), EXIT_VALID)

@@ -1,4 +1,4 @@
-"""Experiments as YAML files: ours in workloads/experiments/, the user's anywhere.
+"""Experiments as YAML files: the built-in ones in workloads/experiments/, the user's own anywhere.
 
     title: one line
     why: what it shows, and how
@@ -38,13 +38,13 @@ WHAT: Final = "an experiment"
 
 
 class _Written(BaseModel):
-    """Base of the models of the file's parts."""
+    """Base class of the models of a file and of its parts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Expect(_Written):
-    """The `expect` of a file; see harness.experiments.expectations."""
+    """The value of `expect` in a file; see harness.experiments.expectations."""
 
     shows: dict[str, float] = {}
     any_of: tuple[str, ...] = ()
@@ -122,7 +122,10 @@ class Written(_Written):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One plan with one expectation. `claimed`: the effects that the source claims, for its table."""
+    """A plan with its expectations.
+
+    claimed  effect -> whether the source claims it, for the table of results
+    """
 
     name: str
     title: str
@@ -133,12 +136,14 @@ class Case:
     claimed: Mapping[str, Any] = field(default_factory=dict)
 
     def test_plan(self, seed: int) -> TestPlan:
-        """The plan of one run. Raises BadInput."""
+        """Returns the plan of the run with this seed. Raises BadInput."""
         return make_plan.make({**self.plan, "seed": seed})
 
     def on(self, cluster: str) -> Case:
-        """The case on a named cluster, or unchanged if it needs a cluster of its own. Raises BadInput if the named
-        cluster is not up."""
+        """Returns the case with the named cluster in its plan, or unchanged if the case needs a cluster of its own.
+
+        cluster  local:NAME. Raises BadInput if this cluster is not up.
+        """
         kind, _, name = cluster.partition(":")
         if kind != "local" or not name:
             raise BadInput(f"--cluster {cluster}: give local:NAME, where `harness cluster up NAME` started the cluster")
@@ -153,7 +158,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """The content of one file. A file without cases is a single case."""
+    """The content of one file. A file without `cases` is an experiment with a single case."""
 
     name: str
     title: str
@@ -165,7 +170,7 @@ class Experiment:
 
 
 def load(path: Path) -> Experiment:
-    """Reads and validates one file, and the plan of every case. Raises BadInput with file, line and column."""
+    """Reads a file, and checks the file and the plan of every case. Raises BadInput with file, line and column."""
     loaded = yaml_data.load(path, WHAT)
     try:
         written = Written.model_validate(loaded.data)
@@ -187,7 +192,10 @@ def load(path: Path) -> Experiment:
 
 
 def every(more: Path | None = None) -> dict[str, Path]:
-    """The files of all experiments by name: ours, and those in the user's folder, which take precedence."""
+    """Returns name -> file of all experiments: the built-in ones and those in the user's folder.
+
+    If a name occurs twice, the user's file takes precedence.
+    """
     found = {path.stem: path for path in sorted(OURS.glob("*.yaml"))}
     if more is not None:
         found |= {path.stem: path for path in sorted(more.glob("*.yaml"))}
@@ -195,7 +203,10 @@ def every(more: Path | None = None) -> dict[str, Path]:
 
 
 def named(name: str, more: Path | None = None) -> Experiment:
-    """The experiment with a name, or in a file. Raises BadInput that suggests the nearest name."""
+    """Returns the experiment with a name, or the one in a file if the name ends in .yaml or .yml.
+
+    Raises BadInput, which suggests the most similar name.
+    """
     if name.endswith((".yaml", ".yml")):
         return load(Path(name))
     known = every(more)
@@ -206,7 +217,7 @@ def named(name: str, more: Path | None = None) -> Experiment:
 
 
 def _keys(place: Place) -> Sequence[str]:
-    """The keys allowed in a mapping of the file, given the mapping's place."""
+    """Returns the keys that are allowed in a mapping of the file, given the place of the mapping."""
     words = [part for part in place if isinstance(part, str)]
     model: type[BaseModel] = Written
     if words[:1] == ["cases"]:
@@ -219,7 +230,7 @@ def _keys(place: Place) -> Sequence[str]:
 
 
 def over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan's fields with changes; nested settings are merged."""
+    """Returns a plan's fields with changes. Nested settings are merged."""
     merged = {**base, **changes}
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
@@ -228,7 +239,7 @@ def over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cases(loaded: Loaded, written: Written, name: str) -> list[Case]:
-    """The cases of a file, or the file as a single case."""
+    """Returns the cases of a file; a file without `cases` is a single case."""
     expect = written.expect.expectation() if written.expect else Expectation()
     base = Case(name, written.title, written.plan, expect, written.runs)
     found: dict[str, Case] = {}
@@ -237,7 +248,7 @@ def _cases(loaded: Loaded, written: Written, name: str) -> list[Case]:
         if case.name in found:
             raise BadInput(f"{at}: there is already a case {case.name}; choose another name")
         if case.like and case.like not in found:
-            raise BadInput(f"{at}: {case.name} is like {case.like}, but no earlier case has that name")
+            raise BadInput(f"{at}: case {case.name} has `like: {case.like}`, but no earlier case has this name")
         above = found[case.like] if case.like else base
         found[case.name] = Case(
             case.name,
@@ -269,7 +280,7 @@ def _varied(loaded: Loaded, name: str, variant: Variant, cases: Sequence[Case]) 
 
 
 def _possible(loaded: Loaded, place: Place, case: Case) -> None:
-    """Raises BadInput for a case with an invalid plan or without expectations."""
+    """Raises BadInput if the plan of a case is invalid, or if the case has no expectations."""
     if not case.expect.texts:
         raise BadInput(f"{loaded.where(place)}: {case.name} has no expectations; add `expect`")
 

@@ -1,8 +1,8 @@
 """Computes when an anomaly of a run could first be proved.
 
-An anomaly in what clients read is proved by the last op that its earliest witness names. An anomaly that
-consists in something missing (a lost record, or part of a transaction) is proved by the last op of the run,
-because until then a client might still have read it.
+Most anomalies are proved by what clients read: the proof is complete at the last op that the earliest witness
+names. If something is missing (a lost record, or part of a transaction), the proof is complete at the last op of
+the run, because until then a client might still have read it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,18 @@ TAIL_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """after_s: seconds since the run started; ops: number of ops invoked by then."""
+    """When an anomaly could first be proved.
+
+    after_s  seconds since the run started
+    ops      number of ops that had been invoked by then
+    """
 
     after_s: float
     ops: int
 
 
 def first(folder: Path, anomalies: Sequence[str]) -> Detection | None:
-    """The first proof of any of these anomalies in a checked run; None if no op proves one."""
+    """Returns the first proof of any of these anomalies in a checked run, or None if no op proves one."""
     ops = [op for name in anomalies for op in _proofs(folder, name)]
     if not ops:
         return None
@@ -44,7 +48,7 @@ def first(folder: Path, anomalies: Sequence[str]) -> Detection | None:
 
 
 def _proofs(folder: Path, name: str) -> Iterator[Op]:
-    """The op that first proves an anomaly, if there is one."""
+    """Yields the op that first proves an anomaly; yields nothing if there is none."""
     if name in NEVER_SEEN:
         op = _last(folder)
     else:
@@ -56,7 +60,7 @@ def _proofs(folder: Path, name: str) -> Iterator[Op]:
 
 
 def _last(folder: Path) -> Op | None:
-    """The last op of a complete history."""
+    """Returns the last op of a complete history, or None if the history does not end with an op."""
     try:
         with segments(folder)[-1].open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+from harness.model import wire_answers
 from harness.model.errors_and_exit_codes import BadInput
 
 # The position of a name is its API key (Kafka protocol guide, "Api Keys").
@@ -38,8 +39,8 @@ NAMES: Final[Mapping[int, str]] = dict(enumerate(_IN_ORDER.split()))
 
 REQUEST, RESPONSE = "request", "response"
 CLIENTS, BROKERS = "clients", "brokers"
-HOLD, DELAY, REORDER, DROP, CUT, DUPLICATE = "hold", "delay", "reorder", "drop", "cut", "duplicate"
-ACTIONS: Final = (HOLD, DELAY, REORDER, DROP, CUT, DUPLICATE)
+HOLD, DELAY, REORDER, DROP, CUT, DUPLICATE, ANSWER = "hold", "delay", "reorder", "drop", "cut", "duplicate", "answer"
+ACTIONS: Final = (HOLD, DELAY, REORDER, DROP, CUT, DUPLICATE, ANSWER)
 PRODUCER, OTHERS, ANYBODY = "producer", "others", "anybody"
 HOLD_MAX_S: Final = 600.0
 _API_FIELDS: Final = ("api", "until")
@@ -63,6 +64,9 @@ class Rule:
                byte stream cannot lose its middle; the peer notices by its own timeout
                cut: forward a request and close its sender's connection; discard a response
                duplicate: forward a request twice; its sender gets the first response
+               answer: direction request: answer the request with `error`, without forwarding it; direction response:
+               forward it, and put `error` in place of each success in the response
+    error      for answer: the error's name in Kafka's protocol, such as NOT_LEADER_OR_FOLLOWER
     api        names in APIS; empty: all
     direction  request; or response: the responses to such requests
     node       the broker that the frame goes to or comes from; empty: any
@@ -90,6 +94,7 @@ class Rule:
     until_by: str = ANYBODY
     cut: bool = False
     in_turn: bool = False
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +221,10 @@ def _consistent(rule: Rule) -> None:
         raise BadInput("a wire rule's `commit` needs api: EndTxn")
     if rule.action == REORDER and not rule.api:
         raise BadInput("a wire rule with action: reorder needs an api")
+    if rule.error and rule.action != ANSWER:
+        raise BadInput(f"a wire rule's `error` needs action: answer, not {rule.action}")
+    if rule.action == ANSWER:
+        wire_answers.validate(rule.api, rule.error, carried_out=rule.direction == RESPONSE)
 
 
 def _apis(field: str, value: Any) -> tuple[str, ...]:

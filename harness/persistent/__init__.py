@@ -1,1 +1,1 @@
-"""Persistent clusters, server side: the keeper process that owns a cluster, its lifecycle, commands, cleanup."""
+"""The server side of persistent clusters: the keeper process that owns a cluster, starting, stopping, and cleanup."""

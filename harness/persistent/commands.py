@@ -25,9 +25,10 @@ SHELL: Final = ("bash", "--norc", "-i")
 
 
 def status(name: str, kind: str) -> list[dict[str, Any]]:
-    """Returns the status that each keeper reports, of one cluster or of all; {"error"} for one that does not answer.
+    """Returns the status of the cluster with this name; of all clusters if `name` is empty (`kind` empty: any kind).
 
-    Raises BadInput for a cluster that is not up.
+    The keeper of a cluster reports its status. If the keeper does not answer, the status contains "error". Raises
+    BadInput if there is no cluster with this name.
     """
     states = [client.find(name, kind)] if name else [s for s in client.alive() if kind in ("", s.kind)]
     return [_status(state) for state in states]
@@ -42,7 +43,7 @@ def _status(state: State) -> dict[str, Any]:
 
 
 def text(clusters: Sequence[dict[str, Any]]) -> str:
-    """Returns the status of clusters as text for users."""
+    """Returns the status of clusters as a text for users."""
     if not clusters:
         return "no cluster is up; start one with harness cluster up"
     return "\n\n".join("\n".join(_lines(each)) for each in clusters)
@@ -51,7 +52,7 @@ def text(clusters: Sequence[dict[str, Any]]) -> str:
 def _lines(status: dict[str, Any]) -> Iterator[str]:
     yield f"{status['kind']}:{status['name']}   up since {status['since']}"
     if "error" in status:
-        yield f"    {status['error']}; to end it: harness cluster down {status['name']}"
+        yield f"    {status['error']}; to end this cluster: harness cluster down {status['name']}"
         return
     yield f"    {status['trouble'] or 'healthy'}; {'in use by ' + status['held'] if status['held'] else 'not in use'}"
     if status["outside_bootstrap"]:
@@ -70,7 +71,7 @@ def _lines(status: dict[str, Any]) -> Iterator[str]:
 
 
 class Logs:
-    """The server logs of some nodes, as lines; if there are several nodes, each line is prefixed with its node."""
+    """The server logs of one node or of all nodes, as lines. With several nodes, each line starts with its node."""
 
     def __init__(self, name: str, kind: str, node: str) -> None:
         self._name = client.find(name, kind).name
@@ -84,12 +85,12 @@ class Logs:
         self._rest = dict.fromkeys(self._nodes, b"")
 
     def last(self, count: int) -> Iterator[str]:
-        """Yields the current last lines of each node's log."""
+        """Yields the last `count` lines of each node's log."""
         for node in self._nodes:
             yield from deque(self._lines(node), count)
 
     def more(self) -> Iterator[str]:
-        """Yields the lines that have been added since the last call."""
+        """Yields the lines that were added to the logs since the previous call."""
         for node in self._nodes:
             yield from self._lines(node)
 
@@ -123,7 +124,7 @@ class Logs:
 
 
 def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable[[str], None]) -> int:
-    """Run a shell or a command on a node's host, and return its exit code. Raises BadInput."""
+    """Runs a shell or a command on a node's host; returns its exit code. Raises BadInput."""
     state = client.find(name, kind)
     cluster = client.call(state.name, "describe")
     every = (*cluster["nodes"], *cluster["metadata_servers"])

@@ -1,4 +1,4 @@
-"""Heals a cluster after any faults: undoes the effects of every capability and starts stopped servers."""
+"""Heals a cluster after any faults: undoes the effects of the faults, and starts stopped servers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ PERIOD_S: Final = 0.2
 
 
 def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
-    """Undo every fault and start stopped servers; returns the names of those started. Raises ClusterTrouble.
+    """Undoes every fault, and starts stopped servers; returns the names of the servers that it started.
 
-    prepared  capabilities with preparation for which the cluster was started
+    prepared  those capabilities for which the cluster was prepared when it was started
+
+    Raises ClusterTrouble.
     """
     if offers(cluster, SlowDisks):
         cluster.unstall()
@@ -54,17 +56,20 @@ def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
 
 
 def trouble(cluster: Cluster) -> str:
-    """Returns what is wrong; "" if all servers answer and all partitions have a leader and all replicas in sync."""
+    """Returns what is wrong with the cluster; "" if it is healthy.
+
+    It is healthy if all servers answer, and all partitions have a leader and all their replicas in sync.
+    """
     if offers(cluster, MetadataServers) and (silent := cluster.silent()):
         return f"{', '.join(silent)} do not answer"
     if not offers(cluster, Viewed):
         return ""
     views = cluster.views()
     if len(views) < len(cluster.nodes):
-        return f"{len(views)} of {len(cluster.nodes)} brokers answer"
+        return f"only {len(views)} of {len(cluster.nodes)} brokers answer"
     now = newest(views)
     if len(now.brokers) < len(cluster.nodes):
-        return f"{len(now.brokers)} of {len(cluster.nodes)} brokers are registered"
+        return f"only {len(now.brokers)} of {len(cluster.nodes)} brokers are registered"
     leaderless = sum(1 for partition in now.partitions.values() if partition.leader is None)
     if leaderless:
         return f"{leaderless} of {len(now.partitions)} partitions have no leader"
@@ -73,10 +78,10 @@ def trouble(cluster: Cluster) -> str:
 
 
 def make_healthy(cluster: Cluster, prepared: frozenset[type], say: Callable[[str], None]) -> None:
-    """Heal the cluster and wait until it is healthy. Raises ClusterTrouble if it does not become so."""
+    """Heals the cluster, and waits until it is healthy. Raises ClusterTrouble if that takes too long."""
     started = mend(cluster, prepared)
     if started:
-        say(f"the cluster was left broken: {', '.join(started)} did not run and have been started")
+        say(f"the cluster was left broken; servers that were not running have been started: {', '.join(started)}")
     deadline = time.monotonic() + HEALTHY_S
     announced = False
     while wrong := _trouble(cluster):

@@ -1,8 +1,8 @@
 """Finds and removes what killed runs and clusters have left: `harness cluster clean`.
 
 On this machine little can be left, since a supervisor ends with its harness and the kernel cleans up the rest. What may
-remain are the brokers' files, and loop devices and mounts if the kernel was slow to release them. Whether something is
-still in use follows from the process that owns it (`harness.cluster.local.process_owner`).
+remain are the brokers' files, and loop devices and mounts if the kernel was slow to release them. Something is still in
+use if the process that owns it is running (`harness.cluster.local.process_owner`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ _UMOUNT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """kind: cluster, data, mount, loop, container...; about: its run, size or time; remove: removes it."""
+    """Something that a killed run or cluster has left.
+
+    kind    cluster, data, mount, loop, container, ...
+    about   run, size or time of the leftover, for the user
+    remove  a function that removes the leftover
+    """
 
     kind: str
     name: str
@@ -40,12 +45,15 @@ class Leftover:
     remove: Callable[[], None]
 
     def as_dict(self) -> dict[str, str]:
-        """Returns the fields that describe it, as plain data."""
+        """Returns the leftover as plain data."""
         return {"kind": self.kind, "name": self.name, "about": self.about}
 
 
 def find(kind: str, runs: Path, hosts: str = "") -> list[Leftover]:
-    """Returns leftovers in the order of removal. Raises BadInput; Missing if the engine or a host does not answer."""
+    """Returns leftovers of clusters of a kind, in an order in which they can be removed.
+
+    Raises BadInput; Missing if the container engine or a host does not answer.
+    """
     match kind:
         case "local":
             return [*_mounts(runs), *_loops(runs), *_clusters(), *_data(runs)]
@@ -57,7 +65,7 @@ def find(kind: str, runs: Path, hosts: str = "") -> list[Leftover]:
 
 
 def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:
-    """Remove all leftovers, pass errors to `complain`, and return how many could not be removed."""
+    """Removes all these leftovers; returns how many could not be removed. Passes error messages to `complain`."""
     failed = 0
     for one in found:
         try:
@@ -72,16 +80,16 @@ def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:
 
 
 def _clusters() -> Iterator[Leftover]:
-    """Yields folders of persistent clusters whose keeper has ended."""
+    """Yields the leftovers of persistent clusters: the folders of those whose keeper has ended."""
     for name in client.names():
         state = client.read(name)
         if (state is None and not _being_started(name)) or (state is not None and not state.alive):
-            about = f"since {state.since}, its keeper has ended" if state else "it never came up"
+            about = f"started {state.since}; its keeper has ended" if state else "it never came up"
             yield Leftover("cluster", name, about, partial(lifecycle.remove, name))
 
 
 def _being_started(name: str) -> bool:
-    """Whether the cluster is being started: the process that starts it holds its lock."""
+    """Returns whether a process is starting the cluster: that process holds the cluster's lock."""
     lock = client.folder(name).with_name(f".{name}.lock")
     if not lock.exists():
         return False
@@ -94,7 +102,7 @@ def _being_started(name: str) -> bool:
 
 
 def _data(runs: Path) -> Iterator[Leftover]:
-    """Yields the brokers' files in the folders of runs whose harness has ended."""
+    """Yields the leftovers of runs whose harness has ended: the brokers' files in the run folders."""
     for path in sorted(runs.glob("*/cluster")) if runs.is_dir() else ():
         if not path.parent.is_symlink() and not _lives(path.parent):
             size = sum(file.lstat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
@@ -108,7 +116,10 @@ def _drop(path: Path) -> None:
 
 
 def _lives(run: Path) -> bool:
-    """Whether a run is still active: its owner is running, or, in a folder without one, a process that uses it."""
+    """Returns whether a run is still active: whether its owner is running.
+
+    If the run's folder names no owner, the run is active if any process uses the folder.
+    """
     with suppress(OSError):
         return process_owner.in_use((run / OWNER).read_text())
     inside = f"{run.absolute()}/cluster".encode()
@@ -121,7 +132,7 @@ def _lives(run: Path) -> bool:
 
 
 def _ours(path: str, runs: Path) -> bool:
-    """Whether a disk image or a mount point belongs to a run or a persistent cluster that has ended."""
+    """Returns whether a path (of a disk image or mount point) belongs to a run or persistent cluster that has ended."""
     clusters = download_cache.root() / "clusters"
     for root in (runs.absolute(), runs.resolve(), clusters):
         inside = path.removeprefix(f"{root}/")

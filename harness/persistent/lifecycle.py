@@ -1,4 +1,4 @@
-"""Starts and stops persistent clusters, on the side of the command line: see `harness.persistent.server`."""
+"""Starts and stops persistent clusters, for the command line. Their keeper process is `harness.persistent.server`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOCK_S: Final = 1.0
 
 
 def start(name: str, plan: TestPlan, say: Say) -> State:
-    """Start a cluster; returns when it is up. Raises BadInput, Missing, ClusterTrouble."""
+    """Starts a cluster; returns when it is up. Raises BadInput, Missing, ClusterTrouble."""
     if not NAME.fullmatch(name):
         raise BadInput(f"harness cluster up {name}: {NAME_RULE}")
     if not CLUSTERS[plan.cluster].can_stay:
@@ -55,7 +55,7 @@ def start(name: str, plan: TestPlan, say: Say) -> State:
 
 
 def _keep(name: str, folder: Path, say: Say) -> State:
-    """Start the keeper and pass on its messages until the cluster is up."""
+    """Starts the keeper, and passes on its messages until the cluster is up."""
     read_end, write_end = os.pipe()
     environment = {
         **os.environ,
@@ -106,7 +106,10 @@ def _last(log: Path) -> str:
 
 
 def stop(name: str, force: bool, say: Say) -> None:
-    """Stop a cluster and remove its files, even if its keeper has ended. Raises BadInput if a run is using it."""
+    """Stops a cluster and removes its files, even if its keeper has ended.
+
+    Raises BadInput if a run is using the cluster, unless `force`.
+    """
     folder, state = client.folder(name), client.read(name)
     if not folder.exists():
         raise BadInput(f"there is no cluster {name}; harness cluster status lists all clusters that are up")
@@ -128,7 +131,7 @@ def stop(name: str, force: bool, say: Say) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove the files of a cluster that is not up."""
+    """Removes the files of a cluster that is not up."""
     shutil.rmtree(client.folder(name), ignore_errors=True)
     client.folder(name).with_name(f".{name}.lock").unlink(missing_ok=True)
 

@@ -1,9 +1,9 @@
-"""The keeper: the process that owns a persistent cluster used by many runs.
+"""The keeper: the process that owns a persistent cluster, which many runs use.
 
-Run as `python -m harness.persistent.server NAME FD`. It creates the cluster that clusters/NAME/plan.yaml describes, and
-accepts calls on a socket (`harness.cluster.persistent.rpc`). A connection carries one request and its answer, except
-for `hold`, whose connection lasts as long as the run uses the cluster. When that connection closes, for whatever
-reason, the processes that the run started are ended and its faults are healed.
+Run as `python -m harness.persistent.server NAME FD`. The keeper creates the cluster that clusters/NAME/plan.yaml
+describes, and accepts calls on a socket (`harness.cluster.persistent.rpc`). A connection carries one request and its
+answer. The exception is `hold`: its connection lasts as long as the run uses the cluster. When that connection closes,
+for whatever reason, the keeper ends the processes that the run started and heals its faults.
 
 Messages during start-up are written to FD as JSON lines: {"say": ...}, {"error": ..., "code": ...}
 
@@ -12,14 +12,15 @@ Requests: the value of `do`, the other fields, and the answer or effect.
     describe                       capabilities, nodes and addresses, as `NamedCluster` needs them
     call     method, arguments     the result of a method of the cluster
     spawn    host, argv, env, log, guest + descriptors   the pid of a new process; with `guest` it outlives the run
-    signal   pid, number
+    signal   pid, number           sends a signal to the process
     wait     pid, within_s         the process's exit code, or None
     hold     run, owner, cwd       reserves the cluster; answers {"say": ...} while the cluster heals, then
                                    {"left": [earlier runs whose topics still exist]}; `release` on the same
                                    connection ends the reservation
     forget   runs                  removes these runs from `left`, because their topics have been deleted
     status                         see `Keeper.status`
-    down     force                 ends everything; refused while a run uses the cluster, unless forced
+    down     force                 ends the cluster and the keeper; refused while a run uses the cluster, unless
+                                   `force` is true
 """
 
 from __future__ import annotations
@@ -68,7 +69,12 @@ _CLEANUP_S: Final = 150.0
 
 @dataclass(slots=True)
 class Hold:
-    """A run that has reserved the cluster: its process, its working directory, since when (UTC)."""
+    """A run that has reserved the cluster.
+
+    owner  owner text of the run's process (`process_owner`)
+    cwd    the run's working directory
+    since  when the run reserved the cluster, UTC
+    """
 
     run: str
     owner: str
@@ -83,7 +89,7 @@ class Hold:
 
 
 class Keeper:
-    """Serves requests, with one thread per connection."""
+    """Serves requests to the keeper, with one thread per connection."""
 
     def __init__(self, cluster: Cluster, state: State, prepared: frozenset[type]) -> None:
         self._cluster, self._state, self._prepared = cluster, state, prepared
@@ -94,7 +100,7 @@ class Keeper:
         self.ended = threading.Event()
 
     def serve(self, listener: socket.socket) -> None:
-        """Accept connections until `down`."""
+        """Accepts connections until a request `down` arrives."""
         while not self.ended.is_set():
             listener.settimeout(0.5)
             with suppress(TimeoutError):
@@ -102,7 +108,7 @@ class Keeper:
                 threading.Thread(target=self._serve, args=(end,), daemon=True).start()
 
     def _serve(self, end: socket.socket) -> None:
-        """Serve one connection; connections of other users are closed without an answer."""
+        """Serves one connection. Closes a connection of another user without an answer."""
         with end, suppress(OSError):
             if not rpc.same_user(end):
                 return
@@ -136,7 +142,10 @@ class Keeper:
                 return self.status()
             case "down":
                 if self._hold is not None and not request["force"]:
-                    raise BadInput(f"the cluster {self._state.name} is in use by {self._hold}: use --force to stop it")
+                    raise BadInput(
+                        f"the cluster {self._state.name} is in use by {self._hold}: wait until this run has ended, "
+                        "or use --force"
+                    )
                 self.ended.set()
             case verb:
                 raise BadInput(f"unknown request {verb!r} to the keeper")
@@ -179,7 +188,10 @@ class Keeper:
         return all_children[pid]
 
     def status(self) -> dict[str, Any]:
-        """Returns the state, and for each node whether it runs, is registered, and how many partitions it leads."""
+        """Returns the state of the cluster and of each node.
+
+        For a node: whether it is running, whether it is registered, and how many partitions it leads.
+        """
         cluster = self._cluster
         views = cluster.views() if offers(cluster, Viewed) else []
         now = newest(views)
@@ -206,7 +218,7 @@ class Keeper:
     # --- runs -----------------------------------------------------------------------------------------
 
     def _serve_run(self, end: socket.socket, request: Mapping[str, Any]) -> None:
-        """Serve a run from its `hold` request until it releases the cluster or ends."""
+        """Serves a run from its `hold` request until it releases the cluster or ends."""
         hold = Hold(request["run"], request["owner"], request["cwd"], _now())
         hold_answer = rpc.answered(lambda: self._reserve(hold))
         if "raise" in hold_answer:
@@ -228,7 +240,10 @@ class Keeper:
                 json_messages.send(end, release_answer)
 
     def _reserve(self, hold: Hold) -> None:
-        """Reserve the cluster. Waits if its last run has ended and is being cleaned up; else raises BadInput."""
+        """Reserves the cluster for a run. Raises BadInput if another run uses it.
+
+        If that run has ended and its processes and faults are still being cleaned up, waits.
+        """
         deadline = time.monotonic() + _CLEANUP_S
         with self._hold_changed:
             while self._hold is not None:
@@ -246,7 +261,7 @@ class Keeper:
         return {"left": list(self._left_runs)}
 
     def _end(self, hold: Hold) -> None:
-        """End the processes that the run started, and heal its faults."""
+        """Ends the processes that a run started, and heals its faults."""
         for child in hold.children.values():
             child.signal(signal.SIGKILL)
         for child in hold.children.values():
@@ -273,7 +288,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Command line; see the module docstring."""
+    """Runs the command line in the module docstring."""
     from harness.plan import plan_file
     from harness.run import make_cluster
 

@@ -1,17 +1,17 @@
 """The state of one pipeline instance, without effects: what to process, what to buffer, and what to commit.
 
-Each partition has a stream. Streams request records. Polled records are handed to their stream if it has requested
-some, and are then its work until the next flush; all others are buffered ahead. Every rebalance restarts all
-streams, and earlier requests become void. A revoked partition is remembered with its buffer until the next
-assignment. If the instance gets it back, and the group's committed offset shows that no other member has processed
-it, reading continues at the same position.
+Each assigned partition has a stream, which requests records. If a stream has requested records, the partition's polled
+records are handed to the stream and are its work until the next flush. All other polled records are buffered. Every
+rebalance restarts all streams, and makes their earlier requests void. A revoked partition is remembered, with its
+buffer, until the next assignment. If the instance gets the partition back, and the group's committed offset shows that
+no other member has processed it, reading continues at the same position.
 
 Between two flushes, half of the streams keep requesting records and the other half request only once; the halves
 alternate. So there are always both requests and buffered records, as with consumers that are slower than the log.
 
-The self-check looks for gaps in what is produced: `lost` lists the gaps between two chunks of a partition, and
-whether the records were lost with an abandoned flush or never reached their stream. Therefore the input topics must
-not have offset gaps themselves: they are written without transactions and are not compacted.
+The self-check looks for gaps in what is produced. `lost` lists the gaps between two chunks of a partition, and tells
+for each gap whether its records were lost with an abandoned flush or never reached their stream. Therefore the input
+topics must not have offset gaps themselves: they are written without transactions and are not compacted.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ LOST_SHOWN: Final = 20
 
 
 class InstanceState:
-    """The state of one instance. It reports events by `emit(event, partition, **fields)`.
+    """The state of one instance. Reports events by calling `emit(event, partition, **fields)`.
 
-    streams  assigned partitions
-    kept     partitions revoked since the last assignment
-    work     what to process in the next flush
+    streams  the stream of each assigned partition
+    kept     the stream of each partition that was revoked since the last assignment
+    work     for each partition, what to process in the next flush
     paused   partitions whose fetching is paused
     lost     the latest losses that the self-check has found
     """
@@ -52,7 +52,7 @@ class InstanceState:
     # --- rebalances ---
 
     def revoked(self, partitions: Iterable[Partition], lost: bool) -> None:
-        """Remove revoked partitions, and drop their work that is not flushed."""
+        """Removes revoked partitions, and drops those partitions' work that is not flushed."""
         late = (mistakes.PRODUCE_AFTER, mistakes.WRONG_GENERATION)
         for at in partitions:
             stream = self.streams.pop(at, None)
@@ -74,8 +74,10 @@ class InstanceState:
             self._restart += 1
 
     def assigned(self, marks: Mapping[Partition, Mark | None]) -> dict[Partition, int]:
-        """Add assigned partitions, and return the offset at which to read each. Other revoked partitions are
-        forgotten."""
+        """Adds assigned partitions, and forgets all other revoked partitions.
+
+        Returns the offset at which to read each assigned partition.
+        """
         self._restart += 1
         self._restarted = True
         if self._mistake not in (mistakes.STALE_REQUESTS, mistakes.REQUESTS_BETWEEN):
@@ -98,7 +100,7 @@ class InstanceState:
     # --- records ---
 
     def request(self) -> None:
-        """Let the streams request records: half of them always, the others only if they have no work."""
+        """Lets the streams request records: half of the streams always, the others only if they have no work."""
         if not self.streams and self._mistake == mistakes.REQUESTS_BETWEEN:
             for at in self.kept:
                 self._requested.setdefault(at, self._restart)
@@ -107,7 +109,7 @@ class InstanceState:
                 self._requested.setdefault(at, self._restart)
 
     def polled(self, records_by_partition: Mapping[Partition, list[Record]]) -> None:
-        """Take the records of a poll. Hand them to streams that requested some, and buffer the rest."""
+        """Takes the records of a poll: hands them to the streams that have requested records, and buffers the rest."""
         if self._restarted and self._mistake == mistakes.BUFFER_CLEARED:
             for at, stream in self.streams.items():
                 self._emit_dropped(at, stream.ahead)
@@ -129,7 +131,7 @@ class InstanceState:
                 self._emit_range("buffered", at, [chunk])
 
     def hand_over(self) -> None:
-        """Hand buffered records to the streams that have requested some."""
+        """Hands buffered records to the streams that have requested records."""
         for at, restart in list(self._requested.items()):
             stream = self.streams.get(at)
             if stream is None or not stream.ahead:
@@ -141,7 +143,10 @@ class InstanceState:
                 self._work_of(at, stream).chunks.extend(chunks)
 
     def _work_of(self, at: Partition, stream: Stream) -> Work:
-        """Return the work of a partition, for this stream even if a mistake has left work of an older one."""
+        """Returns the work of a partition, and makes it belong to this stream.
+
+        Because of a mistake, the partition may still have work of an older stream.
+        """
         work = self.work.get(at)
         if work is None:
             work = self.work[at] = Work(stream)
@@ -149,11 +154,11 @@ class InstanceState:
         return work
 
     def working(self) -> int:
-        """Return the number of records to process in the next flush."""
+        """Returns the number of records to process in the next flush."""
         return sum(len(chunk.records) for work in self.work.values() for chunk in work.chunks)
 
     def flow_control(self) -> tuple[list[Partition], list[Partition]]:
-        """Return (partitions to pause, partitions to resume), by how many records are buffered."""
+        """Returns (partitions to pause, partitions to resume). The number of buffered records decides."""
         most = self._options.ahead_max
         sizes = {at: stream.size() for at, stream in self.streams.items()}
         to_pause = [at for at, size in sizes.items() if size >= most and at not in self.paused]
@@ -164,7 +169,7 @@ class InstanceState:
     # --- flushes ---
 
     def outputs(self) -> list[Output]:
-        """Return the outputs of the work, in the order of each partition's input."""
+        """Returns the outputs of the work, for each partition in the order of its input."""
         produced_outputs: list[Output] = []
         transform = self._options.transform
         for work in self.work.values():
@@ -181,7 +186,7 @@ class InstanceState:
         return produced_outputs
 
     def marks(self) -> dict[Partition, Mark]:
-        """Return the offsets to commit once the work has been produced."""
+        """Returns partition -> the mark (offset and state) to commit once the work has been produced."""
         marks = {}
         for at, work in self.work.items():
             if self.streams.get(at) is not work.stream and self._mistake != mistakes.WRONG_GENERATION:
@@ -197,7 +202,7 @@ class InstanceState:
             self._emit_range("produced", at, work.chunks)
 
     def produced(self) -> None:
-        """Mark the work as produced, and check it for gaps. This says nothing about its commit."""
+        """Marks the work as produced, whether or not its offsets are committed, and checks it for gaps."""
         for at, work in self.work.items():
             work.stream.counts = work.counts
             self._check(at, work)
@@ -205,7 +210,7 @@ class InstanceState:
         self._flushes += 1
 
     def _check(self, at: Partition, work: Work) -> None:
-        """The self-check: each chunk must start where the previously produced one ended."""
+        """Carries out the self-check: each chunk must start where the partition's previously produced chunk ended."""
         stream = work.stream
         for chunk in work.chunks:
             if chunk.first > stream.done:
@@ -215,14 +220,17 @@ class InstanceState:
             stream.done = max(stream.done, chunk.next)
 
     def committed(self, marks: Mapping[Partition, Mark]) -> None:
-        """Note that the group has committed these offsets."""
+        """Stores that the group has committed these offsets."""
         for at, mark in marks.items():
             if at in self.streams:
                 self.streams[at].stored, self.streams[at].state = mark
             self._emit("committed", at, offset=mark.offset)
 
     def rewind(self) -> dict[Partition, int]:
-        """Abandon the work. Returns the offsets to which the consumer must seek, for assigned partitions."""
+        """Abandons the work.
+
+        Returns the offset to which the consumer must seek, for each assigned partition that had work.
+        """
         given_up, self.work = self.work, {}
         self._flushes += 1
         for at, work in given_up.items():

@@ -1,13 +1,13 @@
 """An instance of the pipeline: consumes, buffers, transforms, produces and commits, through the ports.
 
-`step` polls once, handles the rebalances of the poll, and flushes if a flush is due. `close` ends the instance.
-Methods raise `Failed` of kind "fatal" if the instance cannot continue; then only `close(leave=False)` may be called.
+`step` polls once, handles the rebalances of the poll, and flushes if a flush is due. `close` ends the instance. Methods
+raise `Failed` of kind "fatal" if the instance cannot continue; then only `close(leave=False)` may be called.
 
 What a flush does, by mode:
 
-    exactly-once   a transaction with the outputs and the offsets (KIP-98, KIP-447)
+    exactly-once   commits a transaction with the outputs and the offsets (KIP-98, KIP-447)
     at-least-once  produces the outputs; offsets are committed periodically and before a partition is revoked
-    at-most-once   produces the outputs; the offsets were committed before, when the records were taken
+    at-most-once   produces the outputs; the offsets were already committed when the records were taken
     auto-commit    produces the outputs; the library commits the offsets of returned records by itself
     files          like exactly-once, but the outputs are references to files: see the sink
 """
@@ -28,10 +28,11 @@ ON_PURPOSE: Final = "aborted on purpose"
 class Instance:
     """One incarnation of one instance.
 
-    slot, incarnation  its slot and process number; at most one process of a slot is meant to be running
-    clock              returns nanoseconds since the start of the run
-    emit               takes an event: a line of events/instance-<incarnation>.jsonl
-    counts             numbers of polled records, flushes, aborts and rebalances
+    slot         the instance's slot
+    incarnation  its process number; at most one process of a slot is meant to be running
+    clock        returns the nanoseconds since the start of the run
+    emit         takes an event: a line of events/instance-<incarnation>.jsonl
+    counts       numbers of polled records, flushes, aborts and rebalances
     """
 
     def __init__(
@@ -59,15 +60,17 @@ class Instance:
         self._emit_event("started")
 
     def lost(self) -> list[dict[str, Any]]:
-        """Return the losses that the self-check has found since the last call: {"stage": "stream" | "flush", "topic",
-        "partition", "first", "last"}."""
+        """Returns the losses that the self-check has found since this method was last called.
+
+        A loss is {"stage": "stream" | "flush", "topic", "partition", "first", "last"}.
+        """
         losses, self._state.lost = self._state.lost, []
         return losses
 
     # --- one step ---
 
     def step(self) -> None:
-        """Poll once, process the records, and flush if it is due."""
+        """Polls once, processes the records, and flushes if a flush is due."""
         state, options = self._state, self._options
         to_pause, to_resume = state.flow_control()
         if to_pause:
@@ -103,7 +106,10 @@ class Instance:
         return polled
 
     def _seek_pending(self, polled: Mapping[Partition, list[Record]]) -> Mapping[Partition, list[Record]]:
-        """Seek partitions whose flush within the poll was abandoned, and discard the records polled from them."""
+        """Seeks the partitions whose flush was abandoned during the poll.
+
+        Returns the polled records without the records of these partitions.
+        """
         if not self._seek:
             return polled
         seek, self._seek = self._seek, {}
@@ -115,7 +121,7 @@ class Instance:
     # --- rebalances, called from within a poll ---
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
-        """Flush and commit before the partitions are revoked, unless they are lost already."""
+        """Flushes and commits, because the partitions are about to be revoked. With `lost`, does neither."""
         self.counts["rebalances"] += 1
         self._moved = True
         late = self._options.mistake in (mistakes.PRODUCE_AFTER, mistakes.WRONG_GENERATION)
@@ -140,7 +146,7 @@ class Instance:
     # --- flushes ---
 
     def _flush(self) -> None:
-        """Produce the outputs of the current work, with the commits of the mode."""
+        """Produces the outputs of the current work, and commits as the mode requires."""
         state = self._state
         if not state.work:
             return
@@ -187,8 +193,10 @@ class Instance:
         state.produced()
 
     def _flush_failed(self, failed: Failed) -> None:
-        """Seek back to the committed offsets; with at-most-once and auto-commit, these are behind the work, which is
-        lost."""
+        """Seeks back to the committed offsets.
+
+        With at-most-once and auto-commit, the committed offsets are already behind the work, so the work is lost.
+        """
         if failed.kind == "fatal":
             raise failed
         self.counts["aborts"] += 1
@@ -201,7 +209,7 @@ class Instance:
         self._go_back()
 
     def _commit_first(self) -> None:
-        """At-most-once: commit the offsets of taken records before processing them."""
+        """At-most-once: commits the offsets of taken records before the records are processed."""
         marks = self._state.marks()
         try:
             self._source.commit(marks)
@@ -213,12 +221,12 @@ class Instance:
         self._state.committed(marks)
 
     def _commit_failed(self, failed: Failed) -> None:
-        """Do not process records whose offsets could not be committed: they are read again."""
+        """Seeks back, so that records whose offsets could not be committed are read again instead of processed."""
         self.errors = [*self.errors[-9:], failed.why]
         self._go_back()
 
     def _go_back(self) -> None:
-        """Abandon the current work, and seek back; during a poll, the seek happens at its end."""
+        """Abandons the current work, and seeks back. During a poll, the seek is delayed until the poll's end."""
         seeks = self._state.rewind()
         for at in seeks:
             self._uncommitted.pop(at, None)
@@ -227,7 +235,10 @@ class Instance:
             self._seek_pending({})
 
     def _commit_when_due(self, now: int | None) -> None:
-        """At-least-once: commit offsets of produced records if the interval has passed, or if `now` is None."""
+        """At-least-once: commits the offsets of produced records, if the interval has passed.
+
+        now  time in ns; None: commits without regard to the interval
+        """
         if not self._uncommitted:
             return
         if now is not None and now - self._committed_at < self._options.commit_s * 1e9:
@@ -248,7 +259,11 @@ class Instance:
     # --- the end ---
 
     def close(self, leave: bool) -> None:
-        """Close; with `leave`, flush, commit and leave the group first, otherwise disappear like a crashed process."""
+        """Closes the instance.
+
+        With `leave`, flushes, commits and leaves the group first; otherwise the instance disappears like a crashed
+        process.
+        """
         try:
             if leave:
                 self._flush()

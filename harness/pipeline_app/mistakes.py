@@ -1,6 +1,7 @@
-"""The deliberate mistakes that a pipeline instance can make. Each is a small piece of code, found by its constant.
+"""The deliberate mistakes that a pipeline instance can make.
 
-The first four are from "ZIO Kafka with transactions - a debugging story" (Ziverge, 2022). They lost records around
+Each mistake is a small piece of code; search for the mistake's constant to find it. The first four mistakes are from
+"ZIO Kafka with transactions - a debugging story" (Ziverge, 2022). In that story, these mistakes lost records around
 rebalances although every offset in the logs was correct.
 """
 
@@ -15,11 +16,11 @@ Shows = Literal["missing-output", "duplicate-output"]
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A mistake.
+    """A deliberate mistake of a pipeline instance.
 
     does     what the instance does wrong
     shows    the anomaly that the checker must find
-    provoke  which conditions make it show
+    provoke  under which conditions the anomaly appears
     """
 
     does: str
@@ -43,7 +44,7 @@ _MOVES: Final = "rebalances that move partitions"
 
 MISTAKES: Final[Mapping[str, Mistake]] = {
     BUFFER_DROPPED: Mistake(
-        "the buffer of a partition is dropped when the partition is revoked; when it is assigned again, reading "
+        "the buffer of a revoked partition is dropped; when the partition is assigned again, reading "
         "continues after the dropped records",
         "missing-output",
         _EAGER,
@@ -64,13 +65,13 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
         _EAGER + ", with revocation and assignment in separate polls",
     ),
     PRODUCE_AFTER: Mistake(
-        "pending work is produced after its partitions were revoked instead of before, so their new owner processes "
+        "pending work is produced after its partitions were revoked instead of before, so the new owner processes "
         "it again",
         "duplicate-output",
         _MOVES,
     ),
     COMMIT_BUFFERED: Mistake(
-        "the consumer's position is committed, although buffered records before it have not been processed yet",
+        "the consumer's position is committed, although buffered records below it have not been processed yet",
         "missing-output",
         _MOVES + ", kills",
     ),
@@ -85,7 +86,7 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
         "aborted transactions",
     ),
     SHARED_ID: Mistake(
-        "two instances share a transactional id, and a fenced one opens a new producer and continues as if its "
+        "two instances share a transactional id, and a fenced instance opens a new producer and continues as if its "
         "transaction had been committed",
         "missing-output",
         "at least two instances, one of which pauses at times",

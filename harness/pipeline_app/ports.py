@@ -1,7 +1,7 @@
 """The ports of a pipeline instance: a source to consume from and a sink to produce to, and its options.
 
-A library's adapter implements them for brokers, and a simulation in memory. Calls block no longer than the port's
-own timeouts. For any problem with the cluster they raise `Failed`, and nothing else.
+A library's adapter implements the ports for brokers, and a simulation implements them in memory. Calls block no longer
+than the port's own timeouts. For any problem with the cluster, calls raise `Failed` and no other exception.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Kind = Literal["abort", "fatal"]
 
 
 class Failed(Exception):
-    """A step failed.
+    """A step of an instance failed. `kind` is one of:
 
-    abort  abandon this flush: abort its transaction, seek back and continue
+    abort  the instance must abandon this flush: abort its transaction, seek back and continue
     fatal  the instance's consumer or producer is no longer usable (for example, it was fenced)
     """
 
@@ -30,45 +30,55 @@ class Failed(Exception):
 
 
 class Mark(NamedTuple):
-    """A committed offset (the next one to read), and the state stored as its metadata."""
+    """A committed offset, which is the offset of the next record to read, and the state stored as its metadata."""
 
     offset: int
     state: str = ""
 
 
 class Rebalances(Protocol):
-    """An instance's rebalance callbacks. Its source (the consumer) calls them during `poll` and `close`."""
+    """The rebalance callbacks of an instance. Its source (the consumer) calls them during `poll` and `close`."""
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
-        """Called while the partitions are still owned; or with `lost`, when other members may already own them."""
+        """Called while the instance still owns the partitions.
+
+        With `lost`, called when other members may already own the partitions.
+        """
 
     def assigned(self, marks: Mapping[Partition, Mark | None]) -> Mapping[Partition, int]:
-        """Called with newly assigned partitions and the group's committed offsets. Returns the offsets at which to
-        start reading."""
+        """Called with newly assigned partitions and the group's committed offsets.
+
+        Returns partition -> offset at which to start reading.
+        """
 
 
 class Source(Protocol):
-    """A member of the consumer group. It is subscribed from its creation on."""
+    """A member of the consumer group. It subscribes when it is created."""
 
     def poll(self, timeout_s: float, records_max: int, on: Rebalances) -> Mapping[Partition, list[Record]]:
-        """Call `on` for the poll's rebalances, then return the records by partition, in ascending order.
+        """Calls `on` for the poll's rebalances, then returns partition -> records in ascending order of their offsets.
 
-        There are no records of partitions that were revoked during the poll, and none that a rebalance has
-        invalidated.
+        Omits records of partitions that were revoked during the poll, and records that a rebalance has invalidated.
         """
 
     def seek(self, positions: Mapping[Partition, int]) -> None: ...
     def pause(self, partitions: Sequence[Partition]) -> None: ...
     def resume(self, partitions: Sequence[Partition]) -> None: ...
     def commit(self, marks: Mapping[Partition, Mark]) -> None:
-        """Commit offsets for the group, outside transactions, and wait for the response."""
+        """Commits offsets for the group, outside transactions, and waits for the response."""
 
     def generation(self) -> int | None:
-        """Return this member's generation; None if it is not in the group or the library does not report it."""
+        """Returns this member's generation.
+
+        Returns None if the member is not in the group or the library does not report generations.
+        """
 
     def close(self, leave: bool, on: Rebalances) -> None:
-        """Close; with `leave`, revoke the partitions and leave the group first, otherwise disappear like a crashed
-        process."""
+        """Closes the consumer.
+
+        With `leave`, revokes the partitions and leaves the group first; otherwise the consumer disappears like a
+        crashed process.
+        """
 
 
 class Sink(Protocol):
@@ -76,15 +86,18 @@ class Sink(Protocol):
 
     def begin(self) -> None: ...
     def send(self, outputs: Sequence[Output], generation: int | None) -> None:
-        """Send the outputs. Without a transaction, wait until all are acknowledged; with one, its commit waits."""
+        """Sends the outputs. Without a transaction, also waits until all of them are acknowledged.
+
+        In a transaction, `commit` waits for the acknowledgements.
+        """
 
     def offsets(self, marks: Mapping[Partition, Mark], source: Source) -> None:
-        """Add the consumer's offsets to the transaction."""
+        """Sends the consumer's offsets to the transaction."""
 
     def commit(self) -> None: ...
     def abort(self) -> None: ...
     def reopen(self) -> None:
-        """Replace a fenced producer by a new one."""
+        """Replaces a fenced producer with a new one."""
 
     def close(self) -> None: ...
 
@@ -94,11 +107,11 @@ class Options:
     """The options of an instance.
 
     mode         exactly-once | at-least-once | at-most-once | auto-commit | files (exactly once, see `files`)
-    mistake      a name of `mistakes.MISTAKES`, or None
+    mistake      a name in `mistakes.MISTAKES`, or None
     flush_s      longest time before pending work is produced
     commit_s     at-least-once: interval between two commits of offsets
-    batch_max    number of pending records at which they are produced without waiting for `flush_s`
-    ahead_max    number of buffered records at which a partition is paused
+    batch_max    once this many records are pending, they are produced without waiting for `flush_s`
+    ahead_max    once this many records of a partition are buffered, the partition is paused
     abort_p      fraction of transactions that are aborted on purpose
     """
 

@@ -11,7 +11,7 @@ from harness.pipeline_app.ports import Record
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive records of one partition; `next` is the offset behind the last one."""
+    """Consecutive records of one partition; `next` is the offset after the last record."""
 
     records: list[Record]
 
@@ -26,13 +26,13 @@ class Chunk:
 
 @dataclass(slots=True)
 class Stream:
-    """An assigned partition.
+    """An assigned partition, and how far its records have come.
 
     stored    the group's committed offset
-    taken     offset behind the last record handed to the stream; may be committed once the work is produced
+    taken     offset after the last record handed to the stream; may be committed once the work is produced
     position  the next offset that the consumer reads
-    done      offset behind the last record produced
-    given_up  offset behind the last record of abandoned work
+    done      offset after the last produced record
+    given_up  offset after the last record of abandoned work
     ahead     buffered records: polled but not requested yet
     state     the state committed with `stored`
     counts    for `aggregate`: number of records produced, by key
@@ -64,10 +64,10 @@ class Work:
 
 
 def state_of(counts: Mapping[int, int]) -> str:
-    """Return counts as text, which is committed with an offset."""
+    """Returns counts as text. The text is committed as metadata of an offset."""
     return json.dumps({str(key): n for key, n in counts.items()}, separators=(",", ":")) if counts else ""
 
 
 def counts_of(state: str) -> dict[int, int]:
-    """Return the counts of a text that `state_of` returned."""
+    """Returns the counts in a text that `state_of` made."""
     return {int(key): int(n) for key, n in json.loads(state).items()} if state else {}

@@ -1,7 +1,7 @@
 """Defaults that depend on other fields: the cluster's address, the scenario, the log model, the pipeline.
 
-Each function takes the values of a plan before validation and returns them with its defaults added. Values
-that the plan sets itself are kept.
+Each function takes the values of a plan before validation, and returns the values with its defaults added. A value that
+the plan sets itself is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOG_MODEL_S: Final = 1200.0  # time limit that is enough for all steps
 
 
 def where(values: Values) -> Values:
-    """Splits `local:NAME` into two fields, and makes the cluster external if only addresses are given."""
+    """Splits the cluster `local:NAME` into two fields. Makes the cluster external if only addresses are given."""
     kind, colon, name = str(values.get("cluster", "")).partition(":")
     if colon:
         return {**values, "cluster": kind, "cluster_name": name}
@@ -26,7 +26,7 @@ def where(values: Values) -> Values:
 
 
 def log_model(values: Values) -> Values:
-    """Defaults of the log model: short intervals for the brokers' background tasks, and enough time for all steps."""
+    """Adds defaults for the log model: short intervals for brokers' background tasks, and enough time for all steps."""
     if values.get("workload") != "log-model":
         return values
     given = values.get("broker_config") or {}
@@ -40,7 +40,7 @@ def log_model(values: Values) -> Values:
 
 
 def scenario(values: Values) -> Values:
-    """Defaults of a recovery scenario."""
+    """Adds the defaults of the plan's recovery scenario."""
     if str(values.get("scenario")) not in scenarios.SCENARIOS:
         return values
     wanted = scenarios.settings(values["scenario"])

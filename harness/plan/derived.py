@@ -21,22 +21,22 @@ BATCH_BYTES: Final = 200
 
 
 def is_attached(plan: TestPlan) -> bool:
-    """Whether the cluster exists before the run and stays up after it."""
+    """Returns whether the cluster exists before the run and stays up after it."""
     return CLUSTERS[plan.cluster].attached or bool(plan.cluster_name)
 
 
 def metadata_mode(plan: TestPlan) -> Metadata:
-    """Where the cluster keeps its metadata: in KRaft or in ZooKeeper."""
+    """Returns where the cluster keeps its metadata: in KRaft or in ZooKeeper."""
     return plan.metadata or default_metadata(plan.kafka_version)
 
 
 def scheduled(plan: TestPlan) -> tuple[str, ...]:
-    """The names of the faults in the schedule, without duplicates."""
+    """Returns the names of the faults in the schedule, without duplicates."""
     return tuple(dict.fromkeys(line.fault for line in plan.schedule))
 
 
 def client_versions(plan: TestPlan) -> Mapping[str, str]:
-    """Versions of client libraries by name, only those that the plan sets. Raises ValueError."""
+    """Returns client library -> version, for the libraries whose version the plan sets. Raises ValueError."""
     pairs = [part.strip() for part in plan.client_version.split(",") if part.strip()]
     if len(pairs) == 1 and "=" not in pairs[0]:
         if len(set(plan.client)) > 1:
@@ -53,30 +53,30 @@ def client_versions(plan: TestPlan) -> Mapping[str, str]:
 
 
 def libraries(plan: TestPlan) -> tuple[str, ...]:
-    """Names of the client libraries; worker slots take them in rotation."""
+    """Returns the names of the client libraries, which the worker slots take in turn."""
     return ("sim",) if plan.cluster == "sim" else plan.client
 
 
 def clients_per_worker(plan: TestPlan) -> int:
-    """How many clients a worker process runs. The simulated log runs in one worker, together with all clients."""
+    """Returns the number of clients in each worker process. With the simulated log, one worker runs all clients."""
     return plan.concurrency if plan.cluster == "sim" else plan.clients_per_process
 
 
 def replication_factor(plan: TestPlan) -> int:
-    """The replication factor, capped by the number of nodes."""
+    """Returns the replication factor of the run's topics, which is at most the number of nodes."""
     return min(plan.replication, plan.nodes)
 
 
 def min_isr(plan: TestPlan) -> int:
-    """min.insync.replicas, capped by the replication factor."""
+    """Returns min.insync.replicas of the run's topics, which is at most the replication factor."""
     return min(plan.min_insync_replicas, replication_factor(plan))
 
 
 def idempotent(plan: TestPlan) -> bool:
-    """Whether producers are idempotent.
+    """Returns whether producers are idempotent.
 
-    By default they are with acks=all and retries, where a retry could otherwise write duplicates; KIP-679 made
-    this the default of Kafka's own producers.
+    By default, producers are idempotent if acks=all and they retry, because a retry could otherwise write duplicates.
+    KIP-679 made this the default of Kafka's own producers.
     """
     if plan.idempotence is not None:
         return plan.idempotence or plan.txn
@@ -84,21 +84,24 @@ def idempotent(plan: TestPlan) -> bool:
 
 
 def partition_count(plan: TestPlan) -> int:
-    """How many partitions the load writes to at the start: one per key, or those of the pipeline's input topics."""
+    """Returns how many partitions the load writes to at the start.
+
+    This is one partition for each key or, with a pipeline, the number of partitions of all input topics.
+    """
     return plan.partitions * plan.input_topics if plan.workload == "pipeline" else plan.key_count
 
 
 def txn_length_max(plan: TestPlan) -> int:
-    """Most micro-operations in an op. By default 4 in transactions and 1 elsewhere."""
+    """Returns the largest number of micro-operations in an op. The default is 4 with transactions and 1 otherwise."""
     if plan.max_txn_length is not None:
         return plan.max_txn_length
     return max(4 if plan.txn else 1, plan.min_txn_length)
 
 
 def settings(plan: TestPlan) -> Settings:
-    """The settings that the guarantees depend on, according to the plan alone.
+    """Returns the settings that the guarantees depend on, as the plan alone gives them.
 
-    `settings_in_force` replaces these with what the cluster reports.
+    `settings_in_force` replaces these values with the values that the cluster reports.
     """
     producer, consumer, broker = plan.producer_config, plan.consumer_config, plan.broker_config
     idempotence = given(producer, "enable.idempotence")
@@ -136,20 +139,30 @@ def settings(plan: TestPlan) -> Settings:
 
 
 def _every_client(plan: TestPlan, text: str) -> bool | None:
-    """The weakest value that any client of the plan reads from a boolean setting; None if one cannot be read."""
+    """Returns the value of a boolean setting for all clients together.
+
+    Libraries may read the setting's text differently. Returns False if any library reads False, None if any library
+    cannot read the text, and True otherwise.
+    """
     answers = {client_boolean(text, library) for library in libraries(plan)}
     return False if False in answers else None if None in answers else True
 
 
 def _unclean(plan: TestPlan) -> bool | None:
-    """Whether replicas outside the ISR may become leaders; None if an external cluster does not report it."""
+    """Returns whether replicas outside the ISR may become leaders.
+
+    Returns None if an external cluster does not report this.
+    """
     default = None if plan.cluster == "external" else "false"
     text = plan.broker_config.get("unclean.leader.election.enable", default)
     return None if text is None else boolean(text)
 
 
 def _internal(plan: TestPlan, replication: str, min_isr_name: str) -> InternalTopic:
-    """Settings of an internal topic on a cluster that the harness starts; empty for others until they are queried."""
+    """Returns the settings of an internal topic, on a cluster whose brokers the harness configures.
+
+    For other clusters, returns empty settings, because the settings are not known until the cluster is queried.
+    """
     if plan.cluster not in ("local", "ssh"):
         return InternalTopic()
     effective = {**broker_defaults(plan.nodes), "min.insync.replicas": str(min_isr(plan)), **plan.broker_config}
@@ -163,7 +176,7 @@ def _internal(plan: TestPlan, replication: str, min_isr_name: str) -> InternalTo
 
 
 def check_options(plan: TestPlan) -> CheckOptions:
-    """The check options that follow from the plan alone; `resolve.judged_by` adds the rest."""
+    """Returns the check options that follow from the plan alone. `resolve.judged_by` adds the other check options."""
     return CheckOptions(
         ww_deps=plan.ww_deps,
         sub_via=frozenset(plan.sub_via),

@@ -15,10 +15,10 @@ from harness.yaml_data import Place, Where
 
 
 def gather(options: Mapping[str, Any], plan_file: Path | None, schedule_file: Path | None) -> tuple[TestPlan, Where]:
-    """Returns the plan, and a function that maps a key to its place in a file.
+    """Returns the plan, and a function that returns the place of a key in a file.
 
-    The place is file:line:column; it is empty for options and defaults. Options and the schedule file override
-    the plan file. Raises BadInput.
+    A place is file:line:column, or "" for options and defaults. Options and the schedule file override the plan file.
+    Raises BadInput.
     """
     base = load_data(plan_file) if plan_file is not None else None
     schedule = read(schedule_file) if schedule_file is not None else None
@@ -38,7 +38,7 @@ def gather(options: Mapping[str, Any], plan_file: Path | None, schedule_file: Pa
 
 
 def plan_values(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """Plan fields from the command line, over those of a plan file."""
+    """Returns the values of the plan's fields: those given on the command line, else those of a plan file (`base`)."""
     values = dict(base)
     for field, value in given.items():
         if field not in TestPlan.model_fields or value is None:
@@ -53,7 +53,7 @@ def plan_values(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, 
 
 
 def mapping(pairs: list[str], option: str) -> dict[str, str]:
-    """A mapping from strings of the form key=value. Raises BadInput."""
+    """Returns key -> value, from texts of the form key=value. Raises BadInput."""
     by_key = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

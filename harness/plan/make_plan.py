@@ -1,4 +1,4 @@
-"""Makes plans from values: applies defaults, checks types and the rules between fields, explains each mistake."""
+"""Makes plans from values: applies defaults, checks types and the rules between fields, and explains each mistake."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workloads.table import WORKLOADS
 
 
 def names() -> Mapping[str, Sequence[str]]:
-    """Valid values of the fields that name a row of a table."""
+    """Returns the valid values of the fields whose value is the name of a row in a table."""
     return {
         "cluster": tuple(CLUSTERS),
         "workload": tuple(WORKLOADS),
@@ -28,9 +28,10 @@ def names() -> Mapping[str, Sequence[str]]:
 
 
 def make(values: Mapping[str, Any], where: Where | None = None) -> TestPlan:
-    """Makes a plan from option values. Raises BadInput with one line per mistake.
+    """Makes a plan from option values. Raises BadInput, with one line for each mistake.
 
-    where  maps the place of a key, and whether its value is meant, to file:line:column; empty if not from a file
+    where  called as where(place, value): returns the file:line:column of a key or, if `value` is true, of its value;
+           returns "" for a key that does not come from a file
     """
     try:
         for default in DEFAULTS:
@@ -46,21 +47,26 @@ def make(values: Mapping[str, Any], where: Where | None = None) -> TestPlan:
 
 
 def with_facts(plan: TestPlan, facts: Mapping[str, Any]) -> TestPlan:
-    """The plan with the facts of the cluster that it runs on. Raises BadInput where the plan's own fields do not
-    fit these."""
+    """Returns the plan with the facts of the cluster that it runs on.
+
+    Raises BadInput if the plan's own fields do not fit these facts.
+    """
     given = {name: getattr(plan, name) for name in plan.model_fields_set if name != "schema_"}
     return make({**given, "seed": plan.seed, **facts})
 
 
 def keys(place: Place) -> Sequence[str]:
-    """The keys allowed in a mapping of a plan file, given the mapping's place."""
+    """Returns the keys that are allowed in a mapping of a plan file.
+
+    place  the keys that lead to the mapping; empty for the whole file
+    """
     if place[:1] == ("schedule",):
         return schedule.keys(place[1:])
     return [field.alias or name for name, field in TestPlan.model_fields.items()]
 
 
 def _explain(error: ValidationError, where: Where | None) -> list[str]:
-    """Each error as a sentence that names the file's line, or the option."""
+    """Returns one sentence for each error, which names the file's line or the option."""
     sentences = []
     for mistake in error.errors():
         place = tuple(mistake["loc"])
@@ -72,7 +78,7 @@ def _explain(error: ValidationError, where: Where | None) -> list[str]:
 
 
 def _option(error: Any) -> str:
-    """One pydantic error as a sentence that names the option."""
+    """Returns a sentence for one pydantic error, which names the option."""
     message = str(error["msg"]).removeprefix("Value error, ")
     if not error["loc"]:
         return message

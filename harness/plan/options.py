@@ -1,7 +1,7 @@
 """The options of a run in groups: the type, default, bounds and help text of each field.
 
-A field with a description is an option of `harness run`, shown in its group's panel of the help. Fields without
-one are set by the harness, or in a plan file only. Times end in _s or _ms, rates in _hz.
+A field with a description is an option of `harness run`, shown in its group's panel of the help. A field without a
+description is set by the harness, or only in a plan file. Names of times end in _s or _ms, names of rates in _hz.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ SCHEMA: Final = 1
 
 
 def _known(value: Any, info: ValidationInfo) -> Any:
-    """Checks that a value is in the table that the validation context has for the field. Raises PydanticKnownError."""
+    """Checks that a value is the name of a row in the field's table: see `make_plan.names`.
+
+    Raises PydanticKnownError.
+    """
     names = tuple((info.context or {}).get(info.field_name, (value,)))
     if value not in names:
         quoted = [repr(name) for name in names]
@@ -33,7 +36,7 @@ def _known(value: Any, info: ValidationInfo) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Comma-separated names as a tuple."""
+    """Returns a tuple for a text of comma-separated names, and any other value unchanged."""
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
 
@@ -42,7 +45,7 @@ def _acks(value: Any) -> str:
 
 
 def _kafka_version(value: str) -> str:
-    """The full version number. Raises ValueError."""
+    """Returns the full version number for a version such as 2.4. Raises ValueError."""
     try:
         return resolve(value)
     except BadInput as error:
@@ -50,7 +53,7 @@ def _kafka_version(value: str) -> str:
 
 
 def _known_client(value: Any, info: ValidationInfo) -> Any:
-    """Checks that a value is in the table of clients, or "exec:" with a command. Raises PydanticKnownError."""
+    """Checks that a value is a name in the table of clients, or "exec:" with a command. Raises PydanticKnownError."""
     if isinstance(value, str) and value.removeprefix(PREFIX) not in (value, ""):
         return value
     return _known(value, info)
@@ -92,7 +95,7 @@ class ClusterFields(BaseModel):
     system: Literal["kafka", "redpanda"] = Field("kafka", description="With --cluster docker: kafka or redpanda.")
     image: str = Field(
         "",
-        description="Image for --cluster docker. [default: apache/kafka:VERSION, or one built here]",
+        description="Image for --cluster docker. [default: apache/kafka:VERSION, or an image built on this machine]",
     )
     bootstrap: str = Field(
         "",
@@ -106,7 +109,7 @@ class ClusterFields(BaseModel):
     keep_topics: bool = Field(False, description="Do not delete the run's topics from a cluster that stays up.")
     keep_data: bool = Field(
         False,
-        description="Keep a copy of the run's data on the brokers' disks, up to 2 GiB, for harness inspect.",
+        description="Copy the run's data from the brokers' disks to the run folder, up to 2 GiB, for harness inspect.",
     )
     kafka_version: Annotated[str, AfterValidator(_kafka_version)] = Field(
         DEFAULT,
@@ -173,7 +176,7 @@ class LoadFields(BaseModel):
     steps: int = Field(500, ge=1, le=100_000, description="log-model: number of actions; each topic gets 30.")
     weights: str = Field(
         "",
-        description="log-model: how often each action is drawn: append=10,read=5,restart=0; others keep their default.",
+        description="log-model: weights of actions, such as append=10,read=5,restart=0; others keep their default.",
     )
     time_limit_s: float = Field(60.0, gt=0, le=7 * 86400, description="Seconds of load.")
     rate_hz: float = Field(200.0, ge=0, description="Operations per second over all clients; 0: as fast as possible.")
@@ -192,7 +195,7 @@ class LoadFields(BaseModel):
         description="Time limit of the final polls, and of the wait for a healthy cluster before them, in seconds.",
     )
     crash_clients: bool = Field(False, description="Periodically close a client without committing.")
-    crash_client_interval_s: float = Field(30.0, gt=0, description="Seconds between two such crashes.")
+    crash_client_interval_s: float = Field(30.0, gt=0, description="With --crash-clients: seconds between two crashes.")
     txn: bool = Field(False, description="Run every operation in a transaction.")
     min_txn_length: int = Field(1, ge=1, le=1000, description="Minimum number of sends and polls in an operation.")
     max_txn_length: int | None = Field(
@@ -229,7 +232,7 @@ class KeyFields(BaseModel):
         2.0,
         ge=1.0,
         le=1000.0,
-        description="exponential: how many times likelier each key is than the one before.",
+        description="exponential: how many times likelier each key is than the previous key.",
     )
     sub_p: float = Field(1 / 64, ge=0, le=1, description="Probability that an operation is an assign or a subscribe.")
     sub_via: tuple[Literal["assign", "subscribe"], ...] = Field(
@@ -283,8 +286,8 @@ class ClientFields(BaseModel):
     client: Annotated[tuple[KnownClient, ...], BeforeValidator(_listed)] = Field(
         ("confluent",),
         description="Client library: confluent (librdkafka), java (Kafka's own; one JVM per client), aiokafka, or "
-        "exec:COMMAND, a program of your own (docs/use/your-own-client.md). Clients rotate over several, separated by "
-        "commas.",
+        "exec:COMMAND, a program of your own (docs/use/your-own-client.md). Of several libraries, separated by commas, "
+        "each client uses the next.",
     )
     client_version: str = Field(
         "",
@@ -342,7 +345,7 @@ class FaultFields(BaseModel):
 
 
 class CheckingFields(BaseModel):
-    """How the history is checked."""
+    """The options for checking the history."""
 
     ww_deps: bool = Field(True, description="Infer write-write dependencies between transactions from offsets.")
     jepsen_compatible: bool = Field(False, description="Judge exactly as Jepsen does.")

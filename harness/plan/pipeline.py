@@ -26,7 +26,10 @@ CONSUMER_SESSION: Final[Mapping[str, str]] = {
 
 
 def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fields that follow from the pipeline's own options. Raises ValueError if the plan sets them otherwise."""
+    """Adds the fields that follow from the pipeline's own options.
+
+    Raises ValueError if the plan sets such a field to another value.
+    """
     if values.get("workload") != "pipeline":
         return values
     given = {name: field.get_default() for name, field in TestPlan.model_fields.items()} | dict(values)
@@ -40,7 +43,7 @@ def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
         requested = value if "schema" in values else values.get(name, value)
         if (tuple(requested) if name == "sub_via" else int(requested)) != value:
             raise ValueError(
-                f"--{name.replace('_', '-')}: --workload pipeline derives it from --writers, "
+                f"--{name.replace('_', '-')}: --workload pipeline derives this value from --writers, "
                 "--instances and --partitions; leave it out"
             )
     added = {**values, **follows}
@@ -51,7 +54,7 @@ def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def rule(plan: TestPlan) -> None:
-    """The rules between the pipeline's options. Raises ValueError."""
+    """Checks the pipeline's options. Raises ValueError with what to do instead."""
     mistake = plan.pipeline_mistake
     if plan.workload != "pipeline":
         if mistake:
@@ -71,10 +74,10 @@ def rule(plan: TestPlan) -> None:
     if mistake and plan.pipeline_mode not in ("exactly-once", "files"):
         raise ValueError(
             f"--pipeline-mistake {mistake} requires --pipeline-mode exactly-once or files: "
-            f"{plan.pipeline_mode} promises less anyway"
+            f"{plan.pipeline_mode} does not promise that each record is processed once"
         )
     if plan.assignor == "consumer" and _older(plan.kafka_version, (4, 0)):
-        raise ValueError(f"--assignor consumer needs Kafka 4.0 or later, and --kafka-version is {plan.kafka_version}")
+        raise ValueError(f"--assignor consumer needs Kafka 4.0 or later, but --kafka-version is {plan.kafka_version}")
     if "java" in plan.client:
         # groupMetadata needs 2.5 (KIP-447). Under KIP-848 too, the client waits for the rebalance listener since 4.0.
         needed = (4, 0) if plan.assignor == "consumer" else (2, 5)
@@ -99,7 +102,7 @@ def _older(version: str, than: tuple[int, int]) -> bool:
 
 
 def workload_options(plan: TestPlan) -> Mapping[str, Any]:
-    """Options of the workload that are named differently from the plan's fields, or derived from them."""
+    """Returns the options of the pipeline workload that are not fields of the plan, or have another name there."""
     flush_s = plan.flush_s or (FILES_FLUSH_S if plan.pipeline_mode == "files" else FLUSH_S)
     return {
         "inputs": plan.input_topics,

@@ -17,7 +17,7 @@ from harness.yaml_data import Loaded
 
 
 def dump(plan: TestPlan) -> str:
-    """The plan as YAML."""
+    """Returns the plan as YAML."""
     data = plan.model_dump(by_alias=True, mode="json")
     data |= {"replication": replication_factor(plan), "min_insync_replicas": min_isr(plan)}
     data["schedule"] = schedule.dumped(plan.schedule)
@@ -25,7 +25,10 @@ def dump(plan: TestPlan) -> str:
 
 
 def load_data(path: Path) -> Loaded:
-    """The mapping in a plan file, not validated. Raises BadInput with file, line and column."""
+    """Returns the content of a plan file, which is a mapping, without validating its fields.
+
+    Raises BadInput with the file, line and column.
+    """
     loaded = yaml_data.load(path, "a plan")
     if not isinstance(loaded.data, dict):
         raise BadInput(f"{loaded.where((), True)}: a plan is a mapping of options")
@@ -39,7 +42,10 @@ def load_data(path: Path) -> Loaded:
 
 
 def load(path: Path) -> TestPlan:
-    """The plan in a run folder's plan.yaml, or in any such file. Raises BadInput naming the file."""
+    """Returns the plan in a run folder's plan.yaml, or in any other plan file.
+
+    Raises BadInput, which names the file.
+    """
     loaded = load_data(path)
     try:
         return make(loaded.data, loaded.where)

@@ -1,4 +1,4 @@
-"""Resolves a plan once into its faults, schedule and workload."""
+"""Resolves a plan once: makes its faults, schedule and workload."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from workloads.table import WORKLOADS
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPlan:
-    """A plan with the values that were made from it.
+    """A plan with the objects that were made from it.
 
-    plan      with canonical names of faults and a checked schedule
-    timing    when the faults outside the schedule start and end
-    faults    those of --nemesis, of the schedule, and those whose operations the workload generates
-    needed    the capabilities that the faults need from the cluster
+    plan      the plan, with canonical names of faults and a checked schedule
+    timing    when the faults of --nemesis start and end
+    faults    the faults of --nemesis, those of the schedule, and those whose operations the workload generates
+    schedule  the entries of the schedule
+    workload  the workload that the plan names
+    needed    the capabilities of the cluster that the faults need
     """
 
     plan: TestPlan
@@ -37,14 +39,17 @@ class ResolvedPlan:
     needed: frozenset[type]
 
     def update(self, **changes: Any) -> ResolvedPlan:
-        """Changes fields from which nothing else here is derived: names, times, versions."""
+        """Returns a copy in which some fields of the plan are changed.
+
+        These must be fields from which nothing else here is derived: names, times, versions.
+        """
         return replace(self, plan=self.plan.model_copy(update=changes))
 
 
 def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) -> ResolvedPlan:
-    """Resolves a plan. Raises BadInput for faults and schedules that do not fit it.
+    """Resolves a plan. Raises BadInput if a fault or the schedule does not fit the plan.
 
-    plan     with the facts of an attached cluster: see `harness.run.attached_cluster.settled`
+    plan     the plan, with the facts of an attached cluster: see `harness.run.attached_cluster.settled`
     servers  names of the cluster's servers
     where    see `schedule_rules.checked`
     """
@@ -70,7 +75,7 @@ def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) 
 
 
 def judged_by(plan: TestPlan, answer: Mapping[str, Any] | None = None) -> CheckOptions:
-    """The check options of a run: the settings in force, weakened by what its faults change.
+    """Returns the check options of a run: the settings in force, weakened by what the run's faults change.
 
     Names of faults that no longer exist are accepted.
 
@@ -83,13 +88,13 @@ def judged_by(plan: TestPlan, answer: Mapping[str, Any] | None = None) -> CheckO
 
 
 def workload_of(plan: TestPlan) -> Workload:
-    """The workload that a plan names."""
+    """Returns the workload that a plan names."""
     row = WORKLOADS[plan.workload]
     return row.make(row.options_of(_by_name(plan)))
 
 
 def _by_name(plan: TestPlan) -> Mapping[str, Any]:
-    """Values for the workloads' options by name: fields of the plan, and values derived from them."""
+    """Returns name -> value for the workloads' options: fields of the plan, and values derived from fields."""
     values = {name: getattr(plan, name) for name in TestPlan.model_fields}
     return {
         **values,

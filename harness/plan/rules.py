@@ -1,4 +1,4 @@
-"""Rules between the options of a plan. Each rule raises ValueError with what to do instead."""
+"""Rules between the options of a plan. Each rule checks a plan, and raises ValueError with what to do instead."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  
 
 
 def libraries(plan: TestPlan) -> None:
-    """Client libraries, and options that they do not support."""
+    """Checks the client libraries, and the options that some libraries do not support."""
     if not plan.client:
         raise ValueError("--client: name at least one library")
     if "noop" in plan.client and len(set(plan.client)) > 1:
-        raise ValueError("--client noop must be the only one: it sends nothing, so others would miss its records")
+        raise ValueError("--client noop must be the only library: it sends nothing, so others would miss its records")
     if "aiokafka" in plan.client and plan.retries is not None:
         raise ValueError(
             f"--retries {plan.retries} cannot be combined with --client aiokafka, which cannot limit retries"
@@ -46,7 +46,7 @@ def libraries(plan: TestPlan) -> None:
 
 
 def metadata(plan: TestPlan) -> None:
-    """Where the metadata is, and which nodes are controllers."""
+    """Checks where the metadata is kept, and which nodes are controllers."""
     if plan.cluster != "local" and (plan.metadata or plan.controllers):
         given = f"--metadata {plan.metadata}" if plan.metadata else f"--controllers {plan.controllers}"
         raise ValueError(f"{given} requires --cluster local")
@@ -62,7 +62,7 @@ def metadata(plan: TestPlan) -> None:
 
 
 def attached(plan: TestPlan) -> None:
-    """Clusters that the run does not start itself."""
+    """Checks the options for clusters that the run does not start itself."""
     if plan.nodes > NODES_MAX and plan.cluster != "external":
         raise ValueError(f"--nodes {plan.nodes}: at most {NODES_MAX}")
     if plan.cluster_name and not NAME.fullmatch(plan.cluster_name):
@@ -91,7 +91,7 @@ def attached(plan: TestPlan) -> None:
 
 
 def producer(plan: TestPlan) -> None:
-    """Settings that the guarantees of a producer need, and order of the timeouts."""
+    """Checks the settings that a producer's guarantees need, and that the timeouts are in the right order."""
     if plan.txn and plan.acks != "all":
         raise ValueError(f"--txn needs --acks all (it is {plan.acks}): transactional producers are idempotent")
     if plan.idempotence and plan.acks != "all":
@@ -117,7 +117,7 @@ def producer(plan: TestPlan) -> None:
 
 
 def _read_by_java(plan: TestPlan) -> None:
-    """Refuses values that only Kafka's Java client rejects, in settings that affect guarantees."""
+    """Refuses values that only Kafka's Java client would reject, in settings that affect guarantees."""
     if "java" not in plan.client:
         return
     acks = plan.producer_config.get("acks", plan.acks)
@@ -134,7 +134,7 @@ def _read_by_java(plan: TestPlan) -> None:
 
 
 def kinds_of_cluster(plan: TestPlan) -> None:
-    """Options that only one kind of cluster supports."""
+    """Checks options that only one kind of cluster supports."""
     if plan.cluster != "docker" and (plan.image or plan.system != "kafka"):
         given = f"--image {plan.image}" if plan.image else f"--system {plan.system}"
         raise ValueError(f"{given} requires --cluster docker")
@@ -156,10 +156,12 @@ def kinds_of_cluster(plan: TestPlan) -> None:
 
 
 def copies(plan: TestPlan) -> None:
-    """Replication factor and min.insync.replicas against the number of nodes, where that number is known."""
+    """Checks the replication factor and min.insync.replicas against the number of nodes, if that number is known."""
     known = not (derived.is_attached(plan) or plan.hosts) or "nodes" in plan.model_fields_set
     if "replication" in plan.model_fields_set and plan.replication > plan.nodes and known:
-        raise ValueError(f"--replication {plan.replication} needs at least as many --nodes (it is {plan.nodes})")
+        raise ValueError(
+            f"--replication {plan.replication} needs at least {plan.replication} nodes, but --nodes is {plan.nodes}"
+        )
     if "min_insync_replicas" in plan.model_fields_set and derived.min_isr(plan) < plan.min_insync_replicas and known:
         raise ValueError(
             f"--min-insync-replicas {plan.min_insync_replicas} is above the replication factor "
@@ -168,13 +170,13 @@ def copies(plan: TestPlan) -> None:
 
 
 def log_dirs(plan: TestPlan) -> None:
-    """Multiple log directories, which only clusters laid out by the harness have."""
+    """Checks that several log directories are used only on clusters whose folders the harness lays out."""
     if plan.log_dirs > 1 and plan.cluster != "local":
         raise ValueError(f"--log-dirs {plan.log_dirs} requires --cluster local")
 
 
 def scenario(plan: TestPlan) -> None:
-    """The recovery workload needs a scenario, and a cluster whose files are accessible."""
+    """Checks that the recovery workload has a scenario, and a cluster whose files are accessible."""
     if plan.scenario and plan.workload != "recovery":
         raise ValueError(f"--scenario {plan.scenario} requires --workload recovery")
     if plan.workload != "recovery":
@@ -193,7 +195,7 @@ def scenario(plan: TestPlan) -> None:
 
 
 def log_model(plan: TestPlan) -> None:
-    """The log model needs brokers that the run starts, and restarts them itself."""
+    """Checks the options of the log model: it needs brokers that the run starts, and restarts brokers itself."""
     if plan.tiered and (plan.workload, plan.cluster) != ("log-model", "local"):
         raise ValueError("--tiered requires --workload log-model and --cluster local")
     if plan.tiered and versions.parse_version(plan.kafka_version) < tiered_storage.SINCE:

@@ -33,7 +33,10 @@ UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds(value: Any) -> Any:
-    """Seconds from "10s", "500ms", "2m", "1h", or a plain number. Raises ValueError."""
+    """Returns a duration in seconds, given as "10s", "500ms", "2m", "1h", or a plain number. Raises ValueError.
+
+    Returns None unchanged.
+    """
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*", value, re.ASCII)
         if not found:
@@ -49,7 +52,10 @@ Length = Annotated[float, BeforeValidator(seconds), Field(ge=0.1, le=7 * 86400)]
 
 
 class When(BaseModel):
-    """A trigger. Exactly one of the four conditions is set; `node` narrows `log`."""
+    """The trigger of a fault.
+
+    Exactly one of `log`, `leader_change`, `segment_roll` and `txn_open` is set. `node` restricts `log` to one node.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
@@ -86,12 +92,15 @@ class When(BaseModel):
 
 
 def _named(value: Any) -> Any:
-    """Expands `when: leader-change` to `when: {leader-change: true}`."""
+    """Expands the short form `when: leader-change` to `when: {leader-change: true}`."""
     return {value: True} if value in (LEADER_CHANGE, SEGMENT_ROLL) else value
 
 
 def _fault(value: Any) -> Any:
-    """Converts `fault: {wire: {action: hold, ...}}`, a custom wire rule, to the name of a fault. Raises ValueError."""
+    """Returns the name of a fault. A custom wire rule, `{wire: {action: hold, ...}}`, is converted to a name.
+
+    Raises ValueError.
+    """
     if not isinstance(value, Mapping):
         return value
     if set(value) != {"wire"} or not isinstance(value["wire"], Mapping):
@@ -103,7 +112,7 @@ def _fault(value: Any) -> Any:
 
 
 class Line(BaseModel):
-    """An entry of a schedule, as written."""
+    """An entry of a schedule, as the user writes it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
@@ -132,7 +141,10 @@ class Line(BaseModel):
         return self
 
     def entry(self, fault: str) -> Entry:
-        """The entry with defaults: `every` starts after one period, a trigger fires once."""
+        """Returns this line as an `Entry`, with defaults: `every` starts after one period, and a trigger fires once.
+
+        fault  canonical name of the fault
+        """
         at_s = self.at if self.at is not None else self.every if self.every is not None else 0.0
         times = self.times if self.times is not None or self.every is not None else 1
         when = self.when.trigger() if self.when is not None else None
@@ -140,13 +152,16 @@ class Line(BaseModel):
 
 
 def keys(place: Place) -> Sequence[str]:
-    """The keys allowed in a mapping of a schedule, given the mapping's place."""
+    """Returns the keys that are allowed in a mapping of a schedule.
+
+    place  the keys that lead to the mapping
+    """
     model = When if place and place[-1] == "when" else Line
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def read(path: Path) -> Loaded:
-    """The list in a schedule file, not validated. Raises BadInput."""
+    """Returns the content of a schedule file, which is a list, without validating its entries. Raises BadInput."""
     loaded = load(path, "a schedule")
     if not isinstance(loaded.data, list) or not loaded.data:
         raise BadInput(f"{loaded.where((), True)}: a schedule is a list of entries, each with a fault")
@@ -154,10 +169,10 @@ def read(path: Path) -> Loaded:
 
 
 def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
-    """The entries of a validated schedule."""
+    """Returns the entries of a validated schedule."""
     return tuple(line.entry(line.fault) for line in lines)
 
 
 def dumped(lines: Sequence[Line]) -> list[Mapping[str, Any]]:
-    """Entries as plain data, without keys that have their default."""
+    """Returns the entries as plain data, without the keys whose value is the default."""
     return [line.model_dump(by_alias=True, mode="json", exclude_defaults=True) for line in lines]

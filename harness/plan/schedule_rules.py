@@ -16,11 +16,12 @@ from nemesis.schedule.timing import Timing
 def checked(
     plan: TestPlan, nodes: Sequence[str], listed: Sequence[str] = (), where: Where | None = None
 ) -> tuple[Line, ...]:
-    """The schedule with canonical names of faults. Raises BadInput with one line per mistake.
+    """Returns the schedule with canonical names of faults. Raises BadInput, with one line for each mistake.
 
     nodes   names of the cluster's nodes
     listed  canonical names of the faults of --nemesis
-    where   maps a place in the plan, and whether its value is meant, to file:line:column; empty if not from a file
+    where   called as where(place, value): returns the file:line:column of a key or, if `value` is true, of its value;
+            returns "" for a key that does not come from a file
     """
 
     def at(n: int, *keys: str) -> str:
@@ -37,7 +38,7 @@ def checked(
         if len(names) != 1:
             wrong.append(f"{at(n, 'fault')}: name exactly one fault per entry")
         elif names[0] in listed:
-            wrong.append(f"{at(n, 'fault')}: {names[0]} is in --nemesis too; remove it from one of them")
+            wrong.append(f"{at(n, 'fault')}: {names[0]} is in --nemesis too; remove it from --nemesis or the schedule")
         else:
             wrong += [f"{at(n, *keys)}: {text}" for keys, text in _unfit_trigger(line, nodes, plan.txn)]
             fitting.append(line.model_copy(update={"fault": names[0]}))
@@ -54,7 +55,9 @@ def checked(
 
 
 def _unfit_trigger(line: Line, nodes: Sequence[str], txn: bool) -> list[tuple[tuple[str, ...], str]]:
-    """Conflicts of a trigger with the cluster and the load, as (keys, message)."""
+    """Returns how a trigger conflicts with the cluster or the load: (keys that lead to the value, message) of each
+    conflict.
+    """
     when = line.when
     if when is not None and when.node is not None and when.node not in nodes:
         return [(("when", "node"), f"there is no node {when.node!r}: the nodes are {', '.join(nodes)}")]

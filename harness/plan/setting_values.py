@@ -1,8 +1,9 @@
 """Parses values of settings the way their owners do: Kafka's brokers, Kafka's Java client, librdkafka.
 
-Each function returns None for a value that the owner refuses. Sources: Kafka's ConfigDef (trims values; accepts
-true and false in any case) and ProducerConfig (acks is one of four strings, case-sensitive); librdkafka's
-CONFIGURATION.md and rdkafka_conf.c (true, t and 1 in any case; acks is a number, or all in any case).
+Each function returns None for a value that the owner refuses. Sources: Kafka's ConfigDef (trims values; accepts true
+and false in upper or lower case) and ProducerConfig (acks is one of four strings, case-sensitive); librdkafka's
+CONFIGURATION.md and rdkafka_conf.c (true, t and 1 in upper or lower case; acks is a number, or all in upper or lower
+case).
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ _WEAKEST_FIRST: Final = ("0", "1", "all")
 
 
 def boolean(text: str) -> bool | None:
-    """A boolean of Kafka's brokers and its Java client."""
+    """Returns the boolean value of a text, as Kafka's brokers and its Java client read it."""
     return _KAFKA.get(text.strip().lower())
 
 
 def whole(text: str) -> int | None:
-    """An integer, or None."""
+    """Returns the integer value of a text. Returns None if the text is not an integer."""
     try:
         return int(text)
     except ValueError:
@@ -30,12 +31,15 @@ def whole(text: str) -> int | None:
 
 
 def client_boolean(text: str, library: str) -> bool | None:
-    """A boolean setting of a client library."""
+    """Returns the boolean value of a text, as a client library reads it."""
     return _LIBRDKAFKA.get(text.lower()) if library == "confluent" else boolean(text)
 
 
 def client_acks(text: str, library: str) -> str | None:
-    """all, 1 or 0, as a client library reads it. None for more than 1, which brokers refuse."""
+    """Returns the value of acks ("all", "1" or "0"), as a client library reads the text.
+
+    Returns None also for numbers above 1, which brokers refuse.
+    """
     if library == "confluent":
         text = text.lower()
     elif text.strip() not in JAVA_ACKS:
@@ -47,13 +51,19 @@ def client_acks(text: str, library: str) -> str | None:
 
 
 def weakest_acks(values: Iterable[str | None]) -> str | None:
-    """The weakest acks of several clients; None if one is unknown and no other is weaker than all."""
+    """Returns the weakest acks of several clients, or None if the weakest is not known.
+
+    values  acks of each client, or None if unknown; None counts as weaker than "all", but not than "0" or "1"
+    """
     found = {*values}
     return next((acks for acks in _WEAKEST_FIRST if acks in found and (acks != "all" or None not in found)), None)
 
 
 def given(config: Mapping[str, str], *names: str) -> str | None:
-    """The last value of a setting that has several names; aiokafka spells them with underscores."""
+    """Returns the value of a setting that has several names: the last one in `config`. Returns None if it is not set.
+
+    aiokafka spells the names with underscores.
+    """
     spelt = {*names, *(name.replace(".", "_") for name in names)}
     values = [str(value) for name, value in config.items() if name in spelt]
     return values[-1] if values else None

@@ -1,11 +1,11 @@
-"""Replaces the settings of a plan by those that the cluster reports.
+"""Replaces the settings of a plan with the settings that the cluster reports.
 
-A run queries them once its topics exist, and records the answer in events/harness.jsonl:
+A run queries the cluster's settings once its topics exist, and records the answer in events/harness.jsonl:
 
     {"event": "settings", "run": {topic: {"replication": 3, "min.insync.replicas": "2", ...}},
      "internal": {"__consumer_offsets": {...}, ...}, "brokers": {"1": {...}}, "features": {"metadata.version": 25}}
 
-Settings that the cluster does not report are missing. Of several topics or brokers, the weakest value counts.
+Settings that the cluster does not report are missing. If topics or brokers have different values, the weakest counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 def settled(settings: Settings, answer: Mapping[str, Any] | None) -> Settings:
-    """The settings of a plan, replaced by those that its cluster reported."""
+    """Returns the settings of a plan, with the values that its cluster reported.
+
+    answer  the recorded answer of the cluster; None if there is none
+    """
     if not answer:
         return settings
     run, internal = _rows(answer.get("run")), answer.get("internal")
@@ -64,7 +67,10 @@ _KNOWN: Final = ("replication", "min_insync_replicas", "unclean_election")
 
 
 def shortest(rows: Rows) -> int | None:
-    """The shortest time for which a broker remembers the sequence numbers of an idle producer, in ms."""
+    """Returns the shortest time in ms for which one of the brokers remembers an idle producer's sequence numbers.
+
+    Returns None if no broker reports this time.
+    """
     values = [whole(str(row[name])) for row in rows for name in PRODUCER_ID_EXPIRATION if name in row]
     return min((value for value in values if value is not None), default=None)
 
@@ -74,7 +80,7 @@ def _rows(found: Any) -> list[Mapping[str, Any]]:
 
 
 def _durability(rows: list[Mapping[str, Any]]) -> InternalTopic:
-    """The weakest settings of several topics."""
+    """Returns, for each durability setting, the weakest value that one of the topics has."""
 
     def least(name: str, worst: Callable[..., Any], read: Callable[[str], Any]) -> Any:
         values = [read(str(row[name])) for row in rows if name in row]

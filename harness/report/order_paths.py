@@ -1,4 +1,4 @@
-"""Paths of the order pages in a run folder: orders/index.html and orders/key-<key>.html."""
+"""Paths of the order pages in a run folder: orders/index.html, and orders/key-<key>.html for each key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def index(run: Path) -> Path:
 
 
 def file_name(key: Any) -> str:
-    """Returns the file name of a key's page. A key that cannot be part of a file name is replaced by a digest."""
+    """Returns the file name of a key's page. It contains a digest if the key itself cannot be part of a file name."""
     text = str(key)
     if PLAIN.fullmatch(text) and (type(key) is int or not re.fullmatch(r"-?\d+", text)):
         return f"key-{text}.html"
@@ -35,5 +35,5 @@ def page(run: Path, key: Any) -> Path:
 
 
 def pages(run: Path) -> list[Path]:
-    """Returns the existing pages of keys."""
+    """Returns the paths of the existing pages of keys, without the index."""
     return sorted(folder(run).glob("key-*.html"))

@@ -1,6 +1,6 @@
-"""Running totals of a test: outcomes, rates, active faults and unread records, updated operation by operation.
+"""Running totals of a test, updated with every operation: outcomes, rates, active faults and unread records.
 
-The operations come from a running test, or from the history of one.
+The operations are those of a running test, or are read from its history.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Progress:
     """The totals of a run so far. Times are nanoseconds since the run began.
 
     by_f      f -> outcome -> number of operations
-    rates     outcome -> second -> number of completions in it
-    on        active faults: name -> name and targets
-    since     fault name -> time of its latest start
-    faults    the latest actions of the nemesis: (time, text)
+    rates     outcome -> second -> number of completions in this second
+    on        name of an active fault -> its name and targets
+    since     name of an active fault -> time of its latest start
+    faults    (time, text) of the latest actions of the nemesis
     """
 
     end_ns: int = 0
@@ -80,7 +80,7 @@ class Progress:
         return sum(counted[outcome] for counted in list(self.by_f.values()))
 
     def recent(self, outcome: str = OK, now_ns: int | None = None) -> float:
-        """Returns the completions per second over the last RECENT_S complete seconds."""
+        """Returns the average number of completions per second, over the last RECENT_S complete seconds."""
         last = (self.end_ns if now_ns is None else now_ns) // SECOND_NS
         seconds = self.rates.get(outcome)
         if seconds is None or last < 1:
@@ -96,16 +96,16 @@ def _hit(value: Any) -> list[str]:
 
 @dataclass(slots=True)
 class Unread:
-    """Acknowledged records above the highest polled offset of their key.
+    """Acknowledged records with an offset above the highest polled offset of their key.
 
     This is a cheap estimate: it misses records that readers skipped, and records acknowledged without an offset.
-    The checker finds those.
+    The checker finds these.
 
     waiting  key -> (offset, time of acknowledgement) of each unread record, in order of acknowledgement
     read     key -> highest polled offset
     size     number of unread records
-    located  whether any record was acknowledged with its offset
-    full     more than WAITING_MAX records were unread, so counting has stopped
+    located  whether any record was acknowledged with an offset, so that the estimate means something
+    full     whether more than WAITING_MAX records were unread, so that counting has stopped
     """
 
     waiting: dict[Any, deque[tuple[int, int]]] = field(default_factory=dict)
@@ -142,7 +142,10 @@ class Unread:
             self.waiting[key] = unread
 
     def lag_ns(self, now_ns: int) -> int | None:
-        """Returns the age of the oldest unread record, or None if there is none. Safe to call from any thread."""
+        """Returns how long ago the oldest unread record was acknowledged; None if there is none.
+
+        Any thread may call this method.
+        """
         first = []
         for waiting in list(self.waiting.values()):
             try:

@@ -1,4 +1,7 @@
-"""Which client programs a run may execute. A plan file is data: its commands are executed only if the user says so."""
+"""Decides which client programs a run may execute.
+
+A plan file is only data: the commands in it are executed only if the user says so.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +15,26 @@ ALLOW: str = "--allow-commands"
 
 
 def commands_of(plan: TestPlan) -> list[str]:
-    """The client programs of a plan, as it names them: "exec:COMMAND"."""
+    """Returns the client programs in a plan, each written "exec:COMMAND" as in the plan."""
     return [client for client in dict.fromkeys(plan.client) if client.startswith(PREFIX)]
 
 
 def refuse(plan: TestPlan, allowed: Collection[str]) -> None:
-    """Raises BadInput, with the command, for a client program that is not in `allowed`."""
+    """Raises BadInput for a client program of the plan that is not in `allowed`. The message shows the command."""
     for command in commands_of(plan):
         if command not in allowed:
             raise BadInput(
                 f"the plan executes a command on this machine: {command.removeprefix(PREFIX)}\n"
-                f"Read it; if it is what you want, repeat with {ALLOW}"
+                f"Read the command. To execute it, repeat with {ALLOW}"
             )
 
 
 def announced(plan: TestPlan, typed: str, allow: bool, say: Callable[[str], None]) -> list[str]:
-    """The client programs that a user allows: those typed as --client, and with `allow` all of the plan, which are
-    printed first."""
+    """Returns the client programs that a user allows to be executed.
+
+    These are the programs that the user typed as --client. With `allow`, they are all programs of the plan, and are
+    printed first.
+    """
     commands = commands_of(plan)
     if not allow:
         return [command for command in commands if command in [each.strip() for each in typed.split(",")]]

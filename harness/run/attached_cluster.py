@@ -1,7 +1,7 @@
-"""Attached clusters: those that exist before a run and stay up after it.
+"""Attached clusters: clusters that exist before a run and stay up after it.
 
-Such a cluster is external (already running elsewhere), or named (`harness cluster up` started it). Before the run
-the plan takes over the cluster's facts; after the run its topics are deleted.
+Such a cluster is external (already running elsewhere), or named (`harness cluster up` started it). Before the run the
+plan takes over the cluster's facts; after the run its topics are deleted.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ log = logging.getLogger("harness")
 
 
 def connecting(plan: TestPlan) -> dict[str, str]:
-    """The connection settings of the clients, with secrets. Raises BadInput."""
+    """Returns the connection settings of the clients, including secrets. Raises BadInput."""
     return connection.load(Path(plan.client_config)) if plan.client_config else {}
 
 
 def settled(plan: TestPlan) -> TestPlan:
-    """The plan with the facts of an attached cluster; other plans unchanged. Raises BadInput, Missing."""
+    """Returns the plan with the facts of its cluster, if the cluster is attached or has its own hosts.
+
+    Returns other plans unchanged. Raises BadInput, Missing.
+    """
     if plan.cluster_name:
         return _named(plan)
     if plan.cluster == "external":
@@ -47,12 +50,15 @@ def settled(plan: TestPlan) -> TestPlan:
 
 
 def plan_of(name: str) -> TestPlan:
-    """The plan that a named cluster was started with. Raises BadInput if the cluster is not up."""
+    """Returns the plan with which a named cluster was started. Raises BadInput if the cluster is not up."""
     return plan_file.load(client.folder(client.find(name).name) / client.PLAN)
 
 
 def _named(plan: TestPlan) -> TestPlan:
-    """Takes over the fields that `harness cluster up` decided; a run cannot change them."""
+    """Returns the plan with the fields that `harness cluster up` decided.
+
+    Raises BadInput if the plan sets such a field to another value.
+    """
     client.find(plan.cluster_name, plan.cluster)
     kept = plan_of(plan.cluster_name)
     for field in OF_CLUSTER:
@@ -66,7 +72,10 @@ def _named(plan: TestPlan) -> TestPlan:
 
 
 def _on_hosts(plan: TestPlan) -> TestPlan:
-    """Sets the number of nodes to the number of hosts."""
+    """Returns the plan with the number of nodes set to the number of hosts in the hosts file.
+
+    Raises BadInput if the plan sets another number of nodes.
+    """
     from harness.cluster.ssh import hosts
 
     path = Path(plan.hosts).expanduser().absolute()
@@ -90,9 +99,9 @@ def _external(plan: TestPlan) -> TestPlan:
 
 
 def run_name(plan: TestPlan) -> str:
-    """The name of a run, which its topics start with: its faults, or else its workload.
+    """Returns the name of a run, with which its topics' names start: the names of its faults, or else its workload.
 
-    On an external cluster, which others may use too, a random suffix makes it unique. A wire rule with arguments
+    On an external cluster, which others may use too, a random suffix makes the name unique. A wire rule with arguments
     is shortened to `rule`.
     """
     faults = [f"{fault.partition(':')[0]}:rule" if "=" in fault else fault for fault in plan.nemesis]
@@ -102,12 +111,18 @@ def run_name(plan: TestPlan) -> str:
 
 
 def topic_config(plan: TestPlan) -> Mapping[str, str]:
-    """Settings of the run's topics that a cluster started for the run would have as broker defaults."""
+    """Returns the settings that the run must give to its topics.
+
+    Clusters that are started for the run have these settings as broker defaults, so the result is empty for them.
+    """
     return {"min.insync.replicas": str(derived.min_isr(plan))} if derived.is_attached(plan) else {}
 
 
 def check_allowed(plan: TestPlan, call: Call) -> None:
-    """Checks, before the load, that an external cluster permits what the run does. Raises BadInput."""
+    """Checks, before the load, that the clients have the permissions that a run needs on an external cluster.
+
+    Raises BadInput.
+    """
     if plan.cluster != "external":
         return
     missing = call("forbidden", 3 * ALLOWED_S + 5.0, topic=f"{plan.run}-0", timeout_s=ALLOWED_S)
@@ -116,7 +131,7 @@ def check_allowed(plan: TestPlan, call: Call) -> None:
 
 
 def remove_left(cluster: Cluster, call: Call) -> None:
-    """Deletes, before the load, the topics that killed runs have left on a named cluster."""
+    """Deletes, before the load, the topics that killed runs have left behind on a named cluster."""
     if isinstance(cluster, NamedCluster) and cluster.left_runs:
         deleted = call("delete_runs", 2 * DELETE_S + 10.0, runs=cluster.left_runs, timeout_s=DELETE_S)
         log.info("deleted %d topics of earlier runs", len(deleted))
@@ -124,7 +139,7 @@ def remove_left(cluster: Cluster, call: Call) -> None:
 
 
 def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[str], None]) -> None:
-    """Deletes the run's topics and consumer group after the run, unless --keep-topics is given."""
+    """Deletes, after the run, the run's topics and with them its consumer group, unless --keep-topics is given."""
     if not derived.is_attached(plan):
         return
     if plan.keep_topics:
@@ -141,6 +156,6 @@ def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[s
 
 
 def _forget(cluster: Cluster, run: str) -> None:
-    """Removes the run from a named cluster's list of runs with leftover topics."""
+    """Removes the run from a named cluster's list of runs whose topics are still there."""
     if isinstance(cluster, NamedCluster):
         cluster.forget([run])

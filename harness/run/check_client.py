@@ -1,4 +1,4 @@
-"""The cases of `harness client check` on a broker started for the purpose, or on an existing cluster."""
+"""Carries out the cases of `harness client check`, on a broker started for them or on an existing cluster."""
 
 from __future__ import annotations
 
@@ -12,28 +12,36 @@ from harness.clients.confluent.adapter import Confluent
 from harness.clients.exec import command, conformance
 from harness.clients.exec.conformance import Outcome
 from harness.clients.settings import Settings
+from harness.model.capabilities import Wire
 from harness.model.errors_and_exit_codes import BadInput
+from harness.model.wire_rules import Rule
 from harness.plan import make_plan
 from harness.protocol.error_codes import ClientError
 from harness.run import make_cluster
 
 Say = Callable[[str], None]
+ApplyRules = Callable[[Sequence[Rule]], None]
 PARTITIONS: Final = 2
 
 
 @contextmanager
-def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[str]:
-    """Yields the given brokers' address, or that of a broker that runs as long as the context."""
+def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[tuple[str, ApplyRules | None]]:
+    """Yields the address of the brokers, and a function that applies rules of their wire proxy.
+
+    The brokers are those of `bootstrap`, which have no wire proxy (None). If `bootstrap` is empty, a broker with a wire
+    proxy runs until the context ends.
+    """
     if bootstrap:
-        yield bootstrap
+        yield bootstrap, None
         return
-    options = {"nodes": 1, "network": "loopback", "replication": 1, "min_insync_replicas": 1}
+    options = {"nodes": 1, "network": "loopback", "replication": 1, "min_insync_replicas": 1, "proxy": "clients"}
     plan = make_plan.make({**options, **({"kafka_version": kafka_version} if kafka_version else {})})
     with tempfile.TemporaryDirectory(prefix="harness-client-check-") as folder:
         cluster = make_cluster.make(plan.model_copy(update={"run": "client-check"}), Path(folder), say)
         cluster.up(say)
         try:
-            yield cluster.bootstrap
+            assert isinstance(cluster, Wire)
+            yield cluster.bootstrap, lambda rules: cluster.apply_rules("check", rules, seed=1)
         finally:
             cluster.down()
 
@@ -47,9 +55,15 @@ def check(
     only: str,
     say: Say,
 ) -> tuple[dict[str, Any], list[Outcome]]:
-    """(what the program says of itself, the outcome of each case). Raises BadInput, Missing, ClusterTrouble."""
+    """Carries out the cases. Returns (the program's answer to `hello`, the outcome of each case).
+
+    text  the program's command
+    only  carry out only the cases whose name contains this text
+
+    Raises BadInput, Missing, ClusterTrouble.
+    """
     argv = command.argv(command.PREFIX + text)
-    with _brokers(bootstrap, kafka_version, say) as address:
+    with _brokers(bootstrap, kafka_version, say) as (address, apply_rules):
         admin = Confluent().admin(Settings(bootstrap=address, run="client-check"))
         made: list[str] = []
 
@@ -58,7 +72,7 @@ def check(
             made.append(name)
 
         try:
-            return conformance.check(argv, address, make_topic, user, environment, say, only)
+            return conformance.check(argv, address, make_topic, apply_rules, user, environment, say, only)
         except ClientError as error:
             raise BadInput(f"{text}: {error}") from None
         finally:

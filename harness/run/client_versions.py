@@ -1,7 +1,8 @@
-"""Client libraries in versions other than the installed ones: downloaded into the cache for the workers.
+"""Client libraries in versions other than the installed versions: downloaded into the cache for the workers.
 
-confluent-kafka (which includes librdkafka) and aiokafka are wheels from PyPI for the running interpreter; a
-worker finds them first on its path. The Java client is among the broker's jars of its version (`cluster.jars`).
+confluent-kafka (which includes librdkafka) and aiokafka are wheels from PyPI for the running Python version. A worker
+finds the downloaded version first on its path. The Java client is among the jars of the broker of its version
+(`cluster.jars`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ _VERSION: Final = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 
 
 def wheel(library: str, version: str, progress: Callable[[str], None]) -> Path:
-    """The folder with a version of a library, given its name in the plan. Raises BadInput, Missing."""
+    """Returns the folder that contains a version of a library, after downloading it if necessary.
+
+    library  the library's name in the plan
+
+    Raises BadInput, Missing.
+    """
     package = table.row(library).package
     if not _VERSION.fullmatch(version):
         raise BadInput(f"--client-version {version}: give three numbers, such as 2.1.0")
@@ -77,7 +83,10 @@ def _install(package: str, version: str, target: Path) -> None:
 
 
 def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str]:
-    """Environment variables that make workers use the versions of the plan. Raises BadInput, Missing."""
+    """Returns the environment variables that make workers use the library versions of the plan.
+
+    Raises BadInput, Missing.
+    """
     named = {name: version for name, version in derived.client_versions(plan).items() if table.row(name).package}
     if not named or plan.cluster == "sim":
         return {}
@@ -86,7 +95,7 @@ def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str
 
 
 def used(plan: TestPlan) -> dict[str, str]:
-    """The version of each library of a plan, by the library's name there; empty if unknown."""
+    """Returns library -> version, for the client libraries that the plan names. Unknown versions are ""."""
     chosen = derived.client_versions(plan)
     return {name: chosen.get(name) or _default(name) for name in plan.client}
 
@@ -101,14 +110,14 @@ def _default(name: str) -> str:
 
 
 def java_client(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str]:
-    """The Java client's executable and class path. Raises BadInput, Missing."""
+    """Returns {"path": the Java executable, "classpath": the jars of the Java client}. Raises BadInput, Missing."""
     found = java.find()
     fetched = jars.ensure(versions.resolve(used(plan)["java"]), found, progress)
     return {"path": found.path, "classpath": fetched.client_classpath}
 
 
 def fetch(plan: TestPlan, progress: Callable[[str], None]) -> None:
-    """Downloads what the plan's clients need, before anything is started. Raises BadInput, Missing."""
+    """Downloads everything that the plan's clients need, before anything is started. Raises BadInput, Missing."""
     libraries = derived.libraries(plan)
     if "java" in libraries:
         java_client(plan, progress)

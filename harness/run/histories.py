@@ -1,4 +1,4 @@
-"""Functions behind the commands for stored histories: find, check, import and export."""
+"""Functions behind the commands for stored histories: finding, checking, importing and exporting them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ PARTS: Final = ("history", "pipeline", "events")  # folders of a run that checks
 
 
 def find(runs: Path, name: str) -> Path:
-    """A history file or Parquet folder given its path, or a run found by `find_runs.resolve`. Raises BadInput."""
+    """Returns the path of a history: `name` itself, if it is the path of a history file or of a Parquet folder.
+
+    Otherwise returns the run that `find_runs.resolve` finds. Raises BadInput.
+    """
     from checker.tables import parquet_folder
 
     path = Path(name)
@@ -30,7 +33,7 @@ def find(runs: Path, name: str) -> Path:
 
 
 def bytes_of(path: Path) -> int:
-    """Approximate number of bytes that a check reads: of text, or of tables."""
+    """Returns the approximate number of bytes that a check of the history reads, of text or of tables."""
     from checker.tables import make_tables, parquet_folder
 
     if path.is_file():
@@ -41,7 +44,7 @@ def bytes_of(path: Path) -> int:
 
 
 def title(path: Path) -> str:
-    """The name of a history in output: its file name; for EDN without the suffixes."""
+    """Returns the name that output shows for a history: its file name, for EDN without the suffixes."""
     name = path.name or path.resolve().name
     if ".edn" in path.suffixes[-2:] and path.is_file():
         for suffix in SUFFIXES:
@@ -50,7 +53,7 @@ def title(path: Path) -> str:
 
 
 def line(path: Path, result: Result) -> dict[str, Any]:
-    """The JSON line of a checked history: Jepsen's fields first, then our own."""
+    """Returns the JSON object that describes a checked history: Jepsen's fields first, then the harness's own."""
     from checker.verdict import jepsen_shape
 
     ours = {name: value for name, value in to_data(result).items() if name != "valid"}
@@ -58,9 +61,9 @@ def line(path: Path, result: Result) -> dict[str, Any]:
 
 
 def judge(items: Sequence[tuple[Path, CheckOptions]], session: Any, say: Say) -> Iterator[tuple[Path, Result, str]]:
-    """Checks histories in the given order. Yields (path, result, error); the error is "" for a readable history.
+    """Checks histories in the given order. Yields (path, result, error); the error is "" if the history could be read.
 
-    Small files share one Spark job. results.json is written only for runs, not beside other histories.
+    Small files share one Spark job. results.json is written only into run folders, not beside other histories.
     """
     from checker import check
 
@@ -74,7 +77,7 @@ def judge(items: Sequence[tuple[Path, CheckOptions]], session: Any, say: Say) ->
 
 
 def import_(path: Path, runs: Path, say: Say) -> Path:
-    """Makes a run from a history file; removes it again if that fails. Raises HarnessError."""
+    """Makes a run folder from a history file. If that fails, removes the folder again and raises HarnessError."""
     from checker import convert
 
     if not path.is_file():
@@ -93,7 +96,10 @@ def import_(path: Path, runs: Path, say: Say) -> Path:
 
 
 def export(path: Path, form: str, out: Path | None, say: Say) -> Path:
-    """Writes a history in another format, to `out` or the working directory. Raises HarnessError."""
+    """Writes a history in another format, to the file `out` or into the working directory.
+
+    Returns the path of the written file. Raises HarnessError.
+    """
     from checker import convert
     from checker.tables import parquet_folder
 
@@ -112,5 +118,5 @@ def export(path: Path, form: str, out: Path | None, say: Say) -> Path:
 
 
 def options(path: Path, changes: Mapping[str, Any]) -> CheckOptions:
-    """The check options of a history: from its plan, if it has one, with the user's changes."""
+    """Returns the check options of a history: those of its plan, if it has one, overridden by the user's changes."""
     return test.options_of(path if path.is_dir() else path.parent / "-", **changes)

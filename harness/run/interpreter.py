@@ -1,10 +1,11 @@
-"""The interpreter: takes ops from the generator, dispatches them and records everything. It alone sets index and time.
+"""The interpreter: takes ops from the generator, dispatches them and records them.
 
-A single loop in a single thread. An invocation gets its timestamp and is written to the history before it is
-dispatched; a completion gets its timestamp on arrival; both use the same monotonic clock. All ops recorded in
-one turn of the loop are written to the history in one write, before any of them is dispatched. An op that
-exceeds its deadline, or whose worker dies, completes as `info` here. Every `info` retires its process, and the
-slot continues under the next id (p + concurrency). Each fault has a thread of its own, which runs one op at a time.
+Only the interpreter sets the index and the time of an op. It is a single loop in a single thread. An invocation gets
+its timestamp and is written to the history before it is dispatched. A completion gets its timestamp when it arrives,
+from the same monotonic clock. All ops recorded in one turn of the loop are written to the history in one write, before
+any of them is dispatched. An op that exceeds its deadline, or whose worker dies, is completed as `info` by the
+interpreter. Every `info` retires its process, and the slot continues under the next process id (p + concurrency). Each
+fault has a thread of its own, which runs one op at a time.
 """
 
 from __future__ import annotations
@@ -33,21 +34,25 @@ Append = Callable[[bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """op_timeout_s: deadline of a client op; nemesis_timeout_s: of a fault."""
+    """Deadlines of ops.
+
+    op_timeout_s       deadline of a client's op
+    nemesis_timeout_s  deadline of a fault's op
+    """
 
     op_timeout_s: float = 10.0
     nemesis_timeout_s: float = 120.0
 
 
 def fault_of(op: Op) -> str:
-    """The fault that a nemesis op belongs to; "" if none."""
+    """Returns the name of the fault that a nemesis op belongs to, or "" if it belongs to none."""
     return str(op.extra.get("fault") or "")
 
 
 class NemesisThreads:
-    """Runs the nemesis outside the loop, with one thread per fault.
+    """Runs nemesis ops outside the loop, in one thread for each fault.
 
-    Completions, and notices from any thread, reach the loop through a queue; a pipe wakes the loop.
+    Completed ops, and notices from any thread, reach the loop through a queue. A pipe wakes the loop.
     """
 
     def __init__(self, invoke: Callable[[Op], Op]) -> None:
@@ -65,12 +70,12 @@ class NemesisThreads:
         self._todo[fault].put(op)
 
     def come_back(self, op: Op) -> None:
-        """Hands an op to the loop. Thread-safe."""
+        """Hands an op over to the loop. Thread-safe."""
         self._done.put(op)
         os.write(self._wake, b".")
 
     def completed(self) -> Op | None:
-        """The next op handed over by a thread; None if there is none."""
+        """Returns the next op that a thread has handed over. Returns None if there is none."""
         if self._done.empty():
             return None
         os.read(self.wake_fd, 1)
@@ -124,11 +129,11 @@ class Interpreter:
         crew.selector.register(self._nemesis.wake_fd, selectors.EVENT_READ, None)
 
     def divert(self, generator: Generator) -> None:
-        """Replaces the generator; a signal handler uses this to end the load early."""
+        """Replaces the generator. A signal handler uses this to end the load early."""
         self._instead = generator
 
     def notice(self, event: Op) -> None:
-        """Passes an event that is not an op of the run to the generator, without recording it. Thread-safe."""
+        """Passes an event to the generator without recording it. The event is not an op of the run. Thread-safe."""
         self._nemesis.come_back(event)
 
     def run(self, generator: Generator) -> None:
@@ -162,7 +167,10 @@ class Interpreter:
         return Context(now_ns, self._free, self._processes, not self._faults, self._seed, self._busy)
 
     def _dispatch(self) -> tuple[bool, bool]:
-        """Dispatches ops until the generator has none ready. Returns (any dispatched, generator exhausted)."""
+        """Dispatches ops until the generator has no op ready.
+
+        Returns (whether any op was dispatched, whether the generator is exhausted).
+        """
         sent = False
         while True:
             answer = self._generator.op(self._context(self._now()))
@@ -216,7 +224,7 @@ class Interpreter:
         self._record(done)
 
     def _record(self, op: Op) -> Op:
-        """Adds index and time, queues the op for the history, and notifies generator and listener."""
+        """Gives the op its index and time, queues it for the history, and notifies the generator and the listener."""
         stamped = Op(self._index, self._now(), op.process, op.type, op.f, op.value, op.error, op.extra)
         self._index += 1
         self._lines.append(op_json.encode(stamped))
@@ -257,15 +265,16 @@ class Interpreter:
             self._record(done)
 
     def _retire(self, process: Process) -> None:
-        """Continues the slot under the next process id."""
+        """Lets the slot of a process continue under the next process id."""
         successor = int(process) + self._concurrency
         self._processes[int(process) % self._concurrency] = successor
         self._free.append(successor)
 
     def _worker_ended(self, member: Member) -> None:
-        """Completes the worker's open ops as `info`; its slots continue in a new worker, under new processes.
+        """Records `info` for the open ops of a worker that has ended.
 
-        Idle slots get new processes too, because a new client does not have the old one's positions.
+        The worker's slots continue in a new worker, under new processes. Idle slots get new processes too, because a
+        new client does not have the old client's positions.
         """
         self._crew.replace(member)
         for process in [self._processes[slot] for slot in member.slots]:
@@ -276,7 +285,10 @@ class Interpreter:
                 self._retire(process)
 
     def _expire(self) -> None:
-        """Completes ops that exceeded their deadline. The oldest op comes first, so usually one check suffices."""
+        """Records `info` for the ops that have exceeded their deadline.
+
+        Open ops are in the order of their invocations, so usually only the first op must be checked.
+        """
         now_ns = self._now()
         while self._open:
             oldest = next(iter(self._open.values()))

@@ -39,7 +39,7 @@ log = logging.getLogger("harness")
 
 
 def load_phase(resolved: ResolvedPlan) -> Generator:
-    """Ops at the plan's rate together with the faults, until the time limit."""
+    """Returns the generator of the load: ops at the plan's rate together with the faults, until the time limit."""
     plan, ops = resolved.plan, resolved.workload.generator
     time_limit_ns = int(plan.time_limit_s * 1e9)
     if resolved.workload.drives_faults:
@@ -52,7 +52,7 @@ def load_phase(resolved: ResolvedPlan) -> Generator:
 
 
 def whole_run(resolved: ResolvedPlan) -> Generator:
-    """Generator of the whole run: load with faults, healing, final polls."""
+    """Returns the generator of the whole run: load with faults, healing, final polls."""
     final_s, final = resolved.plan.final_time_limit_s, resolved.workload.final
     parts = [load_phase(resolved), Barrier(nemeses.healing(resolved.faults, final_s))]
     if final is not None:
@@ -64,8 +64,11 @@ def whole_run(resolved: ResolvedPlan) -> Generator:
 
 @contextlib.contextmanager
 def interruptible(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Handles Ctrl-C. The first calls `on_first`, and the run continues to heal and check; the second raises
-    KeyboardInterrupt."""
+    """Handles Ctrl-C until the context ends. Yields a function that tells whether Ctrl-C was pressed.
+
+    The first Ctrl-C calls `on_first`, and the run continues with healing and checking. The second Ctrl-C raises
+    KeyboardInterrupt.
+    """
     pressed = [0]
 
     def handler(number: int, frame: Any) -> None:
@@ -94,7 +97,10 @@ def record(
     say: Say,
     quiet: bool,
 ) -> bool:
-    """Runs the load and the final polls, and writes the history. Returns whether the user interrupted the run."""
+    """Runs the load, the healing and the final polls, and writes the history.
+
+    Returns whether the user interrupted the run.
+    """
     plan = resolved.plan
     if plan.workload == LOG_MODEL:
         with interruptible(lambda: None) as pressed:
@@ -150,7 +156,7 @@ def record(
 
 
 def _environments(resolved: ResolvedPlan, cluster: Cluster, staff: Staff, zero_ns: int) -> Callable[..., Env]:
-    """A function that makes the environment of a fault's op: see `Env`."""
+    """Returns a function that makes an `Env`, the environment of a nemesis op, given the name of the op's fault."""
     plan = resolved.plan
     counts: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
@@ -166,7 +172,10 @@ def _environments(resolved: ResolvedPlan, cluster: Cluster, staff: Staff, zero_n
 
 
 def _listener(live: Live, events: history_writer.Events, spark: WarmSpark) -> Callable[[Op], None]:
-    """A listener that updates the display and the events for each op, and starts Spark when the load is over."""
+    """Returns a function that is called with each recorded op.
+
+    It updates the display, writes events, and starts Spark when the load is over.
+    """
 
     def listen(op: Op) -> None:
         live.event(op)
@@ -184,6 +193,6 @@ def _listener(live: Live, events: history_writer.Events, spark: WarmSpark) -> Ca
 
 
 def _ahead(resolved: ResolvedPlan) -> Ahead:
-    """The upcoming faults, for the display."""
+    """Returns the `Ahead` of the run, from which the display gets the upcoming faults."""
     in_turns = () if resolved.workload.drives_faults else nemeses.rotations(resolved.faults, resolved.schedule)
     return Ahead(in_turns, resolved.schedule, resolved.timing, resolved.plan.time_limit_s)

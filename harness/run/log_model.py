@@ -1,12 +1,12 @@
 """A run of the log model against real brokers: the steps, the divergences, and the shortest programs that show them.
 
-One client executes one action after another, and the outcome of each decides whether another one follows.
-Therefore this is a loop of its own, separate from the interpreter; it leaves the same files as other runs. In
-the history an action is an op; restarts and elections are nemesis ops. Divergences are written to
-events/harness.jsonl, which the check `log-model` reads, and each as a program in programs/, for
-`harness model replay`.
+One client executes one action after another, and the outcome of each action decides whether another action follows.
+Therefore this is a loop of its own, separate from the interpreter, but it leaves the same files as other runs. In the
+history an action is an op; restarts and elections are nemesis ops. Divergences are written to events/harness.jsonl,
+which the check `log-model` reads. Each divergence is also written as a program into programs/, for `harness model
+replay`.
 
-After a divergence the search continues in a fresh topic and ignores the divergences found so far.
+After a divergence the search continues in a fresh topic, and ignores the divergences found so far.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ log = logging.getLogger("harness")
 
 
 def brokers_of(plan: TestPlan, cluster: Cluster, logs: Path, stack: contextlib.ExitStack) -> BrokerLog:
-    """A log on the cluster, accessed through two workers that stop with `stack`. Raises ClusterTrouble."""
+    """Returns a log on the cluster. It uses two workers, which stop when `stack` is closed. Raises ClusterTrouble."""
     assert isinstance(cluster, Hosts)
     config = start_workers.client_config(plan, cluster.bootstrap)
     env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
@@ -65,7 +65,7 @@ def brokers_of(plan: TestPlan, cluster: Cluster, logs: Path, stack: contextlib.E
 
 
 def target(plan: TestPlan, cluster: Cluster) -> Target:
-    """The actions that the cluster supports."""
+    """Returns the `Target` that describes the cluster, with the actions that it supports."""
     if plan.cluster == "mock":
         return MOCK
     lacking = set() if offers(cluster, Processes) else {"restart", "power"}
@@ -96,7 +96,10 @@ class Recorder:
         self.live.event(stamped)
 
     def begin(self, action: Action) -> Op:
-        """Writes and returns an invocation; for a fault, a nemesis op."""
+        """Writes the invocation of an action, and returns it.
+
+        For an action that is a fault, the invocation is a nemesis op.
+        """
         args = dict(action.args)
         op = Op(-1, -1, 0, INVOKE, f"log-{action.f}", args)
         if action.f in NEMESIS_FS:
@@ -108,13 +111,13 @@ class Recorder:
         return op
 
     def fail(self, op: Op, error: str) -> None:
-        """Completes an action as indeterminate."""
+        """Completes the op of an action as indeterminate."""
         extra = {**op.extra, "phase": "complete"} if op.process == NEMESIS else op.extra
         value = {"took_effect": False} if op.process == NEMESIS else op.value
         self.write(op.with_(type=INFO, value=value, error=error, extra=extra))
 
     def end(self, op: Op, comparison: BrokerSession, effect: dict[str, Any]) -> None:
-        """Records the outcome of an action, with its relative positions replaced by offsets."""
+        """Records the outcome of an action. Relative positions in the action are replaced by offsets."""
         if op.process == NEMESIS:
             self.write(op.with_(value=effect, extra={**op.extra, "phase": "complete"}))
             return
@@ -124,7 +127,12 @@ class Recorder:
 
 
 class Search:
-    """The steps of a run. `found` has the divergences so far, by kind."""
+    """The steps of a run.
+
+    found     the divergences so far, by kind
+    steps     number of actions carried out
+    left_out  number of actions skipped
+    """
 
     def __init__(
         self,
@@ -141,7 +149,10 @@ class Search:
         self.steps = self.left_out = 0
 
     def topic(self, topic: Topic, recorder: Recorder, ended: Callable[[], bool]) -> None:
-        """Runs the actions of one topic; after a divergence, the rest run in a fresh topic. Raises HarnessError."""
+        """Runs the actions of one topic. After a divergence, the remaining actions run in a fresh topic.
+
+        Raises HarnessError.
+        """
         passed_over = frozenset(self.found)
         comparison = self._comparison(topic.settings, passed_over)
         done: list[Action] = []  # in the current topic
@@ -176,9 +187,11 @@ class Search:
         return run_comparison(settings, actions, self._brokers.open(settings), passed_over, patient)
 
     def _record_divergence(self, topic: Topic, divergence: Divergence, passed_over: frozenset[str]) -> None:
-        """Records the divergence at the last action, and the shortest program that shows it."""
+        """Records the divergence that the last action of the topic showed, and the shortest program that shows it."""
         self.found[divergence.what] = divergence
-        self._say(f"divergence at step {self.steps}: {divergence.what}: {divergence.seen}; shrinking it")
+        self._say(
+            f"divergence at step {self.steps}: {divergence.what}: {divergence.seen}; looking for a shorter program"
+        )
         actions: Sequence[Action] = topic.actions
         settings, deadline, outcome = topic.settings, time.monotonic() + SHRINK_S, "not reproduced in a replay"
 
@@ -222,7 +235,7 @@ def record(
     quiet: bool,
     interrupted: Callable[[], bool],
 ) -> None:
-    """Runs the plan's steps and writes history, events and programs."""
+    """Runs the plan's steps, and writes the history, the events and the programs."""
     brokers = brokers_of(plan, cluster, folder / "logs", stack)
     zero_ns = time.monotonic_ns()
     live = Live(plan.time_limit_s, zero_ns, folder.name)
@@ -265,7 +278,10 @@ def replay(
     logs: Path,
     say: Callable[[str], None],
 ) -> Divergence | None:
-    """Starts the cluster, runs a program and stops the cluster. Returns the first divergence. Raises HarnessError."""
+    """Starts the cluster, runs a program and stops the cluster.
+
+    Returns the first divergence, or None if there is none. Raises HarnessError.
+    """
     with contextlib.ExitStack() as stack:
         stack.callback(cluster.down)
         cluster.up(say)

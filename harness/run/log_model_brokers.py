@@ -1,9 +1,9 @@
-"""A topic on real brokers that actions of the log model can be applied to.
+"""A topic on real brokers to which actions of the log model can be applied.
 
-Appends, reads and the like are requests of the log role (`harness.clients.log_model.actions_to_requests`), in a
-worker of its own. Settings, elections and restarts are done from here. Each method returns once the change has
-taken effect on all brokers, as far as they report it: a broker that reports a later setting has also applied
-the earlier ones (`_set`).
+Appends, reads and the like are requests of the log role (`harness.clients.log_model.actions_to_requests`), which has a
+worker of its own. Settings, elections and restarts are done from this module. Each method returns once the change has
+taken effect on all brokers, as far as they report this: a broker that reports a later setting has also applied the
+earlier settings (`_set`).
 """
 
 from __future__ import annotations
@@ -48,12 +48,15 @@ _MARK_FROM: Final = 1 << 60
 
 
 def segment_name(version: str) -> str:
-    """The setting for the size of segments. Since 4.1 the documented one must be at least 1 MiB."""
+    """Returns the name of the setting for the size of segments.
+
+    Since Kafka 4.1, the documented setting must be at least 1 MiB, so an internal setting is used.
+    """
     return "segment.bytes" if parse_version(version) < (4, 1, 0) else "internal.segment.bytes"
 
 
 def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
-    """A topic's settings, with those that make log cleaning frequent and allow timestamps in the future."""
+    """Returns a topic's settings, some of which make log cleaning frequent and allow timestamps in the future."""
     names = {field: name for field, name in NAMES.items() if settings.tiered or field not in _LOCAL}
     found = {name: str(getattr(settings, field)) for field, name in names.items()}
     found |= {"remote.storage.enable": "true"} if settings.tiered else {}
@@ -64,11 +67,12 @@ def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
 
 
 class BrokerLog:
-    """Topics on a cluster, one after another. Satisfies `workloads.log_model.against_brokers.Brokers`.
+    """Topics on a cluster, one after another. Implements `workloads.log_model.against_brokers.Brokers`.
 
-    log, admin  functions that call the worker of that role
-    name        prefix of the topics' names
-    version     of Kafka; empty for librdkafka's mock cluster
+    log      calls the worker of the log role
+    admin    calls the worker of the admin role
+    name     prefix of the topics' names
+    version  version of Kafka; empty for librdkafka's mock cluster
     """
 
     def __init__(self, cluster: Cluster, log: Call, admin: Call, name: str, version: str, replication: int) -> None:
@@ -81,7 +85,7 @@ class BrokerLog:
         self.effect: dict[str, Any] = {}  # of the last restart or election: the nodes it hit, and its outcome
 
     def open(self, settings: LogSettings) -> BrokerLog:
-        """Creates a fresh topic. Raises ClusterTrouble, BadInput."""
+        """Creates a fresh topic, to which the following actions go. Raises ClusterTrouble, BadInput."""
         self._advance(Action("advance"))
         self._topic, self._partitions = f"{self._name}-{next(self._numbers)}", settings.partitions
         self._tiered = settings.tiered
@@ -116,12 +120,12 @@ class BrokerLog:
         return found
 
     def _tiers(self) -> list[str]:
-        """The offsets of the tiers that this version reports."""
+        """Returns the names of those tier offsets that this version of Kafka reports."""
         reports_both = parse_version(self._version) >= REPORTS_TIERED_SINCE
         return ["earliest-local", "latest-tiered"] if reports_both else ["earliest-local"]
 
     def _remote(self, partition: int, offsets: Mapping[str, int]) -> Remote | None:
-        """The content of remote storage, read from its files."""
+        """Returns the content of a partition in remote storage, read from its files. Returns None without tiers."""
         if not self._tiered:
             return None
         assert isinstance(self._cluster, LoopbackCluster)
@@ -135,7 +139,10 @@ class BrokerLog:
         return Remote(offsets["earliest-local"], offsets.get("latest-tiered"), tuple(spans))
 
     def _bases(self) -> list[tuple[tuple[int, ...], ...] | None]:
-        """Base offsets of each partition's segments on the disk of each replica, the leader's first."""
+        """Returns, for each partition, the base offsets of the segments on each replica's disk, the leader's first.
+
+        The entry of a partition without a leader is None.
+        """
         assert isinstance(self._cluster, LoopbackCluster)
         found: list[tuple[tuple[int, ...], ...] | None] = []
         for partition, (leader, _, replicas, _) in enumerate(self._where()):
@@ -148,7 +155,7 @@ class BrokerLog:
         return found
 
     def _ask(self, name: str, **arguments: Any) -> Any:
-        """Sends an idempotent request to the admin role; retries it, because restarting brokers may not respond."""
+        """Sends an idempotent request to the admin role. Retries it, because restarting brokers may not respond."""
         for _ in range(ASKED_MAX - 1):
             with contextlib.suppress(ClusterTrouble):
                 return self._admin(name, CALL_S, timeout_s=REQUEST_S, **arguments)
@@ -162,7 +169,7 @@ class BrokerLog:
         return all(leader > 0 and len(insync) == len(replicas) for leader, _, replicas, insync in rows)
 
     def _await(self, what: str, holds: Callable[[], bool]) -> None:
-        """Waits until a condition is true. Raises ClusterTrouble on timeout."""
+        """Waits until a condition holds. Raises ClusterTrouble on timeout."""
         deadline, reason = time.monotonic() + HEALTHY_S, ""
         while True:
             try:
@@ -177,10 +184,10 @@ class BrokerLog:
     # --- actions that do not go to one partition's leader ---
 
     def _set(self, action: Action) -> None:
-        """Changes a setting, and returns when every broker has applied it.
+        """Changes a setting, and returns when every broker has applied the change.
 
-        Brokers apply metadata changes in order. A broker that reports a change may not have applied it to its logs
-        yet; once it reports a later change, it has. Therefore a second setting, `_MARK`, is changed after the first.
+        Brokers apply metadata changes in order. A broker that reports a change may not have applied it to its logs yet;
+        once it reports a later change, it has. Therefore a second setting, `_MARK`, is changed after the first.
         """
         field, value = action.arg("name"), str(action.arg("value"))
         name = segment_name(self._version) if field == "segment_bytes" else NAMES.get(field, "")
@@ -194,7 +201,7 @@ class BrokerLog:
         return set(self._log("config", CALL_S, name=key)) == {wanted}
 
     def _elect(self, action: Action) -> None:
-        """Elects another replica in the ISR as leader; does nothing if there is none."""
+        """Elects another replica in the ISR as leader. Does nothing if there is no such replica."""
         partition = action.arg("partition")
         leader, epoch, replicas, insync = self._where()[partition]
         others = [one for one in replicas if one != leader and one in insync]
@@ -216,7 +223,10 @@ class BrokerLog:
         }
 
     def _restart(self, action: Action) -> None:
-        """Stops a broker, or cuts its power, starts it again, and waits until every replica is in sync."""
+        """Restarts a broker, and waits until every replica is in sync.
+
+        The broker is stopped, killed, or loses its power, as the action's `how` says.
+        """
         if not offers(self._cluster, Processes):
             raise BadInput("restart: the harness cannot restart this cluster's brokers; use --cluster local")
         leader, epoch, replicas, _ = self._where()[0]
@@ -249,7 +259,7 @@ class BrokerLog:
     def _hold(self, action: Action) -> None:
         """Blocks replication from the leader to its followers, so that the high watermark does not advance.
 
-        The followers stay in the ISR meanwhile, because the brokers' settings (BROKER) allow any lag.
+        The followers stay in the ISR meanwhile, because the brokers' settings (BROKER) allow followers to fall behind.
         """
         if not offers(self._cluster, Network):
             raise BadInput("hold: this cluster's network cannot be cut; use --cluster local with namespaces")
@@ -264,7 +274,7 @@ class BrokerLog:
         self.effect = {"nodes": followers, "took_effect": True}
 
     def _advance(self, action: Action) -> None:
-        """Restores replication from every leader."""
+        """Restores replication from all leaders to their followers."""
         if self._held and offers(self._cluster, Network):
             self._cluster.heal()
             self._log("hold", CALL_S, held=False)

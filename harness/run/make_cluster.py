@@ -1,4 +1,4 @@
-"""Makes the cluster that a plan names, with the capabilities that its faults need; explains why a plan is refused."""
+"""Makes the cluster that a plan names, with the capabilities that its faults need. Explains why a plan is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 
 def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
-    """The plan's cluster, prepared for the needed capabilities; nothing is started.
+    """Returns the plan's cluster, not started yet, prepared for the needed capabilities.
 
     Raises Missing, and BadInput if secrets cannot be read.
     """
@@ -36,7 +36,7 @@ def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozens
 def spec_of(
     plan: TestPlan, work: Path = Path(), say: Say = print, needed: frozenset[type] = frozenset()
 ) -> ClusterSpec:
-    """The specification of the plan's cluster, without the secrets of the connection."""
+    """Returns the specification of the plan's cluster, without the secrets of the connection."""
     return ClusterSpec(
         run=plan.run,
         work_dir=work,
@@ -63,7 +63,7 @@ def spec_of(
 
 
 def by_load(plan: TestPlan) -> frozenset[type]:
-    """Capabilities that the plan's workload needs, regardless of faults."""
+    """Returns the capabilities that the plan's workload needs, in addition to those that faults need."""
     return frozenset({Disks} if plan.workload == "log-model" and wants_disks(plan.weights) else ())
 
 
@@ -72,45 +72,47 @@ AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Wire})
 
 
 def prepared(started: ResolvedPlan) -> frozenset[type]:
-    """Returns the capabilities that a cluster has if it is started with this plan.
+    """Returns the capabilities that a cluster has because it was started with this plan.
 
-    These are the ones that the plan's faults need, and `Wire` if the plan requires the proxy.
+    These are the capabilities that the plan's faults need, and `Wire` if the plan requires the proxy.
     """
     needed = started.needed
     return needed | {Wire} if _proxied(started.plan, needed) != NOBODY else needed
 
 
 def lacking(wanted: ResolvedPlan, started: ResolvedPlan) -> frozenset[type]:
-    """Returns the capabilities that the faults of plan `wanted` need, but a cluster started with `started` lacks."""
+    """Returns the capabilities that the faults of `wanted` need, but a cluster started with plan `started` lacks."""
     return (wanted.needed & AT_START) - prepared(started)
 
 
 def resolved(plan: TestPlan, where: Where | None = None) -> ResolvedPlan:
-    """Resolves a plan against the servers that its cluster has or will have. `where`: see `resolve`."""
+    """Resolves a plan for the servers that its cluster has or will have. `where`: see `resolve`."""
     return resolve(plan, server_names(plan), where)
 
 
 def _proxied(plan: TestPlan, needed: frozenset[type]) -> Proxied:
-    """Which requests go through the wire proxy."""
+    """Returns whose requests go through the wire proxy: see option --proxy."""
     if plan.proxy != "auto":
         return plan.proxy
     return "clients" if Wire in needed else NOBODY
 
 
 def server_names(plan: TestPlan) -> list[str]:
-    """Names of the servers that faults of the plan can name."""
+    """Returns the names of the servers that the plan's faults can refer to."""
     return table.server_names(plan.cluster, spec_of(plan))
 
 
 def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
-    """Capabilities of the plan's kind of cluster that are unavailable here, with the reasons."""
+    """Returns capability -> reason, for the needed capabilities that the plan's kind of cluster does not have here."""
     # Without namespaces the local cluster does not have Network at all, so they need not be probed again.
     unsure = needed - {Network} if plan.cluster == "local" else needed
     refused = table.reasons(plan.cluster, unsure)
     if plan.cluster_name:
         unprepared = (needed & AT_START) - prepared(resolved(attached_cluster.plan_of(plan.cluster_name)))
         again = f"harness cluster down {plan.cluster_name}, then harness cluster up with --nemesis and these faults"
-        refused |= dict.fromkeys(unprepared, f"the cluster {plan.cluster_name} was started without it: {again}")
+        refused |= dict.fromkeys(
+            unprepared, f"the cluster {plan.cluster_name} was started without this capability: {again}"
+        )
     return refused
 
 
@@ -125,5 +127,5 @@ def refuse_load(plan: TestPlan, cluster: Cluster) -> None:
 
 
 def cannot(plan: TestPlan) -> str:
-    """The text that describes the cluster in refusals."""
+    """Returns the text by which refusals describe the plan's kind of cluster."""
     return table.CLUSTERS[plan.cluster].refusal

@@ -1,4 +1,4 @@
-"""Files about a pipeline in the run folder: its description, and the records that its writers sent."""
+"""Writes files about a pipeline into the run folder: its description, and the records that its writers sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.plan.test_plan import TestPlan
 
 
 def describe(folder: Path, plan: TestPlan) -> None:
-    """Writes pipeline/pipeline.json, the description that the checks need, before the load."""
+    """Writes pipeline/pipeline.json, a description that the checks need. Called before the load."""
     (folder / "pipeline").mkdir(exist_ok=True)
     names = [f"{plan.run}-{number}" for number in range(plan.input_topics + 1)]
     description = {
@@ -35,9 +35,9 @@ def describe(folder: Path, plan: TestPlan) -> None:
 
 
 def write_sent(folder: Path, plan: TestPlan) -> None:
-    """Writes pipeline/sent-<process>.jsonl: the outcome of each record according to its writer.
+    """Writes pipeline/sent-<process>.jsonl: each record that a writer sent, with its outcome according to the writer.
 
-    A send without a completion is `info`.
+    The records of a send without a completion have the outcome `info`.
     """
     open_: dict[Any, Any] = {}
     files: dict[Any, Any] = {}

@@ -1,8 +1,8 @@
 """Shows the progress of a run: a panel on a terminal, periodic lines elsewhere.
 
-The thread that runs operations only counts; another thread draws, at most four times a second. However the run
-ends, the terminal stays usable: no mode is switched, and the cursor stays visible. If the terminal goes away,
-only the drawing ends.
+The thread that runs operations only counts; another thread draws, at most four times a second. However the run ends,
+the terminal stays usable: no mode is switched, and the cursor stays visible. If the terminal disappears, only the
+drawing ends, not the run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger("harness")
 
 
 class Live:
-    """Counts the ops of a run and displays the figures inside `showing`.
+    """Counts the ops of a run, and displays the figures inside the context `showing`.
 
     total_s  seconds of load
     zero_ns  start of the run on the monotonic clock
@@ -58,11 +58,14 @@ class Live:
             self.unread.add(op)
 
     def note(self, text: str) -> None:
-        """Displays a note from now on."""
+        """Sets the note that the display shows from now on."""
         self._note = text
 
     def figures(self, now_ns: int | None = None) -> Figures:
-        """The figures at a time, given in ns since the start of the run; by default now."""
+        """Returns the figures at a time.
+
+        now_ns  time in ns since the start of the run; None: now
+        """
         now_ns = time.monotonic_ns() - self._zero_ns if now_ns is None else now_ns
         progress, unread, now_s = self.progress, self.unread, now_ns / SECOND_NS
         oks: Mapping[int, int] = progress.rates.get(OK, {})
@@ -86,7 +89,7 @@ class Live:
 
     @contextlib.contextmanager
     def showing(self, quiet: bool = False) -> Iterator[None]:
-        """Displays the figures until the end of the block."""
+        """Displays the figures until the context ends."""
         if quiet:
             yield
             return
@@ -137,7 +140,7 @@ def _coming(faults: list[Coming], now_s: float) -> list[tuple[str, str]]:
 
 
 def terminal() -> Console | None:
-    """The console to draw on; None unless standard output is a terminal that can move its cursor."""
+    """Returns the console to draw on. Returns None unless standard output is a terminal whose cursor can be moved."""
     if not sys.stdout.isatty() or not os.environ.get("TERM"):
         return None
     console = Console(file=sys.stdout)
@@ -145,7 +148,7 @@ def terminal() -> Console | None:
 
 
 def in_front(console: Console) -> bool:
-    """Whether this process is in the terminal's foreground; a background job must not draw."""
+    """Returns whether this process is in the terminal's foreground, because a background job must not draw."""
     try:
         return os.tcgetpgrp(console.file.fileno()) == os.getpgrp()
     except (OSError, ValueError):

@@ -25,12 +25,17 @@ BARS: Final = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures that a panel shows. Times in seconds.
+    """The figures that a panel shows. Times are in seconds.
 
-    counts   completions by outcome
-    rate     recent ok completions per second; rates: per second, oldest first
-    unseen   acknowledged records that no consumer has polled yet; None if unknown
-    lag_s    how long the oldest of them has waited
+    title    title of the panel
+    phase    phase of the run
+    now_s    time since the start of the run
+    total_s  length of the load
+    counts   number of completions by outcome
+    rate     recent ok completions per second
+    rates    ok completions in each of the last seconds, oldest first
+    unseen   number of acknowledged records that no consumer has polled yet; None if unknown
+    lag_s    how long the oldest unseen record has waited; None if unknown
     on       (fault and its targets, duration so far) of each active fault
     coming   (fault, when) of the next faults
     note     further message
@@ -51,7 +56,7 @@ class Figures:
 
 
 def line(of: Figures) -> str:
-    """The figures on one line, where there is no terminal or it is too small."""
+    """Returns the figures as one line, for output that is not a terminal or for a small terminal."""
     faults = ", ".join(name for name, _ in of.on) or "none"
     counted = "  ".join(f"{outcome} {of.counts.get(outcome, 0)}" for outcome in (OK, FAIL, INFO))
     text = f"{of.now_s:5.0f} s of {of.total_s:.0f}  {of.phase:11}  {counted}  faults on: {faults}"
@@ -59,7 +64,7 @@ def line(of: Figures) -> str:
 
 
 def panel(of: Figures, console: Console) -> RenderableType:
-    """The panel, or one line if the terminal is too small for it."""
+    """Returns the panel, or one line if the terminal is too small for the panel."""
     size = console.size
     if size.width < NARROW or size.height < LOW:
         text = f"{of.now_s:.0f} s {of.phase}  ok {of.counts.get(OK, 0):,}"

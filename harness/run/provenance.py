@@ -1,4 +1,4 @@
-"""Versions and git commit that a run was made with, for its plan."""
+"""The versions and the git commit with which a run is made, for its plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JAVA_CLIENT = "kafka-clients"
 
 
 def versions(plan: TestPlan) -> dict[str, str]:
-    """Versions of the system under test, the client libraries, Python and Java."""
+    """Returns name -> version, for Kafka or another system under test, the client libraries, Python and Java."""
     kafka = plan.image or (plan.kafka_version if plan.system == "kafka" else plan.system)
     found = {"kafka": kafka if plan.cluster in ("local", "docker", "ssh") else plan.cluster}
     for package in PACKAGES:
@@ -36,7 +36,7 @@ def versions(plan: TestPlan) -> dict[str, str]:
 
 
 def git_commit() -> str | None:
-    """The commit of the git checkout that contains this code; None if there is none."""
+    """Returns the commit of the git checkout that contains this code. Returns None if there is no checkout."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)

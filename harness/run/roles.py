@@ -1,4 +1,4 @@
-"""Leaders, controllers and coordinators, as the cluster reports them."""
+"""Finds the leaders, controllers and coordinators, as the cluster reports them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ class Viewed(Protocol):
 
 @runtime_checkable
 class Coordinated(Protocol):
-    """A cluster that reports coordinators itself, because it does not use Kafka's internal topics."""
+    """A cluster that reports the coordinators itself, because it does not use Kafka's internal topics."""
 
     def coordinator(self, role: str, name: str) -> int | None: ...
 
 
 class AdminRoles:
-    """`harness.model.fault_and_generator_protocols.Roles` by admin calls, where brokers cannot be queried one by one.
+    """Implements `harness.model.fault_and_generator_protocols.Roles` with admin calls.
 
-    nodes  by broker id
+    Used for clusters whose brokers cannot be queried one by one.
+
+    nodes  broker id -> name of the node
     """
 
     def __init__(self, call: Call, run: str, nodes: Mapping[int, str], replication: int) -> None:
@@ -50,7 +52,7 @@ class AdminRoles:
         return f"{self._run}-"
 
     def holders(self, role: str) -> Sequence[str]:
-        """Empty, as admin calls do not report controllers and coordinators."""
+        """Returns [], because admin calls do not report controllers and coordinators."""
         return []
 
     def unhealthy(self) -> str:
@@ -61,9 +63,9 @@ class AdminRoles:
 
 
 class ViewRoles:
-    """`harness.model.fault_and_generator_protocols.Roles` from the views of all brokers; the newest view counts.
+    """Implements `harness.model.fault_and_generator_protocols.Roles` with the brokers' views of the cluster.
 
-    Ids number the nodes first, then the dedicated controllers.
+    If the views differ, the newest view counts. Broker ids number the nodes first, then the dedicated controllers.
     """
 
     def __init__(self, cluster: Viewed, run: str, group: str, concurrency: int, replication: int) -> None:
@@ -100,7 +102,7 @@ class ViewRoles:
         return [node for node in found if node is not None]
 
     def _coordinators(self, role: str, named: Sequence[str]) -> Sequence[int | None]:
-        """The brokers that coordinate some groups or transactional ids."""
+        """Returns the brokers that coordinate the named groups or transactional ids."""
         if offers(self._cluster, Coordinated):
             return [self._cluster.coordinator(role, name) for name in named]
         everything = self._everything().partitions
@@ -123,7 +125,10 @@ class ViewRoles:
 
 
 def coordinating(name: str, partitions: int) -> int:
-    """The partition whose leader coordinates a group or a transactional id: Java's hash of the name."""
+    """Returns the number of the partition whose leader coordinates a group or a transactional id.
+
+    The number follows from Java's hash of the name.
+    """
     code = 0
     for unit in memoryview(name.encode("utf-16-le")).cast("H"):
         code = (31 * code + unit) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""The Spark session of a run, started in the background; with `--spark-master none` there is no session."""
+"""The Spark session of a run, started in the background. With `--spark-master none` there is no session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ NONE: Final = "none"  # --spark-master none
 
 
 def require(master: str, what: str) -> None:
-    """Raises BadInput for the master `none`, for a command that needs Spark's own tables."""
+    """Raises BadInput if the master is `none`. Called by commands that cannot do without Spark.
+
+    what  name of the command, for the message
+    """
     if master == NONE:
         raise BadInput(f"--spark-master none: {what} needs Spark; give local[N]")
 
@@ -25,9 +28,9 @@ def require(master: str, what: str) -> None:
 class WarmSpark:
     """A session that starts in a background thread, and is warmed up again after it has been idle.
 
-    It starts while topics are created and workers load, and the load waits for it: a starting JVM occupies both
-    cores of a small machine for seconds, which would disturb the load, the healing or the check. An idle session
-    uses no processor time. With the master `none` there is no session, and nothing is started.
+    The session starts while topics are created and workers start, and the load waits for the session: a starting JVM
+    occupies both cores of a small machine for seconds, which would disturb the load, the healing or the check. An idle
+    session uses no processor time. With the master `none` there is no session, and nothing is started.
     """
 
     def __init__(self, master: str) -> None:
@@ -37,7 +40,7 @@ class WarmSpark:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Starts the session, or warms it up if it is running, in the background."""
+        """Starts the session in the background or, if it is running, warms it up."""
         if self._master == NONE:
             return
         if self._thread is not None:
@@ -58,7 +61,10 @@ class WarmSpark:
             self._error = error
 
     def get(self) -> Any:
-        """The session once it is ready; None with the master `none`. Raises the error of a failed start."""
+        """Returns the session once it is ready.
+
+        Returns None with the master `none`. Raises the error of a failed start.
+        """
         if self._master == NONE:
             return None
         if self._thread is None:
@@ -73,14 +79,17 @@ class WarmSpark:
 
 
 def _found_java() -> tuple[str, ...]:
-    """Makes PySpark use a suitable Java. Returns flags for its JVM."""
+    """Makes PySpark use a suitable Java. Returns flags for the JVM."""
     found = java.find()
     java.set_env(found, os.environ)
     return cds_archive.of_spark(found)
 
 
 def session_now(master: str, size: int | None = None) -> Any:
-    """A session for histories of `size` bytes (None: unknown), started in this thread; None with the master `none`."""
+    """Starts a session in the calling thread, and returns it. Returns None with the master `none`.
+
+    size  size of the histories in bytes; None if unknown
+    """
     if master == NONE:
         return None
     from checker.spark import session
@@ -90,9 +99,10 @@ def session_now(master: str, size: int | None = None) -> Any:
 
 
 def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], None]) -> Any:
-    """A session that reads from Kafka, started in this thread. It uses only the JVM's C1 compiler: batches are small.
+    """Starts a session that reads from Kafka, in the calling thread, and returns it.
 
-    Raises Missing if Spark's Kafka source is not available, BadInput for the master `none`, or as `session_now`.
+    The JVM uses only its C1 compiler, because batches are small. Raises BadInput for the master `none`, Missing if
+    Spark's Kafka source is not available, and the errors that `session_now` raises.
     """
     require(master, "the live check")
     from checker.spark import session

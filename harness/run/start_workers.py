@@ -1,4 +1,4 @@
-"""Starts the processes of a run: client workers and the admin worker; and sets up topics and role queries."""
+"""Starts the worker processes of a run, for the clients and for admin calls. Also sets up topics and role queries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Staff:
 
 
 def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
-    """The configuration of the clients in the workers, as plain data."""
+    """Returns the configuration of the clients in the workers, as plain data."""
     # librdkafka's mock cluster writes transaction markers without a valid checksum, at which a consumer would stop.
     quirks = {"check.crcs": "false"} if plan.cluster == "mock" else {}
     libraries = derived.libraries(plan)
@@ -85,7 +85,7 @@ def refuse_properties(plan: TestPlan) -> None:
 
 
 def _problem(cluster: Hosts, config: dict[str, Any], folder: Path, env: dict[str, str]) -> Any:
-    """The problem that the client libraries, in the workers' versions, report with the settings; None if none."""
+    """Returns the problem that the client libraries, in the workers' versions, report with the settings, or ""."""
     admin = AdminLink(cluster, config, folder / "logs", env)
     try:
         return admin.call("problem", 30.0)
@@ -94,13 +94,16 @@ def _problem(cluster: Hosts, config: dict[str, Any], folder: Path, env: dict[str
 
 
 def libraries_of_slots(plan: TestPlan) -> list[str]:
-    """The client library of each slot; a process's slot is its number modulo the concurrency."""
+    """Returns the client library of each slot. The slot of a process is its number modulo the concurrency."""
     libraries = derived.libraries(plan)
     return [library_of(slot, plan.concurrency, libraries) for slot in range(plan.concurrency)]
 
 
 def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextlib.ExitStack, say: Say) -> Staff:
-    """Starts the admin worker and the clients, and creates the first topics. Raises BadInput for client settings."""
+    """Starts the admin worker and the client workers, and creates the first topics.
+
+    Raises BadInput if a client library rejects the settings.
+    """
     assert isinstance(cluster, Hosts)
     plan, workload = resolved.plan, resolved.workload
     config = client_config(plan, cluster.bootstrap)
@@ -138,7 +141,7 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
 
 
 def _roles(plan: TestPlan, cluster: Cluster, admin: AdminLink, group: str) -> Roles:
-    """Role queries to the cluster: to each broker, or through the admin worker."""
+    """Returns the object that answers role queries: it queries each broker, or else uses the admin worker."""
     replication = derived.replication_factor(plan)
     if offers(cluster, Viewed):
         return ViewRoles(cluster, plan.run, group, plan.concurrency, replication)

@@ -1,7 +1,7 @@
 """Converts finished history segments to tables during the run, in a separate process.
 
-A check after a long run then need not read the whole history again. Segments are converted one at a time, in
-order, at the lowest priority, so as not to disturb the load. The check converts what is left when the run ends.
+So the check after a long run need not read the whole history again. Segments are converted one at a time, in order, at
+the lowest priority, so as not to disturb the load. The check converts the segments that are left when the run ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ log = logging.getLogger("harness")
 
 
 class Roller:
-    """`add` is meant for HistoryLog's on_roll. Leaving the context waits briefly for the current conversion."""
+    """Converts history segments while its context is open. HistoryLog calls `add` as its `on_roll`.
+
+    When the context ends, waits briefly for the conversion in progress.
+    """
 
     def __init__(self, tables: Path) -> None:
         self._tables = tables
@@ -34,7 +37,7 @@ class Roller:
         self._stopping = False
 
     def add(self, segment: Path) -> None:
-        """Queues a finished segment."""
+        """Queues a finished segment for conversion."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="rolling", daemon=True)
             self._thread.start()

@@ -44,7 +44,7 @@ log = logging.getLogger("harness")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A finished run: its folder, the verdict, and whether the user interrupted it."""
+    """The outcome of a finished run: its folder, the verdict, and whether the user interrupted the run."""
 
     folder: Path
     result: Result
@@ -55,7 +55,7 @@ class Outcome:
 
 
 def attach_log(folder: Path) -> logging.Handler:
-    """Adds harness.log in the run folder as a log handler."""
+    """Adds a log handler that writes to harness.log in the run folder, and returns the handler."""
     handler = logging.FileHandler(folder / "harness.log")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(message)s"))
     log.addHandler(handler)
@@ -147,7 +147,7 @@ def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:
 
 
 def _put_away(folder: Path, cluster: Cluster) -> None:
-    """Collects the logs, then removes the cluster."""
+    """Collects the servers' logs, then removes the cluster."""
     if offers(cluster, Logs):
         try:
             cluster.collect(str(folder / "logs"))
@@ -160,7 +160,7 @@ def _put_away(folder: Path, cluster: Cluster) -> None:
 
 
 def check_run(path: Path, options: CheckOptions, session: Any, say: Say, stored: bool = True) -> Result:
-    """Checks a stored run and writes its results.json; with stored=False, only checks a history."""
+    """Checks a history and returns the result. If `stored`, the history is a run, and its results.json is written."""
     from checker import check
 
     result = check.check(session, path, options, say)
@@ -178,7 +178,10 @@ def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> No
 
 
 def draw(folder: Path, say: Say) -> list[Path]:
-    """Draws the plots, the order pages of keys with anomalies, and the run page. Prints the paths of the pages."""
+    """Draws the plots, the order pages of keys with anomalies, and the run page. Prints the paths of the pages.
+
+    Returns the paths of all these files.
+    """
     from harness.report.order import order_pages
     from harness.report.page import run_page
     from harness.report.plots import all_plots
@@ -195,7 +198,7 @@ def draw(folder: Path, say: Say) -> list[Path]:
 
 
 def options_of(folder: Path, **changes: Any) -> CheckOptions:
-    """The check options of a stored run: from its plan, with the user's changes."""
+    """Returns the check options of a stored run: those of its plan, overridden by the user's changes."""
     path = folder / "plan.yaml"
     options = (
         judged_by(plan_file.load(path), record_cluster_settings.recorded(folder)) if path.exists() else CheckOptions()

@@ -19,10 +19,10 @@ CREATE_TIMEOUT_S: Final = 30.0
 
 
 class Topics:
-    """Creates the topic of a key before the key is first used, a few ahead so that no operation waits.
+    """Creates the topic of a key before the key is first used, and a few topics ahead so that no operation waits.
 
     Key k is partition k mod P of the topic `<run>-<k div P>`. With `inputs`, keys of sends are instead numbers of
-    partitions over this many topics (harness.pipeline_app.partition_numbers), all created at the start.
+    partitions of `inputs` topics (harness.pipeline_app.partition_numbers), which are all created at the start.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Topics:
         return f"{self._run}-{number}"
 
     def ensure(self, key_max: int) -> None:
-        """Creates the topics up to the one of `key_max`, and some more. Retries; raises ClusterTrouble."""
+        """Creates the topics up to the topic of `key_max`, and a few more. Retries, and then raises ClusterTrouble."""
         with self._lock:
             needed = key_max // self._partitions + 1 + AHEAD
             if needed <= self._made:
@@ -72,7 +72,10 @@ class Topics:
         )
 
     def before(self, op: Op) -> None:
-        """Called before an op is dispatched, to create the topics of its keys. Waits only if one does not exist yet."""
+        """Creates the topics of an op's keys. Called before the op is dispatched.
+
+        Waits only if a topic does not exist yet.
+        """
         if not isinstance(op.value, list):
             return
         for mop in op.value:
@@ -88,7 +91,7 @@ class Topics:
                     self._ahead.start()
 
     def sends(self) -> dict[tuple[str, int], int]:
-        """(topic, partition) -> how many of the last LATELY sends went there."""
+        """Returns (topic, partition) -> number of sends, counting the last LATELY sends."""
         found = Counter(self._keys.copy())
         return {self._place(key): n for key, n in found.items()}
 
@@ -99,6 +102,6 @@ class Topics:
         return self.name(key // self._partitions), key % self._partitions
 
     def _make_ahead(self, key: int) -> None:
-        """Runs in a thread. A failure is ignored here: `before` tries again when the topic is needed."""
+        """Creates topics ahead, in a thread. Ignores errors, because `before` tries again when a topic is needed."""
         with contextlib.suppress(ClusterTrouble):
             self.ensure(key)

@@ -12,9 +12,9 @@ Started as `python -m harness.run.worker`, with a stream socket as file descript
     admin, log       {"do":"call","id":n,"name":"leaders","args":{...}}
                      answered by {"did":"call","id":n,"value":...}, or with "error" instead of "value"
 
-A client is opened at the first op of its process. A new process number means that the slot's previous process
-is retired: its client is closed first. If a client cannot be opened, the op is `fail`, as nothing was sent.
-End-of-file on the socket ends the worker at once.
+A client is opened at the first op of its process. A new process number means that the slot's previous process is
+retired: the previous process's client is closed first. If a client cannot be opened, the op is `fail`, as nothing was
+sent. End-of-file on the socket ends the worker immediately.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Open = Callable[[Mapping[str, Any]], SlotClient]
 
 
 def lines(sock: socket.socket) -> Iterator[bytes]:
-    """Complete lines from a socket until end-of-file."""
+    """Yields complete lines from a socket until end-of-file."""
     rest = b""
     while True:
         try:
@@ -65,7 +65,7 @@ def lines(sock: socket.socket) -> Iterator[bytes]:
 
 
 class Slot:
-    """One slot: its client is opened when first needed, and replaced when the process changes."""
+    """One slot. Its client is opened when first needed, and replaced when the slot's process changes."""
 
     def __init__(self, open_client: Open, config: Mapping[str, Any]) -> None:
         self._open, self._config = open_client, config
@@ -73,7 +73,7 @@ class Slot:
         self._process: Any = None
 
     def apply(self, op: Op) -> Op:
-        """Returns the completion of `op`; an unexpected exception from the client makes it `info`."""
+        """Returns the completion of `op`. If the client raises an unexpected exception, the completion is `info`."""
         if op.process != self._process or self._client is None:
             self.close()
             try:
@@ -88,7 +88,7 @@ class Slot:
         return done
 
     def close(self) -> None:
-        """Closes the client in a background thread, as closing may take seconds."""
+        """Closes the client in a background thread, because closing may take seconds."""
         client, self._client = self._client, None
         if client is not None:
             threading.Thread(target=_close, args=(client, self._process), daemon=True).start()
@@ -102,7 +102,11 @@ def _close(client: SlotClient, process: Any) -> None:
 
 
 class OpsWorker:
-    """Executes op lines: inline for a single slot or non-blocking clients, otherwise in one thread per slot."""
+    """Executes op lines.
+
+    With a single slot, or with clients that do not block, the calling thread executes them. Otherwise each slot has a
+    thread.
+    """
 
     def __init__(self, sock: socket.socket, client: Mapping[str, Any]) -> None:
         self._sock, self._lock = sock, threading.Lock()
@@ -113,7 +117,10 @@ class OpsWorker:
         self._queues: dict[int, queue.SimpleQueue[bytes | None]] = {}
 
     def take(self, line: bytes, batch: list[bytes]) -> None:
-        """Executes one op line; inline completions are added to `batch`, which the caller sends."""
+        """Executes one op line, or passes it to the slot's thread.
+
+        A completion in the calling thread is added to `batch`, which the caller sends.
+        """
         op = op_json.decode(line, "op from the harness")
         number = int(op.process) % self._slots
         if self._inline:
@@ -125,7 +132,7 @@ class OpsWorker:
         self._queues[number].put(line)
 
     def drop(self, process: int) -> None:
-        """Abandons the slot's thread; the next op gets a new one."""
+        """Abandons the thread of the process's slot. The slot's next op gets a new thread."""
         abandoned = self._queues.pop(process % self._slots, None)
         self._served.pop(process % self._slots, None)
         if abandoned is not None:

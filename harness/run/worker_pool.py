@@ -1,8 +1,8 @@
-"""The worker processes of a run, from the harness's side: start, send ops, receive, replace, signal.
+"""The worker processes of a run, from the harness's side: starting, sending ops, receiving, replacing, signalling.
 
-A worker serves one or more slots. It is replaced when it dies (e.g. killed by the nemesis) or when an op exceeds
-its deadline. A worker that hangs is then left running for a while, because it may be a paused zombie that must
-be fenced when it resumes; its output is ignored.
+A worker serves one or more slots. It is replaced when it dies (for example killed by the nemesis) or when an op exceeds
+its deadline. A worker that hangs is left running for a while after its replacement, because it may be a paused zombie
+that must be fenced when it resumes. The output of a replaced worker is ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ ZOMBIES_MAX: Final = 64
 
 @dataclass(slots=True)
 class Member:
-    """One worker process. `rest` is the start of a line that has not arrived completely."""
+    """One worker process.
+
+    name   name of the worker
+    slots  the slots that it serves
+    rest   the beginning of a line that has not arrived completely
+    out    queued lines
+    ready  whether the worker has started
+    """
 
     name: str
     slots: tuple[int, ...]
@@ -45,7 +52,7 @@ class Member:
 def launch(
     hosts: Hosts, name: str, setup: Mapping[str, Any], log: Path, env: Mapping[str, str]
 ) -> tuple[Child, socket.socket]:
-    """Starts a worker process on its own host and sends it its setup."""
+    """Starts a worker process as the host `name`, and sends it its setup. Returns (process, socket)."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
@@ -58,7 +65,7 @@ def launch(
 
 
 class Crew:
-    """All op workers of a run. Only the interpreter's thread uses it, except for `names` and `signal`."""
+    """All workers of a run that execute ops. Only the interpreter's thread uses it, except for `names` and `signal`."""
 
     def __init__(
         self,
@@ -82,7 +89,7 @@ class Crew:
         self._of_slot = {slot: n for n, group in enumerate(groups) for slot in group}
 
     def start(self) -> None:
-        """Starts every worker and waits until all have loaded. Raises ClusterTrouble."""
+        """Starts every worker, and waits until all workers are ready. Raises ClusterTrouble."""
         self._members = [self._launch(n) for n in range(len(self._groups))]
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not all(member.ready for member in self._members):
@@ -112,7 +119,7 @@ class Crew:
         member.out.append(line)
 
     def flush(self) -> None:
-        """Sends the queued lines. A worker that has exited is noticed in `receive`."""
+        """Sends the queued lines. Ignores workers that have exited: `receive` reports them."""
         for member in self._waiting:
             data = b"".join(member.out)
             member.out.clear()
@@ -121,7 +128,10 @@ class Crew:
         self._waiting.clear()
 
     def receive(self, timeout_s: float) -> Iterator[tuple[Member, bytes | None]]:
-        """Yields the completion lines that arrive within `timeout_s`; None for a worker that exited."""
+        """Yields (worker, line) for the completions that arrive within `timeout_s`.
+
+        The line is None if the worker has exited.
+        """
         for key, _ in self.selector.select(timeout_s):
             member = key.data
             if not isinstance(member, Member):
@@ -143,7 +153,7 @@ class Crew:
                     yield member, line
 
     def replace(self, member: Member) -> None:
-        """Starts a new worker for the slots of one that exited or hangs."""
+        """Starts a new worker for the slots of a worker that has exited or hangs."""
         n = self._members.index(member)
         if member.child.poll() is None:
             self._replaced.append((time.monotonic(), member))
@@ -155,7 +165,7 @@ class Crew:
         self._replaced = self._replaced[-ZOMBIES_MAX:]
 
     def drop(self, member: Member, process: int) -> None:
-        """Makes a worker of several slots abandon the client of a process that hangs."""
+        """Makes a worker with several slots abandon the client of a process that hangs."""
         with contextlib.suppress(OSError):
             member.sock.sendall(orjson.dumps({"do": "drop", "process": process}) + b"\n")
 
@@ -168,7 +178,7 @@ class Crew:
         member.sock.close()
 
     def stop(self, timeout_s: float = 2.0) -> None:
-        """Asks all workers to exit, then kills the remaining ones. Idempotent."""
+        """Asks all workers to exit, then kills those that still run. Safe to repeat."""
         everyone = [*self._members, *(member for _, member in self._replaced)]
         for member in everyone:
             with contextlib.suppress(OSError):
@@ -187,7 +197,10 @@ class Crew:
         return tuple(member.name for member in self._members)
 
     def signal(self, name: str, number: int) -> bool:
-        """Signals a worker by name. SIGCONT also goes to replaced workers: a zombie must resume to be fenced."""
+        """Sends a signal to the worker with this name. Returns whether the worker was running.
+
+        SIGCONT also goes to the replaced workers of this name, because a zombie must resume to be fenced.
+        """
         replaced = [member for _, member in self._replaced] if number == signal.SIGCONT else []
         found = [member for member in (*self._members, *replaced) if member.name == name]
         running = [member for member in found if member.child.poll() is None]
@@ -197,7 +210,7 @@ class Crew:
 
 
 class AdminLink:
-    """Calls to a worker of the admin or log role, one at a time, each with a deadline. Thread-safe."""
+    """Makes calls to a worker of the admin or log role, one at a time, each with a deadline. Thread-safe."""
 
     def __init__(
         self,
@@ -212,7 +225,10 @@ class AdminLink:
         self._role, self._lock, self._rest, self._next = role, threading.Lock(), b"", 0
 
     def call(self, name: str, within_s: float = 10.0, /, **args: Any) -> Any:
-        """Returns the value of a call. Raises ClusterTrouble when it fails or times out."""
+        """Makes a call of the role's method `name`, and returns the value.
+
+        Raises ClusterTrouble if the call fails or times out.
+        """
         with self._lock:
             self._next += 1
             number = self._next

@@ -1,1 +1,1 @@
-"""Reduces findings: finds the smallest part of a history, or of a plan, that still shows an anomaly."""
+"""Finds the smallest part of a history, or the smallest plan, that still shows an anomaly."""

@@ -1,7 +1,8 @@
-"""Delta debugging: finds the smallest part of a list for which a predicate still holds. Pure and deterministic.
+"""Delta debugging: finds a small part of a list for which a predicate still holds. Pure and deterministic.
 
-Source: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input (2002), the algorithm ddmin. Only
-complements are tested: a single chunk that holds is reached by removing the other chunks.
+Source: the algorithm ddmin of Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input (2002). The
+list is divided into chunks, and one chunk at a time is removed. Unlike in the paper, a chunk alone is not tested,
+because removing the other chunks one by one has the same result.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Budget:
-    """How often a predicate may still be evaluated; at 0 the search ends with its current result."""
+    """The number of times that the predicate may still be evaluated. At 0 the search ends with its current result."""
 
     left: int
 
     def spend(self) -> bool:
-        """Takes one evaluation from the budget. Returns False if none was left."""
+        """Reduces the budget by one evaluation. Returns False if it was already 0."""
         if self.left <= 0:
             return False
         self.left -= 1
@@ -28,9 +29,9 @@ class Budget:
 
 
 def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budget) -> list[T]:
-    """Returns a part of the items, in order, that holds and from which no single item can be removed.
+    """Returns a part of the items, in order, for which `holds` is true. Without any one of them it is false.
 
-    `holds` must be true of all items together. If the budget is used up, the part holds but may not be minimal.
+    `holds` must be true of all items together. If the budget is used up, single items may still be removable.
     """
     kept = list(items)
     pieces = 2
@@ -48,7 +49,10 @@ def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Bu
 def _without_one(
     kept: Sequence[T], pieces: int, holds: Callable[[Sequence[T]], bool], budget: Budget
 ) -> list[T] | None:
-    """The items without the first of `pieces` chunks that can be removed; None if no chunk can."""
+    """Returns the items without one of `pieces` chunks: the first chunk whose removal leaves `holds` true.
+
+    Returns None if there is no such chunk, or if the budget is used up.
+    """
     cuts = [len(kept) * n // pieces for n in range(pieces + 1)]
     for n in range(pieces):
         left = [*kept[: cuts[n]], *kept[cuts[n + 1] :]]

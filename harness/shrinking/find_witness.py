@@ -1,8 +1,8 @@
-"""Runs the checker's kernels on a few operations, in this process.
+"""Runs the checker's kernels on a part of a history, which has few operations, in this process.
 
-Ids of operations are those of the whole history, so that the witnesses can be compared with those found in it.
-Two witnesses are the same if their `identities` are: the operations, keys and values that they name. Whatever
-depends on the rest of the history (counts, distances, skipped records) is not part of the identity.
+The operations keep their ids, so a witness in the part can be compared with one in the whole history. Two witnesses
+are the same if they have the same identity: the operations, keys and values that they name. Fields that depend on the
+rest of the history (counts, distances, skipped records) are not part of the identity.
 """
 
 from __future__ import annotations
@@ -56,14 +56,18 @@ UNSEEN: Final = "unseen"
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Witnesses by anomaly, and the keys whose logs were read to their ends."""
+    """What the kernels found.
+
+    witnesses  anomaly -> its witnesses
+    complete   keys whose logs were read to their ends
+    """
 
     witnesses: Mapping[str, Sequence[Witness]]
     complete: frozenset[Name]
 
 
 def _grounds(witness: Witness) -> set[str]:
-    """Why a record counts as lost: its log was read to the end, or a record after its position was read."""
+    """Returns why a record counts as lost: "end" (its log was read to the end), "beyond" (a later record was read)."""
     grounds = {"end"} if witness.get("end") is not None else set()
     place, most = witness.get("index"), witness.get("max-read-index")
     if witness.get("max-read") is not None and place is not None and most is not None and place <= most:
@@ -76,7 +80,7 @@ def is_cycle(anomaly: str) -> bool:
 
 
 def identities(anomaly: str, witness: Witness) -> Iterator[str]:
-    """Identities of a witness, as text: a single one, except for `unseen`, which has one per record."""
+    """Yields the identity of a witness, as text. A witness of `unseen` has one identity for each of its records."""
     if anomaly == UNSEEN:
         for value in witness.get("messages") or ():
             yield text_of([witness.get("key"), value])
@@ -88,10 +92,10 @@ def identities(anomaly: str, witness: Witness) -> Iterator[str]:
 
 
 def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapping[str, int]]) -> Findings:
-    """All anomalies except cycles. Raises BadHistory.
+    """Finds all anomalies except cycles. Raises BadHistory.
 
-    counts  of the whole history: if that contains indeterminate operations, a part must not be judged as if it
-            did not
+    counts  f -> type -> number of operations in the whole history. If the whole history contains indeterminate
+            operations, a part without them must be judged as if it contained them.
     """
     tables = make_tables.of_ops(ops, part=True)
     bucket = _bucket(replace(tables, meta={**tables.meta, "counts": counts}), options)
@@ -112,7 +116,7 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
 
 
 def complete(ops: Sequence[Op], options: CheckOptions) -> frozenset[Name]:
-    """Keys whose logs the ops read to their ends. Raises BadHistory."""
+    """Returns the keys whose logs the operations read to their ends. Raises BadHistory."""
     tables = make_tables.of_ops(ops, part=True)
     return _complete(_bucket(tables, options), decoder(tables.texts))
 
@@ -128,18 +132,18 @@ def _complete(bucket: Bucket, original: Mapping[int, Any]) -> frozenset[Name]:
 
 
 def cycles(ops: Sequence[Op], options: CheckOptions) -> Mapping[str, Sequence[Witness]]:
-    """The cycles. Raises BadHistory."""
+    """Finds the cycles: anomaly -> witnesses. Raises BadHistory."""
     result = check.judge(in_memory(make_tables.of_ops(ops, part=True)), replace(options, checks=("queue",)))
     return {found.name: found.witnesses for found in result.anomalies if is_cycle(found.name)}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A witness of the whole history that a part of it must show as well.
+    """A witness of the whole history that a part of the history must also show.
 
     claim     the identity of the witness
-    known     name of an anomaly -> identities that the whole history shows; a part must not show others
-    complete  keys whose logs were read to the end according to the whole history
+    known     a function: anomaly -> identities that the whole history shows; a part must show no others
+    complete  keys whose logs are read to the end in the whole history
     """
 
     anomaly: str
@@ -149,14 +153,14 @@ class Target:
     complete: frozenset[Name]
 
     def among(self, witnesses: Sequence[Witness]) -> bool:
-        """Whether the witness is present, with at least the same grounds."""
+        """Returns whether the witness is among `witnesses`, with at least the same grounds (see `_grounds`)."""
         return any(
             self.claim in identities(self.anomaly, candidate) and _grounds(self.witness) <= _grounds(candidate)
             for candidate in witnesses
         )
 
     def invented(self, found: Findings) -> list[tuple[str, Witness, str]]:
-        """(anomaly, witness, identity) of everything that the whole history does not show."""
+        """Returns (anomaly, witness, identity) of everything in `found` that the whole history does not show."""
         return [
             (anomaly, witness, claim)
             for anomaly, witnesses in found.witnesses.items()
@@ -167,7 +171,10 @@ class Target:
         ]
 
     def shown(self, found: Findings) -> bool:
-        """Whether a part shows the witness, on the same grounds, and nothing that the whole history does not show."""
+        """Returns whether a part shows the witness on the same grounds, and nothing that is not in the whole history.
+
+        If the whole history reads the log of a lost or unseen record to its end, the part must do so, too.
+        """
         if not self.among(found.witnesses.get(self.anomaly, ())) or self.invented(found):
             return False
         missing = {
@@ -176,6 +183,10 @@ class Target:
         return all(key in found.complete for key in missing & self.complete)
 
     def shown_cycle(self, witnesses: Mapping[str, Sequence[Witness]]) -> bool:
-        """Whether a part has a cycle of this type, as severe as the whole history's; see `history_search`."""
+        """Returns whether a part has a cycle of the target's type.
+
+        If the target counts against the verdict, the cycle must do so, too; otherwise it must not. See
+        `history_search`.
+        """
         bad = bool(self.witness.get("forbidden"))
         return any(bool(witness.get("forbidden")) == bad for witness in witnesses.get(self.anomaly, ()))

@@ -1,18 +1,22 @@
 """Finds the smallest part of a history that still shows one witness of an anomaly.
 
-What the part proves. It consists of operations as they were recorded, trimmed to some records (`part`). In it
-the checker finds a witness that it also found in the whole history, with the same operations, keys and values,
-and nothing that the whole history does not show. So the anomaly is not caused by the omissions. The whole history
-shows that no client read a lost record. If the whole history shows that a log was read to its end, so does the
-part, by a final poll. The part may omit what is needed to find the cause. A cycle may differ
-from the witness of the whole history: every edge between two operations of a part is an edge, or a path of
-edges, of the whole history, so the cycle is in the whole history too. In a part with a cycle, records may look
-unread because their readers were omitted; this is ignored, as the part does not read their logs to the end.
+A part consists of operations as they were recorded, but without some of their records (see `Part`).
 
-How the search works. It first tries the few operations that the witness names, then those of their processes,
-then all operations on its keys, then all. The first set that shows the witness is reduced by delta debugging over
-keys, processes, operations and records, repeatedly, until nothing more can be removed. The search is
-deterministic.
+What a part proves. The checker finds in it a witness that it also found in the whole history, with the same
+operations, keys and values, and finds nothing that the whole history does not show. So the anomaly is not caused by
+omitting operations. That no client read a lost record is known only from the whole history. If the whole history
+shows that a log was read to its end, the part also shows this, with a final poll. The part may lack what is needed to
+find the cause.
+
+Cycles. The cycle in the part may differ from the witness of the whole history, but it is also a cycle of the whole
+history: each edge between two operations of the part is an edge of the whole history, or a path of several edges.
+In a part with a cycle, records may look unread because their readers were omitted. Such records are ignored if the
+part does not read their logs to the end.
+
+How the search works. It first tries the few operations that the witness names, then all operations of the same
+processes, then all operations on the witness's keys, then all operations. The first of these sets that shows the
+witness is reduced by delta debugging: over keys, processes, operations and records, in turn, until nothing more can
+be removed. The search is deterministic.
 """
 
 from __future__ import annotations
@@ -36,7 +40,12 @@ REPAIRS_MAX: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a history: the ids of the units and the keys that it keeps, and the records that it drops."""
+    """A part of a history.
+
+    ids      ids of the operations that it contains
+    keys     keys that it contains; the operations are trimmed to these
+    dropped  records that are removed from these operations
+    """
 
     ids: frozenset[int]
     keys: frozenset[Name]
@@ -45,7 +54,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The result: ops in index order, number of units, number of evaluations, and whether the part is minimal."""
+    """The result of the search.
+
+    ops        the operations of the part, in order of their indices
+    units      number of operations, with invocation and completion counted as one
+    questions  number of evaluations
+    minimal    whether the search was completed
+    """
 
     ops: tuple[Op, ...]
     units: int
@@ -54,7 +69,7 @@ class Shrunk:
 
 
 class Question:
-    """Whether a part of a history shows the target."""
+    """Determines whether a part of a history shows the target."""
 
     def __init__(self, whole: Whole, target: Target, options: CheckOptions) -> None:
         self.whole, self.target, self.options = whole, target, options
@@ -75,14 +90,20 @@ class Question:
         return find_witness.findings(self.ops(part), self.options, self.whole.counts)
 
     def _invented(self, part: Part) -> list[tuple[str, find_witness.Witness, str]]:
-        """What the part shows wrongly. With a cycle, unread records in logs not read to the end do not count."""
+        """Returns what the part shows but the whole history does not.
+
+        If the target is a cycle, unseen records in logs that the part does not read to the end are ignored.
+        """
         claims = self.target.invented(self.findings(part))
         if find_witness.is_cycle(self.target.anomaly):
             return [claim for claim in claims if claim[0] != find_witness.UNSEEN or claim[1].get("complete")]
         return claims
 
     def repaired(self, part: Part) -> Part | None:
-        """The part without the records that it wrongly reports; None if it still does not show the target."""
+        """Removes records that only the part reports as lost, unseen, duplicate or phantom. Returns the changed part.
+
+        Returns None if the changed part does not show the target.
+        """
         for _ in range(REPAIRS_MAX):
             if self.holds(part):
                 return part
@@ -106,7 +127,7 @@ def _records(invented: Sequence[tuple[str, find_witness.Witness, str]]) -> Itera
 
 
 def shrink(whole: Whole, target: Target, keys: frozenset[Name], options: CheckOptions) -> Shrunk | None:
-    """The smallest part that shows the target; None if not even all of `whole` does."""
+    """Returns the smallest part that shows the target; None if not even all operations of `whole` show it."""
     question = Question(whole, target, options)
     for ids in circles(whole, target, keys):
         part = question.repaired(Part(ids, keys))
@@ -139,7 +160,7 @@ def _fewer_keys(question: Question, part: Part, budget: Budget) -> Part:
 
 
 def _fewer_units(question: Question, part: Part, budget: Budget) -> Part:
-    """Removes whole processes first, then single units."""
+    """Removes operations from a part: first all those of a process at a time, then single operations."""
     process = {unit.id: name(unit.last.process) for unit in question.whole.units if unit.id in part.ids}
 
     def by_process(kept: Sequence[Name]) -> bool:

@@ -1,9 +1,9 @@
-"""Searches for the smallest plan that still shows an anomaly. Pure: `shows` runs the plans.
+"""Searches for the smallest plan that still shows an anomaly. Pure: the function `shows` runs the plans.
 
-A size consists of what the search can reduce: faults, duration of the load, clients, and ops per second. The
-search takes the first smaller size that still shows the anomaly and continues from it, until no smaller one shows
-it or the time budget is used up. As timing differs between runs, a plan counts as showing an anomaly if most of
-its runs do.
+A size consists of what the search can reduce: the faults, the duration of the load, the number of clients, and the
+ops per second. From a size, the search continues with the first smaller one that still shows the anomaly. It ends
+when no smaller size shows the anomaly, or when the time budget is used up. As runs of the same plan differ in their
+timing, a plan shows an anomaly if most of its runs do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SETTLE_S: Final = 2.0  # load after the end of the last fault
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One fault at one time. With `for_s` None it has no duration."""
+    """One fault at one time. `for_s` is its duration in seconds; None if the fault has no duration."""
 
     fault: str
     at_s: float
@@ -36,9 +36,10 @@ class Injection:
 class Size:
     """The parts of a plan that can be reduced.
 
-    rhythm      faults of --nemesis, at their regular interval
+    rhythm      faults of --nemesis, which are repeated at the plan's interval
     injections  faults at fixed times
-    entries     entries of the plan's own schedule, by number and name
+    seconds     duration of the load
+    entries     (number, name of the fault) of entries of the plan's own schedule
     """
 
     rhythm: tuple[str, ...]
@@ -58,8 +59,12 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The result: the smallest size that shows the anomaly (None: not even the first does), and the number of
-    sizes tried. `whole`: the search was completed."""
+    """The result of the search.
+
+    best   the smallest size that shows the anomaly; None if the first size does not show it
+    tried  number of sizes that were tried
+    whole  whether the search was completed; otherwise the time budget was used up
+    """
 
     best: Size | None
     tried: int
@@ -70,11 +75,11 @@ Shows = Callable[[Size], bool | None]
 
 
 def search(first: Size, written: Size | None, shows: Shows) -> Search:
-    """Finds the smallest size, starting from `first`.
+    """Finds the smallest size that shows the anomaly, starting from `first`.
 
-    written  the same faults at the times at which they occurred, which can be removed one by one; None if there
-             are none
-    shows    whether most runs of a size show the anomaly; None: the time budget is used up
+    written  a size with the same faults, each at the time at which it occurred, so that single ones can be removed;
+             None if there is no such size
+    shows    returns whether most runs of a size show the anomaly; None if the time budget is used up
     """
     answers: dict[Size, bool | None] = {}
 
@@ -104,7 +109,7 @@ def search(first: Size, written: Size | None, shows: Shows) -> Search:
 
 
 def smaller(size: Size) -> Iterator[Size]:
-    """Smaller sizes, those that save most first."""
+    """Yields smaller sizes, those with the largest savings first."""
     yield from (replace(size, rhythm=left) for left in _fewer(size.rhythm))
     yield from (replace(size, entries=left) for left in _fewer(size.entries))
     yield from (_earlier(replace(size, injections=left)) for left in _fewer(size.injections))
@@ -124,7 +129,7 @@ def smaller(size: Size) -> Iterator[Size]:
 
 
 def _fewer(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """The second half, the first half, then everything except one item."""
+    """Yields the second half of the items, the first half, and then, for each item, all the others."""
     if len(items) > 2:
         half = len(items) // 2
         yield tuple(items[half:])
@@ -133,7 +138,7 @@ def _fewer(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 
 
 def _earlier(size: Size) -> Size:
-    """Moves the first fault close to the start, the others by the same amount, and shortens the load accordingly."""
+    """Moves the first fault close to the start and the others by the same time, and shortens the load accordingly."""
     if not size.injections:
         return size
     by = min(injection.at_s for injection in size.injections) - FIRST_S

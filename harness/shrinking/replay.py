@@ -1,4 +1,4 @@
-"""Repeats the plan of a run, for `harness replay` and `harness shrink --schedule`."""
+"""Runs the plan of a stored run again, for `harness replay` and `harness shrink --schedule`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """One run of the plan: its verdict, its anomalies that count, and why the verdict is unknown."""
+    """One run of the plan.
+
+    valid  the verdict
+    bad    name -> count of the anomalies that count against the verdict
+    why    why the verdict is unknown; otherwise empty
+    """
 
     valid: str
     bad: Mapping[str, int] = field(default_factory=dict)
@@ -31,7 +36,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """An anomaly that k of n runs showed. `before`: the original run showed it."""
+    """An anomaly that k of n runs showed. `before` is True if the original run showed it."""
 
     anomaly: str
     k: int
@@ -40,12 +45,12 @@ class Came:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95% interval (Wilson)."""
+        """The 95% confidence interval of k / n (Wilson)."""
         return wilson(self.k, self.n)
 
 
 def plan_of(run: Path) -> TestPlan:
-    """The plan of a run. Raises BadInput if the run has none."""
+    """Returns the plan of a run. Raises BadInput if the run has no plan."""
     path = run / "plan.yaml"
     if not path.is_file():
         raise BadInput(f"{run}: no plan.yaml, so the run cannot be repeated (imported histories have none)")
@@ -53,7 +58,7 @@ def plan_of(run: Path) -> TestPlan:
 
 
 def once(plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection[str] = ()) -> Repeat:
-    """Carries out a plan. Raises BadInput, Missing, and KeyboardInterrupt if the user interrupts it."""
+    """Runs a plan once. Raises BadInput, Missing, and KeyboardInterrupt if the user interrupts the run."""
     began = time.monotonic()
     try:
         outcome = test.run(plan, runs_dir, lambda text: None, spark_master, quiet=True, commands=commands)
@@ -67,12 +72,12 @@ def once(plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection
 
 
 def bad_of(result: Result) -> dict[str, int]:
-    """The anomalies that count against the verdict, with their counts."""
+    """Returns name -> count of the anomalies that count against the verdict."""
     return {anomaly.name: anomaly.count for anomaly in result.anomalies if anomaly.bad}
 
 
 def replay(run: Callable[[], Repeat], times: int, say: Say) -> list[Repeat]:
-    """Runs a plan several times, and reports each run when it ends."""
+    """Runs a plan several times, and reports the result of each run when it ends."""
     found = []
     for n in range(times):
         found.append(run())
@@ -86,8 +91,10 @@ def describe(repeat: Repeat) -> str:
 
 
 def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
-    """How often each anomaly was seen: first those of the original run, then others. Runs with an unknown verdict
-    do not count."""
+    """Returns how many runs showed each anomaly: first the anomalies of the original run, then the others.
+
+    Runs with an unknown verdict do not count.
+    """
     judged = [repeat for repeat in repeats if repeat.valid != "unknown"]
     others = {name for repeat in judged for name in repeat.bad} - before.keys()
     return [
@@ -97,8 +104,10 @@ def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
 
 
 def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
-    """0: each anomaly of the original run was seen again, or it had none and no run showed any; 1: otherwise; 2:
-    unknown, because of runs with an unknown verdict."""
+    """Returns 0 if every anomaly of the original run was seen again or, if it had none, no run showed any.
+
+    Returns 2 if this cannot be decided because of runs with an unknown verdict; otherwise 1.
+    """
     rows = came(before, repeats)
     if all(row.k > 0 for row in rows if row.before) and (before or all(row.k == 0 for row in rows)):
         known = bool(before) or all(repeat.valid != "unknown" for repeat in repeats)
@@ -107,7 +116,7 @@ def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
 
 
 def text(before: Mapping[str, int], repeats: Sequence[Repeat]) -> str:
-    """k of n for each anomaly, for a terminal."""
+    """Formats, for a terminal, in how many runs each anomaly was seen."""
     rows = came(before, repeats)
     lines = [f"  {_row(row)}" for row in rows]
     unknown = sum(repeat.valid == "unknown" for repeat in repeats)
@@ -125,7 +134,7 @@ def _row(row: Came) -> str:
 
 
 def data(before: Mapping[str, int], repeats: Sequence[Repeat]) -> dict[str, Any]:
-    """The same as plain data."""
+    """Returns the runs, and in how many of them each anomaly was seen, as plain data."""
     return {
         "before": dict(before),
         "runs": [

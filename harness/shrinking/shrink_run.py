@@ -4,7 +4,8 @@
     RUN/shrunk/<anomaly>-<number>/plan.yaml             copied from the run, so that the same settings apply
     RUN/shrunk/<anomaly>-<number>/events/harness.jsonl  copied from the run
 
-The part is checked like any run. It is never valid, because the checker reports that operations are missing.
+This part is checked like any other run. Its verdict is never valid, because the checker reports that operations are
+missing.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ FOLDER: Final = "shrunk"
 
 @dataclass(frozen=True, slots=True)
 class Small:
-    """The result.
+    """A part of a history that was written as a run of its own.
 
+    folder   the run folder of the part
+    chosen   the witness that the part shows
     faults   nemesis ops that are kept as context
-    whole    number of client operations in the run's history
+    whole    number of client operations in the history of the original run
     """
 
     folder: Path
@@ -52,7 +55,11 @@ class Small:
 
 
 def of_run(run: Path, result: Result, requested: str | None, options: CheckOptions, faults: bool = True) -> Small:
-    """Finds the part and writes it. Raises BadInput, BadHistory, Missing."""
+    """Finds the smallest part that shows a witness, and writes it. Raises BadInput, BadHistory, Missing.
+
+    requested  an anomaly or a witness (G1a, G1a#3); None: the most severe
+    faults     whether to keep the ops of the faults that were active
+    """
     try:
         chosen = target.choose(run, result, requested)
         if program := chosen.witness.get("program"):  # of the log model
@@ -87,7 +94,7 @@ def of_run(run: Path, result: Result, requested: str | None, options: CheckOptio
 
 
 def _around(nemesis: Sequence[Op], ops: Sequence[Op]) -> list[Op]:
-    """The ops of the faults that were active during any of these ops, not counting final polls."""
+    """Returns the nemesis ops of the faults that were active during any of these ops. Final polls are ignored."""
     under_load = [op for op in ops if not op.extra.get("final")] or list(ops)
     begin, end = min(op.time_ns for op in under_load), max(op.time_ns for op in under_load)
     rows = [{"time_ns": op.time_ns, "value": orjson.dumps(op.value).decode(), **op.extra} for op in nemesis]
@@ -148,20 +155,20 @@ def _same(witness: Any, name: str, witnesses: Sequence[Any]) -> bool:
 
 
 def text(small: Small, result: Result) -> str:
-    """The part for a terminal: every operation as text, and the verdict."""
+    """Describes the part for a terminal: every operation as text, and the verdict."""
     shrunk = small.shrunk
     few = "" if shrunk.minimal else " (there may be a smaller part: the search reached its limit)"
     head = f"{small.title} is shown by {_many(shrunk.units, 'operation')} of {small.whole:,}{few}:"
     lines = [head, *(line for op in sorted([*shrunk.ops, *small.faults], key=_index) for line in _op_lines(op))]
     bad = (
         ", ".join(f"{anomaly.name} {anomaly.count:,}" for anomaly in result.anomalies if anomaly.bad)
-        or "no anomaly that counts"
+        or "no anomaly that counts against the verdict"
     )
     return "\n".join([*lines, "", f"the checker on this part alone: {result.valid} ({bad})"])
 
 
 def data(small: Small, result: Result) -> dict[str, Any]:
-    """The same as plain data."""
+    """Returns the part and the verdict as plain data."""
     return {
         "folder": str(small.folder),
         "anomaly": small.chosen.anomaly.name,
@@ -186,7 +193,7 @@ def _many(n: int, what: str) -> str:
 
 
 def _op_lines(op: Op) -> list[str]:
-    """A completion with its micro-operations; for a lone invocation, when it started."""
+    """Describes an op in one or more lines: a completion with its micro-operations, or a lone invocation."""
     at = f"{seconds(op.time_ns):>11}"
     if op.process == NEMESIS:
         return [
@@ -204,7 +211,7 @@ def _op_lines(op: Op) -> list[str]:
 
 
 def _without_empty_polls(value: Any) -> Any:
-    """Without polls that returned nothing, or whose records were all removed."""
+    """Returns an operation's value without polls that returned no records, or whose records were all removed."""
     return [mop for mop in value if mop != ["poll", []]] if isinstance(value, list) else value
 
 

@@ -27,13 +27,18 @@ FOR_MIN_S = 0.5
 
 
 def size_of(plan: TestPlan) -> Size:
-    """The parts of a plan that can be reduced."""
+    """Returns the parts of a plan that can be reduced."""
     entries = tuple((n, line.fault) for n, line in enumerate(plan.schedule))
     return Size(plan.nemesis, (), plan.time_limit_s, plan.concurrency, plan.rate_hz, entries)
 
 
 def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
-    """The faults of a run at the times at which they occurred; None if there were none, or the plan has a schedule."""
+    """Returns a size with the run's faults at the times at which they occurred.
+
+    Returns None if no fault took effect during the load, or if the plan has a schedule.
+
+    on  the run's faults with their times
+    """
     stops = {
         fault.name: fault.rounds.stop is not None
         for fault in faults(tuple(dict.fromkeys(span.fault for span in on)), Timing())
@@ -52,7 +57,7 @@ def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
 
 
 def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
-    """The plan of the n-th run of a size. Raises BadInput if the size makes no valid plan."""
+    """Returns the plan of the n-th run of a size. Raises BadInput if no valid plan has this size."""
     lines: list[Any] = [
         {
             "fault": injection.fault,
@@ -77,8 +82,10 @@ def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
 class Trial:
     """Determines whether most of `times` runs of a size show an anomaly, within the time budget.
 
-    run    carries out a plan
-    clock  returns seconds
+    run        runs a plan
+    clock      returns the time in seconds
+    longest_s  duration of the longest run so far
+    hits       size -> (number of runs that showed the anomaly, number of runs)
     """
 
     plan: TestPlan
@@ -92,7 +99,7 @@ class Trial:
     hits: dict[Size, tuple[int, int]] = field(default_factory=dict)
 
     def shows(self, size: Size) -> bool | None:
-        """Whether the size shows the anomaly; None if the budget does not allow another run."""
+        """Returns whether the size shows the anomaly; None if there is not enough time for another run."""
         hit = missed = 0
         most = self.times // 2 + 1
         while hit < most and missed <= self.times - most:
@@ -122,9 +129,9 @@ def shrink(
     say: Say,
     allow_commands: bool = False,
 ) -> int:
-    """Searches, prints the result, and writes its plan to RUN/shrunk/schedule/plan.yaml.
+    """Searches for the smallest plan, prints the result, and writes the plan to RUN/shrunk/schedule/plan.yaml.
 
-    Returns exit code 0; 2 if not even the original plan shows the anomaly in most of its runs.
+    Returns exit code 0, or 2 if not even the original plan shows the anomaly in most of its runs.
     """
     try:
         seconds = schedule.seconds(budget)
@@ -148,7 +155,7 @@ def shrink(
         why = (
             "the budget was used up before this was certain"
             if not came.whole
-            else "so smaller plans cannot be distinguished from chance"
+            else "whether a smaller plan shows it would be left to chance"
         )
         say(f"the original plan does not show {name} in most of its runs: {why}; see harness replay {run}")
         return EXIT_UNKNOWN
@@ -168,10 +175,12 @@ def shrink(
 
 
 def _anomaly(run: Path, result: Result, requested: str | None) -> str:
-    """The anomaly to look for. Raises BadInput."""
+    """Returns the name of the anomaly that plans must show. Raises BadInput."""
     if requested is not None:
         return witness_lookup.anomaly(result, witness_lookup.named_witness(requested).name).name
     bad = [anomaly.name for anomaly in result.anomalies if anomaly.bad]
     if not bad:
-        raise BadInput(f"{run}: no anomaly that counts was found in it, so there is nothing to shrink")
+        raise BadInput(
+            f"{run}: no anomaly that counts against the verdict was found in it, so there is nothing to shrink"
+        )
     return bad[0]

@@ -1,4 +1,4 @@
-"""Sets of operations to start from: those that a witness names, then growing sets around them."""
+"""Finds sets of operations from which the search can start: those that a witness names, then larger sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READERS_MAX: Final = 4
 
 
 def circles(whole: Whole, target: Target, keys: AbstractSet[Name]) -> Iterator[frozenset[int]]:
-    """Ids of units in growing sets, the last with all units; without duplicates."""
+    """Yields growing sets of ids of operations, without duplicates. The last set contains all operations."""
     units = {unit.id: unit for unit in whole.units}
     named = _named(whole, units, target)
     ends = [unit.id for unit in _last_looks(whole.units, keys)]
@@ -30,7 +30,7 @@ def circles(whole: Whole, target: Target, keys: AbstractSet[Name]) -> Iterator[f
 
 
 def _named(whole: Whole, units: Mapping[int, Unit], target: Target) -> set[int]:
-    """The operations that the witness names, and the writers and readers of its records."""
+    """Returns the operations that the witness names, and the writers and readers of its records."""
     witness = target.witness
     found = set(named_ops(witness)) & units.keys()
     wanted = {(name(key), name(value)) for key, value in pairs(witness)}
@@ -46,7 +46,7 @@ def _named(whole: Whole, units: Mapping[int, Unit], target: Target) -> set[int]:
 
 
 def _readers(units: Iterable[Unit], wanted: AbstractSet[Place]) -> set[int]:
-    """The first reader of each record at each of its offsets."""
+    """Returns the operation that first read each record, at each of the record's offsets."""
     seen: dict[tuple[Place, int], int] = {}
     each: dict[Place, int] = {}
     for unit in units:
@@ -61,7 +61,7 @@ def _readers(units: Iterable[Unit], wanted: AbstractSet[Place]) -> set[int]:
 
 
 def _last_looks(units: Iterable[Unit], keys: AbstractSet[Name]) -> list[Unit]:
-    """The final poll of each key that reached the highest position; the latest of several."""
+    """Returns, for each key, the final poll that reached the highest position; if there are several, the latest."""
     best: dict[Name, tuple[int, int, Unit]] = {}
     for unit in units:
         op = unit.last
@@ -76,7 +76,7 @@ def _last_looks(units: Iterable[Unit], keys: AbstractSet[Name]) -> list[Unit]:
 
 
 def _beyond(units: Iterable[Unit], whole: Whole) -> set[int]:
-    """Writers of the record with the highest offset that each unit polled of each key."""
+    """Returns the writers of certain records: for each operation and key, the polled record with the highest offset."""
     found: set[int] = set()
     for unit in units:
         top: dict[Name, tuple[int, Any]] = {}

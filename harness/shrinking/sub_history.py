@@ -1,9 +1,9 @@
-"""Parts of a history: whole operations, trimmed to some keys and records.
+"""Cuts parts out of a history: whole operations, trimmed to some keys and records.
 
-A unit is an operation: its invocation and its completion, which are kept or removed together. A record is a
-value of a key. It is removed with the last operation that sent it, and then from every poll too, as if it had
-never been in the log: otherwise a poll would return a record that was never sent. Nothing else is added, moved
-or changed; indices and times stay the same.
+A unit is an operation with its invocation and its completion, which are kept or removed together. A record is a value
+of a key. If all operations that sent a record are removed, the record is also removed from every poll, as if it had
+never been in the log: otherwise a poll would return a record that was never sent. Nothing else is changed: no
+operation is added or moved, and indices and times stay the same.
 """
 
 from __future__ import annotations
@@ -27,13 +27,17 @@ PAIRED: Final = ("positions", "ends", "committed")  # of `extra`: lists of [key,
 
 
 def name(value: Any) -> Name:
-    """A key or value of any type as a hashable name."""
+    """Returns a hashable name for a key or a value of any type."""
     return value if type(value) is int else text_of(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """An operation; `done` is None if it never completed. `id`: the index that witnesses use."""
+    """An operation.
+
+    done  its completion; None if it never completed
+    id    the index of the completion, or of the invocation if it never completed; witnesses name this index
+    """
 
     invoked: Op | None
     done: Op | None
@@ -55,9 +59,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The operations of a history on some keys (None: on all), and its faults.
+    """The operations of a history on some keys, or on all keys, and its faults.
 
-    counts  f -> type -> number, in the whole history
+    counts   f -> type -> number of operations on all keys
+    writers  record -> ids of the operations that sent it
     """
 
     units: tuple[Unit, ...]
@@ -68,7 +73,10 @@ class Whole:
 
 
 def load(run: Path, keys: AbstractSet[Name] | None) -> Whole:
-    """Reads a run as the checker does, line by line. Raises BadHistory."""
+    """Reads a run's history as the checker does, line by line. Raises BadHistory.
+
+    keys  the keys of the operations to return; None: all keys
+    """
     units: list[Unit] = []
     nemesis: list[Op] = []
     counts: dict[str, dict[str, int]] = {}
@@ -108,12 +116,12 @@ def _writers(units: Iterable[Unit]) -> dict[Place, tuple[int, ...]]:
 
 
 def places(rows: Iterable[tuple[Any, Any, Any]]) -> list[Place]:
-    """The records in (key, offset, value) rows."""
+    """Returns the records in (key, offset, value) rows."""
     return [(name(key), name(value)) for key, _, value in rows]
 
 
 def touches(op: Op) -> bool:
-    """Whether an operation that was trimmed to some keys still contains anything about them."""
+    """Returns whether anything is left of an operation that was trimmed to some keys."""
     if op.f in MICRO and isinstance(op.value, list):
         spoken = any(len(mop) == 3 or (len(mop) == 2 and mop[1]) for mop in op.value)
         return spoken or any(op.extra.get(field) for field in PAIRED)
@@ -121,12 +129,15 @@ def touches(op: Op) -> bool:
 
 
 def of_keys(op: Op, keys: AbstractSet[Name]) -> Op:
-    """An op, trimmed to some keys."""
+    """Returns an op without the parts that concern other keys."""
     return _trimmed(op, lambda key: name(key) in keys, lambda key, value: True)
 
 
 def cut(whole: Whole, ids: AbstractSet[int], keys: AbstractSet[Name], dropped: AbstractSet[Place]) -> list[Op]:
-    """The ops of some units, trimmed to some keys and without the dropped records, in index order."""
+    """Returns the ops of some operations in order of their indices, without other keys and without the dropped records.
+
+    ids  ids of the operations
+    """
     writers = whole.writers
 
     def stays(key: Any, value: Any) -> bool:
@@ -155,7 +166,7 @@ def _trimmed(op: Op, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], 
 
 
 def _mop(mop: Any, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], bool]) -> Any:
-    """Returns the micro-op without the removed records; None for a removed send."""
+    """Returns the micro-op without the removed keys and records; None for a send that was removed."""
     if not isinstance(mop, list) or not mop:
         return mop
     if mop[0] == "send" and len(mop) == 3:
@@ -189,7 +200,7 @@ def _event(event: Mapping[str, Any], wanted: Callable[[Any], bool]) -> dict[str,
 
 
 def keys_of(units: Sequence[Unit]) -> list[Name]:
-    """The keys that units name, without duplicates, in order."""
+    """Returns the keys that operations name, without duplicates, in the order in which they first occur."""
     found: dict[Name, None] = {}
     for unit in units:
         op = unit.last

@@ -1,4 +1,4 @@
-"""What a shrunk history must show: one witness of a run, and the findings of the whole history."""
+"""Determines what a part of a history must show: one witness, and only what the whole history shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.stored.op_log import OpLog
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """An anomaly of a run, the number of one of its witnesses (from 1), and that witness."""
+    """A witness of a run, with its anomaly and its number, counted from 1."""
 
     anomaly: AnomalyFound
     number: int
@@ -29,7 +29,10 @@ class Chosen:
 
 
 def choose(run: Path, result: Result, requested: str | None) -> Chosen:
-    """The witness that the user names (G1a, G1a#3), or else one of the most severe anomaly. Raises BadInput."""
+    """Returns the witness that the user names (G1a, G1a#3), by default one of the most severe anomaly.
+
+    Raises BadInput if there is no such witness.
+    """
     if requested is None:
         bad = [anomaly for anomaly in result.anomalies if anomaly.bad] or list(result.anomalies)
         if not bad:
@@ -47,13 +50,16 @@ def choose(run: Path, result: Result, requested: str | None) -> Chosen:
 
 
 def _first_forbidden(run: Path, anomaly: AnomalyFound) -> int:
-    """The number of the first cycle that counts against the verdict."""
+    """Returns the number of the first cycle that counts against the verdict; 1 if there is none."""
     numbered = enumerate(witness_lookup.numbered(run, anomaly), 1)
     return next((number for number, witness in numbered if witness.get("forbidden")), 1)
 
 
 def _unseen(run: Path, anomaly: AnomalyFound, number: int) -> Witness:
-    """The first unseen record of a key; keys whose logs were read to the end come first. Raises BadInput."""
+    """Returns a witness with the first unseen record of the `number`-th key. Raises BadInput if there are fewer keys.
+
+    Keys whose logs were read to the end come first.
+    """
     rows = sorted(_rows(run, anomaly), key=lambda row: not row.get("complete"))
     if number > len(rows):
         raise BadInput(f"unseen#{number}: only {len(rows)} keys have unseen records")
@@ -61,7 +67,7 @@ def _unseen(run: Path, anomaly: AnomalyFound, number: int) -> Witness:
 
 
 def _rows(run: Path, anomaly: AnomalyFound) -> list[dict[str, Any]]:
-    """The witnesses of `unseen` per key, in the form that the kernel returns."""
+    """Returns the witnesses of `unseen`, one for each key, in the format of the kernel."""
     rows = [dict(row) for row in witness_lookup.stored(run, anomaly.name) if row.get("messages")]
     if rows or not anomaly.witnesses:
         return rows
@@ -79,7 +85,10 @@ def _witnesses(run: Path, anomaly: AnomalyFound) -> Iterator[Witness]:
 
 
 def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], frozenset[str]]:
-    """The identities that the whole history shows for some keys, by anomaly; read lazily."""
+    """Returns a function: anomaly -> the identities that the whole history shows for these keys.
+
+    The identities of an anomaly are read when they are first needed.
+    """
     by_name = {finding.name: finding for finding in result.anomalies}
 
     @cache
@@ -96,7 +105,7 @@ def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], 
 
 
 def keys_of(run: Path, chosen: Chosen) -> frozenset[Name]:
-    """The keys that a witness is about; empty if it names none."""
+    """Returns the keys that a witness concerns; empty if it names none."""
     if chosen.anomaly.name == find_witness.UNSEEN:
         return frozenset({name(chosen.witness["key"])})
     about = involved_ops.of_witness(chosen.anomaly.name, chosen.witness, operations_and_records.of_run(run), OpLog(run))
@@ -106,7 +115,10 @@ def keys_of(run: Path, chosen: Chosen) -> frozenset[Name]:
 def aim(
     run: Path, result: Result, chosen: Chosen, keys: frozenset[Name], options: CheckOptions
 ) -> tuple[Whole, Target]:
-    """The history on some keys (none: on all), and what a part of it must show. Raises BadHistory."""
+    """Returns the history on some keys, and what a part of it must show. Raises BadHistory.
+
+    keys  if empty, the history on all keys is returned
+    """
     whole = load(run, keys or None)
     complete: frozenset[Name] = frozenset()
     if not find_witness.is_cycle(chosen.anomaly.name):

@@ -1,6 +1,6 @@
-"""Copies the brokers' data of a run's topics into the run folder (`--keep-data`), for `harness inspect`.
+"""Copies the brokers' data of a run's topics into the run folder (--keep-data), for `harness inspect`.
 
-runs/<id>/data/<node>/   checkpoints and meta.properties of the node, and a folder for each partition
+runs/<id>/data/<node>/   the node's checkpoints and meta.properties, and a folder for each partition
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ log = logging.getLogger("harness")
 
 
 def keep(run: Path, cluster: Cluster, prefix: str, say: Callable[[str], None]) -> None:
-    """Copies the data into the run folder. Reports partitions that were skipped, or why nothing was copied."""
+    """Copies the brokers' data into the run folder. Reports partitions that were not copied, or why nothing was copied.
+
+    prefix  the names of the run's topics begin with this text and a hyphen
+    """
     if not offers(cluster, Data):
         say("the brokers' data was not kept: this kind of cluster does not support --keep-data")
         return

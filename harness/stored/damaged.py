@@ -1,7 +1,7 @@
-"""Detects edited or damaged results, plans and tables, and reports them in one message.
+"""Detects edited or damaged results, plans and tables, and reports the damage in one message.
 
-`well_formed` checks the parts of results.json that every reader relies on. The contents of witnesses vary as much
-as the anomalies, so errors in them appear only when they are described: `reporting_damage` turns the resulting
+`well_formed` checks those parts of results.json on which all readers rely. The format of witnesses differs between
+anomalies, so errors in witnesses appear only when they are described: `reporting_damage` turns the resulting
 exceptions into the message.
 """
 
@@ -35,9 +35,10 @@ OF_PIPELINES: Final = ("inputs", "done", "outputs", "expected", "extra", "aborte
 
 @contextmanager
 def reporting_damage(*runs: Path) -> Iterator[None]:
-    """Context manager for code that describes the results of runs. Raises BadInput if they are damaged.
+    """Context manager for code that describes the results of runs. Raises BadInput if the results are damaged.
 
-    A full disk or a missing permission is not caused by the results, so such an OSError is passed on unchanged.
+    A full disk or a missing permission is no damage of the results, so an OSError with such a cause is passed on
+    unchanged.
     """
     try:
         yield
@@ -54,7 +55,7 @@ def reporting_damage(*runs: Path) -> Iterator[None]:
 
 
 def well_formed(result: Result) -> Result:
-    """Returns the result if its parts have the types that all readers rely on. Raises TypeError otherwise."""
+    """Returns the result unchanged. Raises TypeError if one of the parts on which all readers rely has a wrong type."""
     for anomaly in result.anomalies:
         if not (isinstance(anomaly.name, str) and isinstance(anomaly.summary, str) and _count(anomaly.count)):
             raise TypeError(f"anomaly {anomaly.name!r}: `name`, `summary` or `count` has the wrong type")
@@ -84,7 +85,7 @@ def _counts(value: Any) -> bool:
 
 
 def _wrong(figures: Mapping[str, Any]) -> str:
-    """Returns the name of a figure with a wrong type; empty if there is none. Figures may be missing."""
+    """Returns the name of a figure with a wrong type, or "" if there is none. Missing figures are allowed."""
     for name in COUNTS:
         if name in figures and not _count(figures[name]):
             return name

@@ -1,6 +1,6 @@
 """Decodes and compares the kept broker data of a run, or any data folders, for `harness inspect`.
 
-For a run, the causes of missing records are determined from its history. Nothing is started, and nothing is written
+For a run, the history is used to determine why records are missing. No broker is started, and nothing is written
 except the run's tables if they are missing.
 """
 
@@ -39,9 +39,9 @@ class Inspection:
 
     nodes       node -> data folder
     partitions  the comparison of the replicas of each partition
-    findings    of a run: partition -> records that are missing or at a wrong place
-    judged      whether the causes of missing records were determined, which needs the history of a run
-    missing     keys of the history without data
+    findings    partition -> records that are missing or at a wrong offset; empty if there is no history
+    judged      whether there is a history, so that the causes of missing records were determined
+    missing     keys of the history for which there is no data
     """
 
     place: Path
@@ -53,7 +53,7 @@ class Inspection:
 
     @property
     def well(self) -> bool:
-        """Whether all replicas are complete and identical, and no record is missing or at a wrong place."""
+        """Whether all replicas are complete and identical, and no record is missing or at a wrong offset."""
         whole = all(
             comparison.same and not comparison.flaws and not comparison.behind for comparison in self.partitions
         )
@@ -61,9 +61,9 @@ class Inspection:
 
 
 def inspect(place: Path, topic: str = "") -> Inspection:
-    """Inspects a run folder, or a folder with data folders. Raises BadInput, BadHistory.
+    """Inspects a run folder, or a folder that contains data folders. Raises BadInput, BadHistory.
 
-    topic  the topic to inspect; empty: all topics (for a run: all topics of that run)
+    topic  the topic to inspect; empty: all topics (for a run: all topics of this run)
     """
     run = place if is_run(place) else None
     nodes = data_folder.nodes(place / FOLDER if run else place)
@@ -120,7 +120,7 @@ def _columns(folder: Path, kind: str, bucket: int, *names: str) -> Any:
 
 
 class _History:
-    """A run's history by key, bucket by bucket."""
+    """The sends and polls of a run, by key. The tables are read bucket by bucket."""
 
     def __init__(self, run: Path, plan: TestPlan) -> None:
         self._plan, self._folder = plan, run / "tables"
@@ -136,12 +136,12 @@ class _History:
         self.keys = sorted(self._bucket)
 
     def place(self, key: int) -> _Partition:
-        """Returns the partition of a key: see docs/understand/architecture.md."""
+        """Returns the partition of a key; docs/understand/architecture.md explains the rule."""
         topic, partition = divmod(key, self._plan.partitions_per_topic)
         return f"{self._plan.run}-{topic}", partition
 
     def key_of(self, place: _Partition) -> int | None:
-        """Returns the key of a partition, or None if the history does not contain it."""
+        """Returns the key of a partition, or None if the history does not contain this key."""
         number = place[0].removeprefix(f"{self._plan.run}-")
         if not number.isdecimal():
             return None
@@ -149,7 +149,7 @@ class _History:
         return key if key in self._bucket and self.place(key) == place else None
 
     def ends(self) -> dict[_Partition, int]:
-        """Returns the highest offset of an `ok` poll plus one per partition, a lower bound of the high watermark."""
+        """Returns partition -> the highest offset of an `ok` poll plus one, a lower bound of the high watermark."""
         found: dict[_Partition, int] = {}
         for key in self.keys:
             offsets = [read.offset for read in self._reads(key)]
@@ -163,7 +163,10 @@ class _History:
         comparison: Comparison,
         truncated: Mapping[_Partition, Sequence[Truncation]],
     ) -> Iterator[Finding]:
-        """Yields the records of a partition's key that are missing or at a wrong place."""
+        """Yields the records of a partition that are missing or at a wrong offset, with the causes.
+
+        truncated  partition -> truncations that the brokers' logs report
+        """
         at = comparison.topic, comparison.partition
         key = self.key_of(at)
         best = comparison.replicas.get(comparison.reference)
@@ -201,7 +204,11 @@ class _History:
                 yield Read(value, offset, op)
 
     def _of(self, key: int, kind: str, names: Sequence[str]) -> list[Sequence[Any]]:
-        """Returns the rows of one key."""
+        """Returns the rows of one key in a table.
+
+        kind   the table: sends or polls
+        names  the columns
+        """
         table = _columns(self._folder, kind, self._bucket[key], "key", *names)
         mine = table.filter(np.asarray(table.column("key").to_numpy() == key))
         columns = [mine.column(name).to_pylist() for name in names]

@@ -1,4 +1,4 @@
-"""Converts the nemesis's operations to spans of time: the fault, its targets, its begin and end, and its effect."""
+"""Converts the operations of the nemesis to spans of time: each with its fault, targets, begin, end and effect."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ HIT_FIELDS: Final = ("nodes", "clients", "workers", "processes")
 class Span:
     """One injection of a fault.
 
-    fault         its name, "kill:leader"
-    hit           its targets: nodes or client processes; empty if not known
-    begin_ns      time of the invocation that started it
-    end_ns        time at which its end completed; None: it lasted until the end of the history
-    took_effect   whether the fault reported an effect; None if it reported nothing
+    fault         name of the fault, such as "kill:leader"
+    hit           the targets: nodes or client processes; empty if not known
+    begin_ns      time at which the operation that started the fault was invoked
+    end_ns        time at which the operation that ended the fault completed; None: it lasted until the history's end
+    took_effect   whether the fault reported an effect; None if it reported nothing about this
     new_leaders   partition -> node, for partitions whose leader changed
     detail        other effects, as text; may be empty
     """
@@ -54,8 +54,8 @@ def _hit(value: Any) -> tuple[str, ...]:
 def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Span]:
     """Returns the spans for the rows of tables/nemesis.parquet (`value` is JSON text), in order of time.
 
-    A fault without a stop (span "") lasts from its invocation to its completion. Operations that belong to no fault,
-    such as the final wait for a healthy cluster, are ignored.
+    A fault without a stop (its operation has the span "") lasts from its invocation to its completion. Operations that
+    belong to no fault, such as the final wait for a healthy cluster, are ignored.
     """
     done: list[Span] = []
     on: dict[str, Span] = {}
@@ -103,7 +103,7 @@ def _completed(span: Span, row: Mapping[str, Any]) -> Span:
 
 
 def _detail(data: Mapping[str, Any]) -> str:
-    """Describes the other effects in a completed operation's value, besides targets and new leaders."""
+    """Describes the effects in a completed operation's value, except targets and new leaders."""
     parts = []
     lost, damage, deleted = (data.get(name) for name in ("lost_bytes", "damage", "deleted"))
     if isinstance(lost, dict):
@@ -134,7 +134,7 @@ def _detail(data: Mapping[str, Any]) -> str:
 
 
 def of_run(run: Path) -> list[Span]:
-    """Returns the spans of a run folder's tables; none if the table does not exist."""
+    """Returns the spans of a run folder, from its tables; none if the table does not exist."""
     path = run / "tables" / "nemesis.parquet"
     if not path.is_file():
         return []
@@ -142,5 +142,5 @@ def of_run(run: Path) -> list[Span]:
 
 
 def during(spans: Sequence[Span], begin_ns: int, end_ns: int) -> list[Span]:
-    """Returns the spans that were active at any time between two times."""
+    """Returns the spans that overlap with the time from `begin_ns` to `end_ns`."""
     return [span for span in spans if span.begin_ns <= end_ns and (span.end_ns is None or begin_ns <= span.end_ns)]

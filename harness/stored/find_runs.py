@@ -1,6 +1,6 @@
 """Lists the runs in a folder and finds the run that a user names.
 
-Reads plan.yaml and results.json. Runs that are in progress, were interrupted or were never judged are listed with
+Reads plan.yaml and results.json. If a run is in progress, was interrupted or was never judged, it is listed with
 the information that exists.
 """
 
@@ -33,7 +33,7 @@ NONE: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run. `seconds` is the time limit of its load. Empty strings and None mean not known."""
+    """One run. `seconds` is the duration of its load in the plan. Empty texts and None stand for unknown values."""
 
     id: str
     path: Path
@@ -47,12 +47,12 @@ class RunRow:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is a run folder: it has a plan or a history."""
+    """Returns whether a folder is a run folder: it contains a plan or a history."""
     return folder.is_dir() and ((folder / "history").is_dir() or (folder / "plan.yaml").is_file())
 
 
 def plan_of(folder: Path) -> Mapping[str, Any]:
-    """Returns the content of plan.yaml; empty if it is missing or damaged, since results are shown even without it."""
+    """Returns the content of plan.yaml; an empty mapping if it is missing or damaged, so that results can be shown."""
     try:
         with (folder / "plan.yaml").open("rb") as file:
             raw = file.read(PLAN_BYTES_MAX + 1)
@@ -63,7 +63,10 @@ def plan_of(folder: Path) -> Mapping[str, Any]:
 
 
 def _loader(raw: bytes) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
-    """Returns the loader in C, which is eight times faster but crashes on deep nesting, if the text cannot be deep."""
+    """Returns the YAML loader to use for a text.
+
+    The loader in C is eight times faster but crashes on deep nesting. It is used if the text cannot be nested deeply.
+    """
     quick = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     shallow = raw.count(b"[") + raw.count(b"{") < BRACKETS_MAX
     if shallow and max(map(len, raw.splitlines()), default=0) < LINE_BYTES_MAX:
@@ -72,7 +75,7 @@ def _loader(raw: bytes) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
 
 
 def _small(data: Any) -> bool:
-    """Whether a plan has at most VALUES_MAX values, none of them huge. An alias counts each time it is used."""
+    """Returns whether a plan has at most VALUES_MAX values, and no huge numbers. Each use of an alias is counted."""
     pending = [data]
     for _ in range(VALUES_MAX):
         if not pending:
@@ -87,7 +90,7 @@ def _small(data: Any) -> bool:
 
 
 def result_of(folder: Path) -> Result | None:
-    """Returns the result of a judged run, or None without results.json. Raises BadInput if it cannot be used."""
+    """Returns the result of a run, or None if there is no results.json. Raises BadInput if the file cannot be used."""
     path = folder / "results.json"
     if not path.is_file():
         return None
@@ -110,18 +113,18 @@ def result_of(folder: Path) -> Result | None:
 
 
 def rows(runs: Path) -> list[RunRow]:
-    """Returns the runs in a folder, the newest first; none if it does not exist. Raises BadInput for a file."""
+    """Returns the runs in a folder, the newest first; none if it does not exist. Raises BadInput if it is a file."""
     found = [row(folder, plan_of(folder)) for folder in folders(runs)]
     return sorted(found, key=lambda row: (row.started or row.id, row.id), reverse=True)
 
 
 def folders(runs: Path) -> list[Path]:
-    """Returns the run folders in a folder, unordered; none if it does not exist. Raises BadInput for a file."""
+    """Returns the run folders in a folder, in any order; none if it does not exist. Raises BadInput if it is a file."""
     return [folder for folder in _entries(runs) if not folder.is_symlink() and is_run(folder)]
 
 
 def _entries(runs: Path) -> list[Path]:
-    """Returns the entries of the folder of runs; none if it does not exist."""
+    """Returns the content of the folder of runs; nothing if it does not exist. Raises BadInput if it is a file."""
     try:
         return list(runs.iterdir())
     except FileNotFoundError:
@@ -131,7 +134,7 @@ def _entries(runs: Path) -> list[Path]:
 
 
 def faults_of(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the faults that a plan names, in its `nemesis` list and in its schedule."""
+    """Returns the names of the faults in a plan: in its `nemesis` list and in its schedule."""
     listed, schedule = plan.get("nemesis"), plan.get("schedule")
     names = [str(name) for name in listed] if isinstance(listed, list) else []
     lines = schedule if isinstance(schedule, list) else []
@@ -140,7 +143,7 @@ def faults_of(plan: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def row(folder: Path, plan: Mapping[str, Any]) -> RunRow:
-    """Returns the row of a run with a given plan."""
+    """Returns the row of a run, given its plan."""
     try:
         result = result_of(folder)
         verdict: str = "not judged" if result is None else result.valid
@@ -164,7 +167,7 @@ HEAD: Final = ("run", "verdict", "workload", "nemesis", "acks", "seconds", "anom
 
 
 def table(listed: Sequence[RunRow], limit: int = 30) -> str:
-    """Returns the first `limit` rows as text in columns."""
+    """Formats the first `limit` rows as a table."""
     if not listed:
         return "no runs yet; start one: harness run --nemesis leader-kill"
     lines = [HEAD, *(_cells(row) for row in listed[: max(limit, 0)])]
@@ -191,9 +194,10 @@ def _cells(row: RunRow) -> tuple[str, ...]:
 
 
 def resolve(runs: Path, name: str) -> Path:
-    """Returns the run folder that a user names: a path, an id, `latest`, or an unambiguous prefix of an id.
+    """Returns the run folder that a user names: by a path, an id, `latest`, or an unambiguous prefix of an id.
 
-    Raises BadInput if the name is unknown, ambiguous (with the candidates), or not a run folder (with the reason).
+    Raises BadInput if there is no such run, or if what is named is not a run folder. If several ids begin with the
+    prefix, the message lists them.
     """
     if not name.strip():
         raise BadInput("the name of the run is empty; give a run folder, an id, or latest")
@@ -213,7 +217,10 @@ def resolve(runs: Path, name: str) -> Path:
 
 
 def judged(runs: Path, name: str) -> Path:
-    """Returns the run folder that a user names, for commands that need results. Raises BadInput, also for a file."""
+    """Returns the run folder that a user names, for commands that need results.
+
+    Raises BadInput if there is no such run folder, or if the user names a history file.
+    """
     path = Path(name)
     if path.is_file():
         raise BadInput(
@@ -223,7 +230,7 @@ def judged(runs: Path, name: str) -> Path:
 
 
 def require_result(folder: Path) -> Result:
-    """Returns the result of a run folder. Raises BadInput if it was not judged yet."""
+    """Returns the result of a run folder. Raises BadInput if the run was not judged yet."""
     result = result_of(folder)
     if result is not None:
         return result

@@ -1,6 +1,6 @@
-"""Binary search in a large text file whose lines are ordered by a number.
+"""Binary search in a large text file whose lines are in the order of a number that they contain.
 
-Used for the history (ordered by index) and for broker logs (ordered by time, with some lines without a time).
+Used for histories (the index of the operation) and brokers' logs (the time, which some lines do not have).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ Key = Callable[[bytes], float | None]
 
 
 def seek(file: BinaryIO, key: Key, wanted: float) -> bool:
-    """Moves the file position to the first line whose number is at least `wanted`. Returns False if there is none.
+    """Moves the file's position to the first line whose number is at least `wanted`. Returns False if there is none.
 
-    Reads O(log size) pieces, and finally at most NEAR bytes and the line after them. In a file that is not ordered,
-    the resulting position is arbitrary, so callers must check the line there.
+    Reads a few bytes in O(log size) places, and finally at most NEAR bytes and the line after these. If the lines are
+    not in order, the resulting position is arbitrary, so callers must check the line that they read there.
     """
     low, high = 0, file.seek(0, 2)
     while high - low > NEAR:
@@ -41,7 +41,7 @@ def seek(file: BinaryIO, key: Key, wanted: float) -> bool:
 
 
 def _next(file: BinaryIO, key: Key, high: int) -> tuple[float, int] | None:
-    """Returns (number, end) of the next line that has a number and begins before `high`, or None."""
+    """Returns (number, end) of the next line that has a number and begins before `high`; None if there is none."""
     for _ in range(KEYLESS_MAX):
         if file.tell() >= high:
             return None

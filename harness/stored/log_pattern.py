@@ -25,7 +25,7 @@ EXAMPLES: Final = Path(__file__).parent / "log_patterns"
 
 
 def load(path: Path) -> LogPattern:
-    """Loads the patterns of a file, or of a built-in example by its name ("java"). Raises BadInput, with the line."""
+    """Loads the patterns in a file, or a built-in example by its name ("java"). Raises BadInput with the line."""
     example = EXAMPLES / f"{path}.yaml"
     if not path.exists() and len(path.parts) == 1 and example.is_file():
         path = example
@@ -40,7 +40,9 @@ def load(path: Path) -> LogPattern:
     form = _time(loaded)
     line, each = _regex(loaded, ("line",), ""), _regex(loaded, ("each",), foreign_logs.ONE_PARTITION)
     if not {"topic", "partition"} <= foreign_logs.groups(each):
-        raise BadInput(f"{loaded.where(('each',), True)}: each: the pattern needs the groups topic and partition")
+        raise BadInput(
+            f"{loaded.where(('each',), True)}: each: the pattern needs the named groups `topic` and `partition`"
+        )
     return LogPattern(_events(loaded, line), form, line, _text(loaded, ("instance",), ""), each)
 
 
@@ -61,7 +63,10 @@ def _text(loaded: Loaded, place: Place, default: str | None = None) -> str:
 
 
 def _regex(loaded: Loaded, place: Place, default: str | None = None) -> str:
-    """Returns a regular expression in RE2's syntax whose groups all have known names."""
+    """Returns the regular expression at a place in the file. Raises BadInput if it is not valid.
+
+    It must use RE2's syntax, all its groups must be named, and their names must be known.
+    """
     found = _text(loaded, place, default)
     at = loaded.where(place, True)
     if why := foreign_logs.wrong(found):
@@ -108,23 +113,24 @@ def _event(loaded: Loaded, place: Place, line: str) -> EventPattern:
             f"{loaded.where((*place, 'event'), True)}: event {kind}: unknown event; {hint}the events are {kinds}"
         )
     if not kind and "event" not in named:
-        raise BadInput(f"{at}: give the event's name with the key event, or a group named event in match")
+        raise BadInput(f"{at}: give the event's name with the key `event`, or with a named group `event` in match")
     if lacking := _lacking(kind, named):
-        raise BadInput(f"{loaded.where((*place, 'match'), True)}: match: {kind or 'it'} needs {lacking}")
+        what = f"the event {kind}" if kind else "this event"
+        raise BadInput(f"{loaded.where((*place, 'match'), True)}: match: {what} needs {lacking}")
     return EventPattern(match, kind)
 
 
 def _lacking(kind: str, named: frozenset[str]) -> str:
-    """Describes the groups that an event of this kind needs but does not have; empty if it has all."""
+    """Describes the named groups that an event of this kind needs but does not have; "" if none is missing."""
     of_one = {"topic", "partition"} <= named
     if "time" not in named:
-        return "the group time, in match or in line"
+        return "the named group `time` (in match or in line)"
     if kind in OF_PARTITIONS and not of_one and "partitions" not in named:
-        return "the group partitions, or the groups topic and partition"
+        return "the named group `partitions`, or the named groups `topic` and `partition`"
     if kind in OF_OFFSET | OF_RANGE and not of_one:
-        return "the groups topic and partition"
+        return "the named groups `topic` and `partition`"
     if kind in OF_OFFSET and not named & {"offset", "last"}:
-        return "the group offset, or last, the offset before it"
+        return "the named group `offset`, or `last` (the offset minus 1)"
     if kind in OF_RANGE and not {"first", "last"} <= named:
-        return "the groups first and last"
-    return "the group generation" if kind == foreign_logs.GENERATION and "generation" not in named else ""
+        return "the named groups `first` and `last`"
+    return "the named group `generation`" if kind == foreign_logs.GENERATION and "generation" not in named else ""

@@ -1,8 +1,8 @@
 """Reads single operations of a history by index, and streams all its lines.
 
-An operation is found by binary search in a segment, which is fast even in a history of ten million operations. If it
-cannot be found (no such operation, a history that is not in the order of its indices, damaged lines), the result is
-None.
+An operation is found by binary search in a file of the history, which is fast even with ten million operations. The
+result is None if it cannot be found: there is no such operation, the history is not ordered by index, or lines are
+damaged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ INDEX: Final = re.compile(rb'^\{"index":(\d+),')
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line of a history: the run's name, and the wall-clock time at which its time began."""
+    """The first line of a history.
+
+    run      name of the run
+    wall_ns  wall-clock time at which the times of the history are 0, in nanoseconds since 1970
+    """
 
     run: str
     wall_ns: int
@@ -37,7 +41,7 @@ class Header:
 def segments(run: Path) -> list[Path]:
     """Returns the files of a run folder's history in order, or the history file itself.
 
-    Raises BadInput for a FIFO or the like, from which reading might never end.
+    Raises BadInput for a file that is not regular, such as a FIFO, because reading it might never end.
     """
     found = [run] if run.is_file() else sorted((run / "history").glob("*.jsonl"))
     for path in found:
@@ -55,7 +59,7 @@ def opened(path: Path) -> BinaryIO:
 
 
 def each(run: Path) -> Iterator[tuple[Path, int, bytes]]:
-    """Yields (file, line number, line) of a whole history. Raises BadInput for a file that cannot be read."""
+    """Yields (file, line number, line) of a whole history. Raises BadInput if a file cannot be read."""
     for path in segments(run):
         with opened(path) as file:
             try:
@@ -68,7 +72,7 @@ def each(run: Path) -> Iterator[tuple[Path, int, bytes]]:
 
 
 def index_of(line: bytes) -> int | None:
-    """Returns the index of a line's operation; None for a header or anything else."""
+    """Returns the index of the operation in a line; None if the line contains no operation, for example the header."""
     found = INDEX.match(line)
     if found:
         return int(found.group(1))
@@ -81,7 +85,7 @@ def index_of(line: bytes) -> int | None:
 
 
 class OpLog:
-    """The operations of a run folder, by index."""
+    """The operations of a run folder or a history file. `at(index)` returns one operation, or None."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -90,7 +94,7 @@ class OpLog:
 
     @cached_property
     def header(self) -> Header | None:
-        """The header of the first segment; None if it is missing or invalid."""
+        """The header in the first file of the history; None if it is missing or invalid."""
         try:
             with self._segments[0].open("rb") as file:
                 data = orjson.loads(file.readline(1 << 16))
@@ -100,7 +104,7 @@ class OpLog:
 
     @cached_property
     def _firsts(self) -> list[int]:
-        """The first index of each segment."""
+        """The first index in each file of the history; -1 if there is none."""
         firsts = []
         for path in self._segments:
             with path.open("rb") as file:

@@ -1,6 +1,6 @@
 """Looks up single operations and records in a run's tables: who sent a value, who read it, and when.
 
-Each lookup reads only the columns that it needs, of one bucket. Only the results are kept in memory.
+Each lookup reads only the columns that it needs, for records in only one bucket. Only results are kept in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROW: Final = ("op", "value", "offset", "process", "type", "invoke_ns", "complete
 
 @dataclass(frozen=True, slots=True)
 class OpFact:
-    """One operation. `id` is the index of its completion, or of its invocation if it never completed."""
+    """Facts about one operation. `id` is the index of its completion, or of its invocation if it never completed."""
 
     id: int
     invoke_index: int
@@ -43,13 +43,17 @@ class OpFact:
 
     @property
     def at_ns(self) -> int:
-        """The time of its completion, or of its invocation if it never completed."""
+        """The time at which the operation completed, or at which it was invoked if it never completed."""
         return self.invoke_ns if self.complete_ns is None else self.complete_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One sent or polled record. `offset` is None if it is not known."""
+    """One sent or polled record.
+
+    op      id of the operation
+    offset  None if it is not known
+    """
 
     op: int
     value: int
@@ -58,9 +62,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One sent or polled record with the facts of its operation.
+    """One sent or polled record, with facts about its operation.
 
-    sent    whether it was sent; otherwise it was polled
+    sent    True if the record was sent, False if it was polled
+    op      id of the operation
     offset  None if it is not known
     """
 
@@ -76,7 +81,7 @@ class Row:
 
 
 class Facts(Protocol):
-    """The lookups that descriptions of witnesses use: in a whole run (Lookup), or in the records of one page."""
+    """The lookups that descriptions of witnesses use. They search a whole run (`Lookup`) or the records of one page."""
 
     @property
     def spans(self) -> Sequence[fault_spans.Span]: ...
@@ -93,7 +98,7 @@ class Facts(Protocol):
 class Lookup:
     """Looks up operations and records in the tables of one run folder.
 
-    Unknown operations and records give None or an empty result. Only `open` raises exceptions.
+    For an operation or a record that is not found, the result is None or empty. Only `open` raises exceptions.
     """
 
     def __init__(self, tables: Path) -> None:
@@ -107,7 +112,7 @@ class Lookup:
         return fault_spans.of_run(self._tables.parent)
 
     def open(self) -> None:
-        """Checks that the tables exist and are readable. Raises OSError, ValueError, KeyError."""
+        """Checks that the tables exist and can be read. Raises OSError, ValueError, KeyError."""
         _ = self._ops.schema, self.spans, self._buckets, self._codes
 
     @cached_property
@@ -145,7 +150,7 @@ class Lookup:
 
     @cached_property
     def end_ns(self) -> int:
-        """The last time of the history; 0 if it is not known."""
+        """The latest time in the history; 0 if it is not known."""
         last = self._meta.get("max_ns")
         return last if type(last) is int else 0
 
@@ -175,7 +180,7 @@ class Lookup:
         return self._records(kind, key_code, field, code)
 
     def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
-        """Returns the sends of a value."""
+        """Returns the first MANY sends of a value, in the order of the history."""
         return self._found("sends", key, "value", value)
 
     def polls(self, key: Any, value: Any) -> tuple[Record, ...]:
@@ -187,7 +192,7 @@ class Lookup:
         return self._found("polls", key, "op", op)
 
     def ops(self, ids: Iterable[int]) -> dict[int, OpFact]:
-        """Returns the facts of many operations, in one pass over their table."""
+        """Returns id -> facts for many operations, in one pass over the table of operations."""
         wanted = sorted(set(ids))
         try:
             table = self._ops.to_table(filter=pc.field("index").isin(wanted)) if wanted else None
@@ -206,11 +211,11 @@ class Lookup:
         values: Sequence[Any] | None = None,
         ops: Sequence[int] | None = None,
     ) -> list[Row]:
-        """Returns the first `limit` records of a key that match all given filters.
+        """Returns the first `limit` sends or polls of a key that match all given filters.
 
-        offsets  windows of offsets, inclusive
+        offsets  ranges of offsets, inclusive
         values   values of the records
-        ops      indices of the operations
+        ops      ids of the operations
         """
         code = self._code(key)
         if code is None:
@@ -259,7 +264,7 @@ def _fact(id_: int, row: dict[str, Any]) -> OpFact:
 
 
 def of_run(run: Path) -> Lookup | None:
-    """Returns the lookup of a run folder, or None if the tables are missing or damaged."""
+    """Returns the lookup for a run folder, or None if the tables are missing or damaged."""
     tables = run / "tables"
     whole = (tables / "_schema.json").is_file() and any((tables / "ops").glob("*.parquet"))
     if not whole:

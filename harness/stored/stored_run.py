@@ -1,14 +1,15 @@
 """The Python API for stored runs: `harness.load("latest")`.
 
     run = harness.load("latest")
-    run.ops                      Arrow: a row per operation, see checker.tables.schema.OPS
+    run.ops                      an Arrow table with a row for each operation, see checker.tables.schema.OPS
     run.pandas()                 the same as a pandas DataFrame; run.pandas("polls"): another table
-    run.polars("sends")          polars, where it is installed
-    run.spark(session, "polls")  a Spark DataFrame, read by the executors
-    run.results, run.plan        the verdict with its witnesses; every option of the run
+    run.polars("sends")          a polars DataFrame, if polars is installed
+    run.spark(session, "polls")  a Spark DataFrame, which the executors read
+    run.results                  the verdict with its witnesses
+    run.plan                     every option of the run
 
-Tables: ops, sends, polls, nemesis, assigns, ends and the others of checker.tables.schema. The stored tables contain
-codes for keys and values that are not plain integers; this API returns the original values as JSON text.
+The tables are ops, sends, polls, nemesis, assigns, ends and the others of checker.tables.schema. The stored tables
+contain codes for keys and values that are not plain integers; this API returns the original values as JSON text.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ CODED: Final = ("key", "value")  # columns with codes in all tables except `neme
 
 @dataclass(frozen=True)
 class Run:
-    """One run folder. Everything is read on first use; missing tables are created."""
+    """One run folder. Data is read when it is first used. Missing tables are created."""
 
     path: Path
 
     @cached_property
     def results(self) -> Result:
-        """The verdict. Raises BadInput if the run was not judged yet."""
+        """The verdict, with the anomalies and their witnesses. Raises BadInput if the run was not judged yet."""
         return find_runs.require_result(self.path)
 
     @cached_property
@@ -52,11 +53,11 @@ class Run:
 
     @property
     def ops(self) -> pa.Table:
-        """The operations."""
+        """The table of operations."""
         return self.arrow("ops")
 
     def arrow(self, table: str = "ops") -> pa.Table:
-        """Returns a table of the run. Raises BadInput for an unknown name, BadHistory, Missing."""
+        """Returns a table as an Arrow table. Raises BadInput if there is no such table, BadHistory, Missing."""
         form = TABLES.get(table)
         if form is None:
             raise BadInput(f"no table {table!r}; give one of {', '.join(TABLES)}")
@@ -79,7 +80,11 @@ class Run:
         return polars.from_arrow(self.arrow(table))
 
     def spark(self, session: Any, table: str = "ops") -> Any:
-        """Returns a table as a Spark DataFrame. Spark's tasks read the files, unless values must be decoded."""
+        """Returns a table as a Spark DataFrame.
+
+        Spark's tasks read the files of the table. If codes must be replaced by values, this process reads the files
+        instead.
+        """
         files = [str(file) for file in self._files(table)] if table in TABLES and not self._texts else []
         return session.read.parquet(*files) if files else session.createDataFrame(self.arrow(table))
 
@@ -87,7 +92,7 @@ class Run:
 
     @cached_property
     def _tables(self) -> Path:
-        """The folder of the run's tables. They are created if they are missing or belong to another history."""
+        """The folder of the run's tables. If the tables are missing or belong to another history, they are created."""
         folder = require_run(self.path) / "tables"
         if make_tables.ready(self.path, folder, None) is None:
             join_segments.make(self.path, folder, None, lambda text: None, None)
@@ -104,7 +109,7 @@ class Run:
         return found
 
     def _decoded(self, name: str, table: pa.Table) -> pa.Table:
-        """Replaces codes by the original values, in which case the column becomes text."""
+        """Replaces codes by the original values. A column that contains codes becomes a column of text."""
         if not self._texts or name == "nemesis":
             return table
         for column in CODED:
@@ -123,8 +128,8 @@ class Run:
 
 
 def load(name: str | Path = "latest", runs: str | Path = "runs") -> Run:
-    """Returns the run with a name as on the command line: a folder, an id, an unambiguous prefix, or latest.
+    """Returns a run by its name as on the command line: a folder, an id, an unambiguous prefix of an id, or latest.
 
-    Raises BadInput.
+    Raises BadInput if there is no such run.
     """
     return Run(require_run(find_runs.resolve(Path(runs), str(name))))

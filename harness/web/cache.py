@@ -1,4 +1,4 @@
-"""A cache of values that were read from files. A value is read again when its files change."""
+"""A cache of values that were read from files. If the files of a value change, the value is read again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 def stamp(*files: Path) -> Stamp:
-    """Returns a value that changes when one of the files changes."""
+    """Returns a value that differs after any of the files has changed."""
     return tuple(map(_stamp, files))
 
 
@@ -26,14 +26,17 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 class Cache(Generic[T]):
-    """A cache by path, safe for threads; one thread reads at a time. Entries are only removed by `keep`."""
+    """A cache with one value for each path. Several threads may use it; one thread reads at a time.
+
+    Entries are only removed by `keep`.
+    """
 
     def __init__(self, read: Callable[[Path], T]) -> None:
         self._read, self._lock = read, Lock()
         self._entries: dict[Path, tuple[Stamp, T]] = {}
 
     def get(self, path: Path, now: Stamp) -> T:
-        """Returns the value for a path. Reads it again if the stamp differs from the stored one."""
+        """Returns the value for a path; reads it again if the stamp `now` differs from that of the cached value."""
         with self._lock:
             entry = self._entries.get(path)
             if entry is None or entry[0] != now:
@@ -41,7 +44,7 @@ class Cache(Generic[T]):
             return entry[1]
 
     def keep(self, paths: Collection[Path]) -> None:
-        """Removes the entries of all other paths."""
+        """Removes the entries for all paths that are not in `paths`."""
         with self._lock:
             for path in self._entries.keys() - set(paths):
                 del self._entries[path]

@@ -19,7 +19,7 @@ LINE_HIGH: Final = 44
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A rectangle, in pixels from the top left corner."""
+    """A rectangle. x and y are the distances of its upper left corner from that of the drawing, in pixels."""
 
     outcome: str
     x: float
@@ -30,7 +30,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Stacked bars.
+    """A drawing of stacked bars.
 
     top      completions per second at the upper edge
     seconds  time at the right edge
@@ -42,7 +42,7 @@ class Rates:
 
 
 def rates(counted: Mapping[str, Mapping[int, int]], end_s: float) -> Rates:
-    """Returns the bars of completions per second by outcome, from the start of the run until `end_s`.
+    """Returns the bars for the completions per second with each outcome, from the start of the run until `end_s`.
 
     counted  outcome -> second -> number of completions
     """
@@ -68,7 +68,11 @@ def rates(counted: Mapping[str, Mapping[int, int]], end_s: float) -> Rates:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A share at one time: its position, and the ends of its confidence interval."""
+    """The share of runs that were as expected in one result, as a point to draw.
+
+    y          height of the share
+    low, high  heights of the ends of its confidence interval
+    """
 
     x: float
     y: float

@@ -1,4 +1,4 @@
-"""Detects first signs of anomalies during a run: those that two operations suffice to show.
+"""Detects first signs of anomalies during a run: contradictions between two operations.
 
 These are hints only; the checker decides at the end of the run.
 """
@@ -19,16 +19,16 @@ Place = tuple[bytes, bytes] | tuple[bytes, int]
 
 @dataclass(slots=True)
 class First:
-    """The signs found so far, and the records that are needed to find more. Keys and values are JSON.
+    """The signs found so far, and the records that are needed to find more. Keys and values are JSON text.
 
     values    (key, offset) -> value
     offsets   (key, value) -> offset
     unread    records that were sent by an ok operation and have not been polled yet
     read      records that were polled
-    counts    anomaly -> number of offsets or records with it
-    places    (anomaly, offset or record) of those that were counted
-    messages  descriptions of the first SHOWN of each anomaly
-    full      more than RECORDS_MAX records were stored, so the search has stopped
+    counts    anomaly -> number of offsets or records that show it
+    places    (anomaly, offset or record) of everything that was counted
+    messages  for each anomaly, descriptions of the first SHOWN signs
+    full      whether there were more than RECORDS_MAX records, so that the search has stopped
     """
 
     values: dict[tuple[bytes, int], bytes] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class First:
     full: bool = False
 
     def add(self, op: Op) -> None:
-        """Checks an ok operation against the earlier ones."""
+        """Compares an ok operation with the earlier ones."""
         if self.full:
             return
         for key, offset, value in sends(op):
@@ -65,12 +65,12 @@ class First:
         key, value = record
         known_value = self.values.setdefault((key, offset), value)
         if known_value != value:
-            text = f"offset {offset} contained {known_value.decode()} before"
+            text = f"offset {offset} contained value {known_value.decode()} before"
             self._report("inconsistent-offsets", (key, offset), op, record, text)
             return
         known_offset = self.offsets.setdefault(record, offset)
         if known_offset != offset:
-            self._report("duplicate", record, op, record, f"at offset {offset}, and at offset {known_offset} before")
+            self._report("duplicate", record, op, record, f"at offset {offset}, and before at offset {known_offset}")
 
     def _report(self, name: str, place: Place, op: Op, record: tuple[bytes, bytes], what: str) -> None:
         if (name, place) in self.places:
@@ -79,7 +79,7 @@ class First:
         self.counts[name] = self.counts.get(name, 0) + 1
         if self.counts[name] <= SHOWN:
             key, value = (part.decode()[:100] for part in record)
-            self.messages.append(f"{name}: op {op.index} has {value} of key {key}: {what[:200]}")
+            self.messages.append(f"{name}: op {op.index} has value {value} of key {key}: {what[:200]}")
 
 
 def _code(value: Any) -> bytes:

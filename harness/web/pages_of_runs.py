@@ -1,4 +1,4 @@
-"""Renders the pages from the stored runs, for the server and for an export."""
+"""Renders the pages about stored runs, for the server and for the static export."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ NODES_MAX: Final = 30
 
 @dataclass(frozen=True)
 class Views:
-    """The pages of a folder of runs.
+    """The pages about a folder of runs.
 
-    static  whether the pages are files of an export, which cannot have queries
+    static  whether the pages are files of an export, and so cannot have query strings
     """
 
     runs: Path
@@ -47,7 +47,7 @@ class Views:
     # --- runs -----------------------------------------------------------------------------------------
 
     def index(self, query: run_query.Query, rows: Sequence[Row] | None = None) -> bytes:
-        """Returns the list of runs. An export shows all runs on one page."""
+        """Returns the page with the list of runs. In an export, this page lists all runs."""
         every = self.catalogue.rows() if rows is None else rows
         chosen = run_query.select(every, query, max(1, len(every)) if self.static else run_query.PER_PAGE)
         return self._render(
@@ -64,7 +64,7 @@ class Views:
         )
 
     def _heads(self, query: run_query.Query) -> list[tuple[str, str, str]]:
-        """Returns (title, link that sorts by the column, current order) of each column."""
+        """Returns (title, link that sorts by the column, current order or "") of each column."""
         found = []
         for name, column in run_query.COLUMNS.items():
             mine = query.sort == name
@@ -76,7 +76,7 @@ class Views:
     def run(self, folder: Path, rows: Sequence[Row], still: bool = False) -> bytes:
         """Returns the page of a run: its result, and links to its files.
 
-        still  do not reload the page automatically
+        still  whether the page must not reload itself
         """
         row = self.catalogue.row(folder)
         plan = find_runs.plan_of(folder)
@@ -113,7 +113,7 @@ class Views:
             return [f"The results cannot be shown ({type(error).__name__}: {error})."]
 
     def _parts(self, folder: Path) -> list[tuple[str, str]]:
-        """Returns (name, link) of the existing parts of a run."""
+        """Returns (name, link) of the files of a run that exist and are linked from its page."""
         candidates: list[tuple[str, tuple[str, ...]]] = [
             ("order pages", ("orders", "index.html")),
             ("plan", ("plan.yaml",)),
@@ -138,14 +138,20 @@ class Views:
     # --- comparing ------------------------------------------------------------------------------------
 
     def since(self, folder: Path, rows: Sequence[Row]) -> bytes:
-        """Compares a run with the previous run of the same workload and faults. Raises BadInput."""
+        """Returns a comparison of a run with the previous run of the same workload and faults.
+
+        Raises BadInput if there is no such run.
+        """
         previous = run_query.before(rows, self.catalogue.row(folder))
         if previous is None:
             raise BadInput(f"no run before {folder.name} has the same workload and faults")
         return self.compare([previous.id, folder.name], UP * 2)
 
     def compare(self, chosen: Sequence[str], root: str = "") -> bytes:
-        """Compares two runs. Raises BadInput if there are not exactly two, or if they cannot be compared."""
+        """Returns a comparison of two runs.
+
+        Raises BadInput if `chosen` does not contain exactly two runs, or if the runs cannot be compared.
+        """
         names = [name for name in dict.fromkeys(chosen) if name]
         if len(names) != 2:
             raise BadInput(f"{len(names)} runs were selected; select two in the list of runs to compare them")
@@ -189,7 +195,7 @@ class Views:
         """Returns the page of one experiment with its results over time.
 
         done  all results of the experiment, the newest first
-        ids   ids of the existing runs, which get links
+        ids   ids of the runs that still exist; only these have links
         """
         lines = [(line, drawings.shares(line)) for line in past_results.lines(done)]
         return self._render(
@@ -206,7 +212,10 @@ class Views:
         )
 
     def matrix(self, past: Past, ids: frozenset[str]) -> bytes:
-        """Returns the page of the latest matrices: a row for each cell, and a column for each matrix."""
+        """Returns the page of the latest matrices: a row for each cell, and a column for each matrix.
+
+        ids  ids of the runs that still exist; only these have links
+        """
         times = list(past.matrices[:MATRICES_MAX])
         cells: dict[str, dict[str, past_results.Case]] = {}
         for result in times:
@@ -243,7 +252,7 @@ def _nodes(folder: Path) -> list[str]:
 
 
 def _compared(row: compare.Row) -> tuple[str, str, str, bool]:
-    """Returns the name and both values as text, and whether they differ."""
+    """Returns (name, value in the first run, value in the second run, whether the two differ); values are text."""
     name, a, b = (
         text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
         for text in (str(row.name), compare.cell(row.a), compare.cell(row.b))

@@ -1,7 +1,7 @@
-"""Reads the results of earlier experiments and matrices, and their development over time.
+"""Reads the results of earlier experiments and matrices, and arranges them by time.
 
-They are read as plain data from experiments/*/results.json and matrix/*/results.json in the folder of runs.
-Damaged files are reported.
+The results are read as plain data from experiments/*/results.json and matrix/*/results.json in the folder of runs.
+Files that are damaged are reported.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ WRONG: Final = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexE
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """k of the n runs that could be judged were as expected.
+    """k of the n runs whose verdict is known were as expected.
 
-    agrees  whether k is as large as the experiment expects
+    text    the expectation
+    agrees  whether k is as large as expected
     """
 
     text: str
@@ -49,7 +50,8 @@ class Share:
 class Case:
     """A case of an experiment, or a cell of a matrix.
 
-    runs  (name of the run folder, verdict) of each run
+    shares  for each expectation, how many runs met it
+    runs    (name of the run folder, verdict) of each run
     """
 
     name: str
@@ -61,9 +63,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The results of an experiment or a matrix.
+    """The results of one execution of an experiment or a matrix.
 
-    problem  why they cannot be read, in which case there are no cases; else empty
+    folder   name of the folder with the results
+    problem  why the results cannot be read; then there are no cases. Otherwise empty
     """
 
     folder: str
@@ -81,7 +84,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One expectation over time. Each point is (start time, result folder, share), the oldest first."""
+    """The results for one expectation over time.
+
+    points  (start time, result folder, share), the oldest first
+    """
 
     case: str
     text: str
@@ -94,7 +100,7 @@ class Past:
 
     by_name   experiment -> its results, the newest first
     matrices  results of matrices, the newest first
-    broken    results that cannot be read
+    broken    experiments and matrices whose results cannot be read
     """
 
     by_name: Mapping[str, Sequence[Done]] = field(default_factory=dict)
@@ -103,14 +109,14 @@ class Past:
 
 
 def slug(name: str) -> str:
-    """Returns a file name for a name: the name itself if it is suitable, else a digest."""
+    """Returns a file name for an experiment: its name if that is suitable, otherwise a digest of its name."""
     if SLUG.fullmatch(name):
         return name
     return f"-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def lines(done: Sequence[Done]) -> list[Line]:
-    """Returns the shares of each expectation over several results of the same experiment."""
+    """Returns a line for each expectation, from several results of the same experiment."""
     found: dict[tuple[str, str], list[tuple[str, str, Share]]] = {}
     for result in sorted(done, key=lambda result: result.began):
         for case in result.cases:
@@ -120,7 +126,7 @@ def lines(done: Sequence[Done]) -> list[Line]:
 
 
 class Results:
-    """Reads experiments/ and matrix/ in the folder of runs. Unchanged files are not read again."""
+    """Reads the results in experiments/ and matrix/ in the folder of runs. Unchanged files are not read again."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
@@ -128,7 +134,7 @@ class Results:
         self._matrices = Cache(lambda folder: _read_done(folder, _matrix))
 
     def read(self) -> Past:
-        """Reads all results, the newest first."""
+        """Returns all results, the newest first."""
         experiments = self._all("experiments", self._experiments)
         matrices = self._all("matrix", self._matrices)
         by_name: dict[str, list[Done]] = {}
@@ -194,9 +200,9 @@ def _share(text: str, k: Any, n: Any, agrees: Any) -> Share:
 
 
 def _matrix(folder: Path, rows: Any) -> Done:
-    """Converts the rows of a matrix. Rows with the same cell name form one case, with one share.
+    """Converts the rows of a matrix. Rows with the same name of a cell become one case.
 
-    Exit code 0 means as expected. Exit code 2 means that the run could not be judged, and does not count.
+    The exit code 0 means as expected. The exit code 2 means that the verdict is not known; such a run does not count.
     """
     cells: dict[str, list[Mapping[str, Any]]] = {}
     for cell in rows:

@@ -1,4 +1,4 @@
-"""Maps request paths to files and files to links, without ever leaving the folder in question.
+"""Converts the paths of requests to files, and files to links, and never leaves the folder that is served.
 
 File names may contain any bytes. In a link, each name is one percent-encoded segment.
 """
@@ -28,17 +28,20 @@ RUN_FILES: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def segment(name: str) -> str:
-    """Returns a name as one percent-encoded segment of a link."""
+    """Returns a file name as one percent-encoded segment of a link."""
     return quote(os.fsencode(name), safe="")
 
 
 def link(*names: str) -> str:
-    """Returns a relative link."""
+    """Returns a relative link that consists of these file names."""
     return "/".join(map(segment, names))
 
 
 def parts(target: str) -> tuple[str, ...] | None:
-    """Returns the names in the path of a request; the last is empty for a folder. None if the path is invalid."""
+    """Returns the names in the path of a request, or None if the path is invalid.
+
+    If the path is that of a folder, the last name is empty.
+    """
     path = target.partition("?")[0]
     if not path.startswith("/") or len(target) > TARGET_MAX:
         return None
@@ -54,9 +57,9 @@ def _is_name(name: str) -> bool:
 
 
 def folder_of(runs: Path, name: str) -> Path | None:
-    """Returns the folder with a name directly in the folder of runs, or None.
+    """Returns the folder with this name in the folder of runs, or None if there is none.
 
-    Symbolic links are followed only to other folders directly in the folder of runs.
+    A symbolic link is followed only if it leads to another folder directly in the folder of runs.
     """
     if not _is_name(name):
         return None
@@ -68,7 +71,10 @@ def folder_of(runs: Path, name: str) -> Path | None:
 
 
 def inside(folder: Path, names: tuple[str, ...]) -> Path | None:
-    """Returns a regular file in a folder, following links. None if there is none, or if it is outside the folder."""
+    """Returns the path of a regular file in a folder. Links are followed.
+
+    Returns None if there is no such file, or if a link leads out of the folder.
+    """
     if not names or not all(map(_is_name, names)):
         return None
     try:
@@ -80,7 +86,10 @@ def inside(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def leaving(folder: Path) -> str:
-    """Returns a link to a place outside the run folder among the files that pages read, or "" if there is none."""
+    """Returns a link that leads out of the run folder, or "" if there is none.
+
+    Only the files and folders that pages read are searched.
+    """
     waiting = [folder / name for name in READ]
     while waiting:
         path = waiting.pop()
@@ -104,7 +113,10 @@ def _stays(folder: Path, path: Path) -> bool:
 
 
 def opened(path: Path) -> tuple[BinaryIO, int]:
-    """Opens a file that `inside` found. Returns it with its size. Raises OSError, also if it is no longer regular."""
+    """Opens a file that `inside` found, and returns the file and its size.
+
+    Raises OSError if it cannot be opened, or if it is not a regular file any more.
+    """
     descriptor = os.open(path, RUN_FILES)
     state = os.fstat(descriptor)
     if not stat.S_ISREG(state.st_mode):

@@ -20,8 +20,8 @@ class Shown:
 
     rows   windows, the newest first: {"window", "state", "in", "out", "missing", "duplicate", "late",
            "unmatched", "pending"}; the state is open, good or bad
-    sums   totals of the same columns over all closed windows
-    notes  further information, one or more sentences each
+    sums   "in", "out", ..., "unmatched" -> total over all closed windows
+    notes  further information; each note is one or more sentences
     """
 
     title: str
@@ -32,7 +32,7 @@ class Shown:
 
 
 class QosSite:
-    """Answers requests with the current result of `look`."""
+    """Answers requests with the current result of a comparison, which the function `look` returns."""
 
     def __init__(self, look: Callable[[], Shown]) -> None:
         self._look = look

@@ -1,4 +1,4 @@
-"""Reads the history of a run in progress incrementally, from where the previous read ended."""
+"""Reads the history of a run in progress piece by piece. Each read continues where the previous one ended."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ RUNS_KEPT: Final = 8
 
 @dataclass(slots=True)
 class Reading:
-    """The state after reading a part of a history.
+    """What was found in the part of a history that has been read so far.
 
-    whole     whether everything that was available has been read
+    whole     whether all lines that were there have been read
     skipped   number of lines that are not operations
     """
 
@@ -33,14 +33,14 @@ class Reading:
     skipped: int = 0
 
     def add(self, op: Op) -> None:
-        """Counts an operation."""
+        """Adds an operation to the totals."""
         self.progress.add(op)
         if op.type == OK and op.process != NEMESIS:
             self.first.add(op)
 
 
 class Watch:
-    """Reads the history of one run incrementally."""
+    """Reads the history of one run piece by piece."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "history"
@@ -48,7 +48,7 @@ class Watch:
         self.reading = Reading()
 
     def read(self, limit: int = PIECE_BYTES) -> Reading:
-        """Reads at most `limit` more bytes, and processes complete lines only."""
+        """Reads at most `limit` further bytes, and returns what was found so far. Only complete lines are processed."""
         while limit > 0:
             data = self._piece(limit)
             end = data.rfind(b"\n") + 1
@@ -92,14 +92,14 @@ class Watch:
 
 
 class Watches:
-    """The watches of the runs that were viewed last, at most RUNS_KEPT. Safe for threads."""
+    """A Watch for each of the runs that were viewed last, at most RUNS_KEPT. Several threads may use it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._watches: OrderedDict[Path, Watch] = OrderedDict()
 
     def look(self, folder: Path) -> Reading:
-        """Reads on in the history of a run, and returns the state so far."""
+        """Continues to read the history of a run, and returns what was found so far."""
         with self._lock:
             watch = self._watches.pop(folder, None) or Watch(folder)
             self._watches[folder] = watch

@@ -24,7 +24,7 @@ def _file(folder: str, name: str) -> str:
 
 @lru_cache(maxsize=1)
 def style() -> str:
-    """Returns the style of the run page, dark where the system prefers it, followed by the style of these pages."""
+    """Returns the style of the run page (dark if the system prefers this), followed by that of the server's pages."""
     page_css = document.asset("page.css")
     dark = DARK.search(page_css)
     colours = dark[1] if dark else ""
@@ -34,7 +34,10 @@ def style() -> str:
 
 @lru_cache(maxsize=1)
 def policy() -> str:
-    """Returns the content security policy: this style, images of the same origin, and forms to it, but no scripts."""
+    """Returns the content security policy of the pages.
+
+    It allows this style, images from the same origin, and forms that are sent to it, but no scripts.
+    """
     return (
         f"default-src 'none'; style-src {document.digest(style())}; img-src 'self' data:; "
         "form-action 'self'; base-uri 'none'"
@@ -58,7 +61,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _printable(value: Any) -> Any:
-    """Makes unprintable characters of text visible. Leaves markup unchanged."""
+    """Makes the unprintable characters of a text visible. Returns markup unchanged."""
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -1,7 +1,7 @@
-"""Lists the files of a run and decides the content type and policy with which each is served.
+"""Lists the files of a run, and decides with which content type and content security policy each is served.
 
-No script from a run's files runs in a browser: the harness's own pages have a policy that allows only its own
-scripts, images are served as images, and everything else as plain text or as a download.
+No script in a run's files can run in a browser. The harness's own pages have a policy that allows only their own
+scripts; images are served as images, and all other files as plain text or as a download.
 """
 
 from __future__ import annotations
@@ -72,14 +72,17 @@ NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a run: its path from the run folder, as names, and its size in bytes."""
+    """A file of a run. `names` is its path in the run folder, and `size` is in bytes."""
 
     names: tuple[str, ...]
     size: int
 
 
 def walk(folder: Path) -> Iterator[File]:
-    """Yields the regular files of a run by name. Skips links to folders, and links to places outside the run."""
+    """Yields the regular files of a run, sorted by name in each folder.
+
+    Links to folders, and links to places outside the run, are skipped.
+    """
     for base, folders, files in os.walk(folder):
         folders.sort()
         parts = Path(base).relative_to(folder).parts
@@ -98,7 +101,7 @@ def _size(path: Path) -> int | None:
 
 
 def listed(folder: Path) -> tuple[list[File], bool]:
-    """Returns the first LISTED_MAX files, and whether there are more."""
+    """Returns the first LISTED_MAX files of a run, and whether there are more."""
     found: list[File] = []
     for file in walk(folder):
         if len(found) == LISTED_MAX:
@@ -108,7 +111,7 @@ def listed(folder: Path) -> tuple[list[File], bool]:
 
 
 def plots(folder: Path) -> list[str]:
-    """Returns the names of the PNG files of the plots."""
+    """Returns the names of the PNG files in the folder of plots."""
     try:
         names = sorted(path.name for path in (folder / "plots").iterdir())
     except OSError:
@@ -118,7 +121,7 @@ def plots(folder: Path) -> list[str]:
 
 
 def is_order_page(names: Sequence[str]) -> bool:
-    """Whether a path is that of an order page."""
+    """Returns whether a path in the run folder is that of an order page."""
     return len(names) == 2 and names[0] == order_paths.NAME and names[1].endswith(".html")
 
 
@@ -139,7 +142,10 @@ def report_policy() -> str:
 
 
 def report(folder: Path) -> str:
-    """Returns the run page: the stored one if its policy allows exactly this version's script, else a new one."""
+    """Returns the run page as HTML.
+
+    The stored page is used only if its policy allows no script but this version's. Otherwise the page is created again.
+    """
     text = _stored(folder)
     if text.startswith(document.beginning(TEMPLATE)):
         return text
@@ -150,7 +156,7 @@ def report(folder: Path) -> str:
 
 
 def _stored(folder: Path) -> str:
-    """Returns the stored run page; empty if it is missing, unreadable or too large."""
+    """Returns the content of the stored run page; "" if it is missing, cannot be read or is too large."""
     path = paths.inside(folder, REPORT)
     try:
         if path is None or path.stat().st_size > 2 * run_page.BYTES_MAX:
@@ -161,7 +167,7 @@ def _stored(folder: Path) -> str:
 
 
 def exported(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the path of a file in an export. ".txt" is appended where a browser might run scripts from the file."""
+    """Returns the path of a file in an export. ".txt" is appended if a browser might run scripts in the file."""
     path = paths.inside(folder, tuple(names))
     if path is None or tuple(names) == REPORT or Path(names[-1]).suffix.lower() in HARMLESS:
         return tuple(names)
@@ -171,7 +177,7 @@ def exported(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _has_policy(path: Path) -> bool:
-    """Whether a file begins like an order page, up to and including its Content-Security-Policy."""
+    """Returns whether a file begins like an order page, up to and including its Content-Security-Policy."""
     head = key_page.document("").partition('<meta name="viewport"')[0].encode()
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The rows of the list of runs: what `harness list` shows, with settings, versions and length in addition."""
+"""The rows of the list of runs. They contain what `harness list` shows, and also settings, versions and length."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ CUT: Final = "cut off"
 class Row:
     """One run.
 
-    verdict     valid, invalid, unknown, running, cut off, not judged, unreadable
+    verdict     valid, invalid, unknown, running, cut off, not judged or unreadable
     settings    options that differ from the defaults, such as "acks 1"
-    versions    the system under test and its clients, as text
-    seconds     time of the last operation; the time limit if that is not known
-    anomalies   (name, number of witnesses) of those that affect the verdict
-    going       the run was not judged, and still has the file of a run in progress
+    versions    the versions of the system under test and of its clients, as text
+    seconds     time of the last operation, or the time limit of the load if that time is not known
+    anomalies   (name, number of witnesses) of each anomaly that affects the verdict
+    going       whether the run has no verdict but still has the file that marks a run in progress
     """
 
     id: str
@@ -96,7 +96,7 @@ def _versions(plan: Mapping[str, Any]) -> str:
 
 
 def last_segment(folder: Path) -> Path | None:
-    """Returns the last file of a history."""
+    """Returns the path of the last file of a run's history, or None if there is none."""
     try:
         return max((folder / "history").glob("*.jsonl"), default=None)
     except OSError:
@@ -104,7 +104,7 @@ def last_segment(folder: Path) -> Path | None:
 
 
 def _length_s(folder: Path) -> float | None:
-    """Returns the time of the last complete line of the history, in seconds."""
+    """Returns the time of the last complete line of the history in seconds, or None if it is not known."""
     path = last_segment(folder)
     if path is None or not path.is_file():
         return None
@@ -125,14 +125,14 @@ def _length_s(folder: Path) -> float | None:
 
 
 class Catalogue:
-    """The runs of a folder. Unchanged runs are not read again."""
+    """The list of the runs in a folder. Runs that have not changed are not read again."""
 
     def __init__(self, runs: Path) -> None:
         self.runs = runs
         self._cache = Cache(_read)
 
     def rows(self) -> list[Row]:
-        """Returns all rows, the newest first; none if the folder does not exist. Raises BadInput for a file."""
+        """Returns all rows, the newest first; none if the folder does not exist. Raises BadInput if it is a file."""
         folders = find_runs.folders(self.runs)
         self._cache.keep(folders)
         found = [self._row(folder) for folder in folders]

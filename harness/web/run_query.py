@@ -1,4 +1,4 @@
-"""Parses the query of the list of runs (search words, filters, order and page) and applies it."""
+"""Parses and applies the query of the list of runs: search words, filters, order, and number of the page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _severity(row: Row) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the list. `down`: whether it is first sorted in descending order."""
+    """A column of the list. `down` is True if the first click on its title sorts in descending order."""
 
     title: str
     key: Callable[[Row], Any]
@@ -45,11 +45,16 @@ FIRST: Final = "run"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query of the list. Empty fields match every run.
+    """A query of the list of runs. Empty fields match every run.
 
-    q      words, or phrases in quotes, that must all occur
-    verdict, workload, fault, anomaly   must match exactly
-    page   number of the page, from 1
+    q         search words, or phrases in quotes; a run must contain all of them
+    verdict   the run's verdict
+    workload  the run's workload
+    fault     one of the run's faults
+    anomaly   one of the run's anomalies
+    sort      name of the column by which runs are sorted
+    down      whether the order is descending
+    page      number of the page, from 1
     """
 
     q: str = ""
@@ -62,7 +67,7 @@ class Query:
     page: int = 1
 
     def link(self, **changes: Any) -> str:
-        """Returns the query string for this query with changes."""
+        """Returns the query string for this query, with some fields changed."""
         changed = replace(self, **changes)
         fields = {name: getattr(changed, name) for name in FIELDS if getattr(changed, name)}
         if (changed.sort, changed.down) != (FIRST, True):
@@ -91,7 +96,7 @@ class Selected:
 
 
 def of(given: Mapping[str, Sequence[str]]) -> Query:
-    """Parses the fields of a query string. Ignores invalid values."""
+    """Returns the query in the fields of a query string. Invalid values are ignored."""
     first = {name: values[0][:WORD_BYTES] for name, values in given.items() if values}
     sort = first.get("sort", FIRST)
     if sort not in COLUMNS:
@@ -104,7 +109,7 @@ def of(given: Mapping[str, Sequence[str]]) -> Query:
 
 
 def select(rows: Sequence[Row], query: Query, per_page: int = PER_PAGE) -> Selected:
-    """Returns the page of rows that a query selects, in its order."""
+    """Returns the rows that match a query, in the order and on the page that the query names."""
     words = [phrase or word for phrase, word in WORDS.findall(query.q.casefold())]
     found = [row for row in rows if _matches(row, query, words)]
     found.sort(key=COLUMNS[query.sort].key, reverse=query.down)
@@ -132,7 +137,7 @@ def _text(row: Row) -> str:
 
 
 def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Returns the possible values of each filter."""
+    """Returns, for each filter, the values that occur in the rows."""
     return {
         "verdict": sorted({row.verdict for row in rows}),
         "workload": sorted({row.workload for row in rows if row.workload}),
@@ -142,7 +147,10 @@ def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def before(rows: Sequence[Row], row: Row) -> Row | None:
-    """Returns the previous run with the same workload and faults, or None. `rows` must be sorted newest first."""
+    """Returns the latest run before `row` with the same workload and faults, or None.
+
+    `rows` must be sorted, the newest first.
+    """
     older = rows[next((at + 1 for at, candidate in enumerate(rows) if candidate.id == row.id), len(rows)) :]
     same = (run for run in older if (run.workload, run.faults) == (row.workload, row.faults))
     return next(same, None)

@@ -1,8 +1,8 @@
 """The HTTP server on the loopback interface, for a browser on this machine only.
 
-A page of another origin can make a browser send requests to 127.0.0.1 under a different host name (DNS rebinding).
-Therefore the Host header must be a name of the loopback interface. The server changes nothing, so it accepts only
-GET and HEAD.
+A web page of another origin can make a browser send requests to 127.0.0.1 under a different host name (DNS
+rebinding). Therefore the Host header must contain a name of the loopback interface. The server changes nothing, so
+it accepts only GET and HEAD.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Say = Callable[[str], None]
 
 
 class Answering(Protocol):
-    """Something that answers requests."""
+    """A website, which returns an answer to each request."""
 
     def answer(self, target: str) -> Answer:
         """Returns the answer to a request for `target`."""
 
 
 class Server(ThreadingHTTPServer):
-    """Handles each request in its own thread, at most AT_ONCE at the same time."""
+    """An HTTP server that handles each request in its own thread, at most AT_ONCE at the same time."""
 
     daemon_threads = True
     block_on_close = False
@@ -49,18 +49,21 @@ class Server(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
-        """The port that the server listens on."""
+        """The port on which the server listens."""
         return int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Starts a request as soon as fewer than AT_ONCE are running. Drops it after waiting for BUSY_S."""
+        """Handles a request as soon as fewer than AT_ONCE others are being handled.
+
+        If this takes longer than BUSY_S, the request is dropped.
+        """
         if not self._room.acquire(timeout=BUSY_S):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Handles a request in its thread."""
+        """Handles a request in the thread that was started for it."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -74,7 +77,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Handles one connection, which is closed after one request."""
+    """Handles one connection, which is closed after its first request."""
 
     server: Server
     timeout = IDLE_S
@@ -166,18 +169,18 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answers requests that the standard library rejects: malformed or too long ones."""
+        """Answers a request that the standard library rejects because it is malformed or too long."""
         self.command = getattr(self, "command", None) or ""
         if self.request_version == "HTTP/0.9":
             self.request_version = "HTTP/1.0"  # otherwise the answer would have no headers
         self._plain(code, message or HTTPStatus(code).phrase)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Does nothing: successful requests are not logged."""
+        """Does nothing, because successful requests are not logged."""
 
 
 def _copy(source: Any, out: Any, length: int) -> None:
-    """Copies `length` bytes, the size at opening; less if the file has been truncated in the meantime."""
+    """Copies `length` bytes, the file's size when it was opened; fewer if the file has been truncated since then."""
     while length > 0 and (data := source.read(min(COPY_BYTES, length))):
         out.write(data)
         length -= len(data)
@@ -196,7 +199,7 @@ def made(runs: Path, port: int, log: Say) -> Server:
 
 
 def listening(site: Answering, port: int, log: Say) -> Server:
-    """Returns a listening server for any site. Raises Missing for a port in use."""
+    """Returns a listening server for any website. Raises Missing if the port is in use."""
     try:
         return Server(port, site, log)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Routes request paths to pages, files of runs and archives. Independent of HTTP."""
+"""Decides which page, file or archive of runs answers a request. Independent of HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ ZIP: Final = "application/zip"
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer to a request. The content is `body`, or an open file with its length, or a function that writes it."""
+    """An answer to a request.
+
+    body   the content, unless `file` or `write` is given
+    file   an open file with the content, and its length in bytes
+    write  a function that writes the content
+    """
 
     status: int
     kind: str
@@ -35,13 +40,16 @@ class Answer:
 
 
 class Site:
-    """The website of a folder of runs."""
+    """The website about a folder of runs."""
 
     def __init__(self, runs: Path) -> None:
         self.views = Views(runs)
 
     def answer(self, target: str) -> Answer:
-        """Returns the answer to a request for `target`. Never raises BadInput."""
+        """Returns the answer to a request for `target`.
+
+        Errors become pages with a message, so BadInput is never raised.
+        """
         names = paths.parts(target)
         if names is None:
             return self.missing("There is nothing at this address.")

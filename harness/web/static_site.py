@@ -1,7 +1,7 @@
-"""Exports the server's pages as a static site, which opens from disk or from an artefact store.
+"""Exports the server's pages as a static site, which can be opened from a disk or from a store of build artefacts.
 
-Files cannot set HTTP headers. Therefore the pages contain their content security policy, and files of a run from
-which a browser might run scripts are exported as text.
+A file cannot set HTTP headers. Therefore the pages contain their content security policy, and a file of a run is
+exported as text if a browser might run scripts in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES_MAX: Final = 255  # bytes of a file name
 
 
 def export(runs: Path, target: Path, say: Say) -> int:
-    """Writes the site to a new or empty folder and returns the number of runs. Raises BadInput and Missing."""
+    """Writes the site to a new or an empty folder, and returns the number of runs. Raises BadInput and Missing."""
     if not runs.is_dir():
         raise BadInput(f"{runs}: not a folder of runs; give one with --runs")
     _check(runs, target)

@@ -25,7 +25,7 @@ class Out(Protocol):
 
 
 class _Stream:
-    """The stream that zipfile writes to. It cannot seek, so zipfile writes sizes after the content."""
+    """The stream to which zipfile writes. It cannot seek, so zipfile writes the sizes of a file after its content."""
 
     def __init__(self, out: Out) -> None:
         self._out = out
@@ -39,12 +39,12 @@ class _Stream:
 
 
 def name_of(names: tuple[str, ...]) -> str:
-    """Returns the path of a file in the archive."""
+    """Returns the path of a file in the archive, given its path in the run folder."""
     return "/".join(ODD.sub("_", name) for name in names)
 
 
 def write(folder: Path, out: Out) -> None:
-    """Writes all regular files of a run, each with its content at that moment. Raises OSError if `out` does."""
+    """Writes all regular files of a run, each with its current content. Raises OSError if writing to `out` fails."""
     top = name_of((folder.name,))
     taken: set[str] = set()
     with zipfile.ZipFile(_Stream(out), "w", compresslevel=1) as archive:  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""wire: requests or responses of chosen Kafka APIs are held, dropped, duplicated or cut off on their way.
+"""wire: requests or responses of chosen Kafka APIs are held, dropped, duplicated, cut off or answered with an error.
 
 A proxy between clients and brokers parses Kafka's protocol (`harness.cluster.local.wire_faults`). Unlike a packet
 filter, it can pick, say, the EndTxn requests of a connection. A target is a named set of rules, or a single rule in
@@ -16,6 +16,7 @@ from harness.model.capabilities import Wire
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.fault_and_generator_protocols import Env, Fault
 from harness.model.wire_rules import (
+    ANSWER,
     CUT,
     DELAY,
     DROP,
@@ -36,6 +37,7 @@ from nemesis.verb import Verb
 END: Final = "wire-clear"
 _OFFSETS: Final = ("OffsetCommit", "TxnOffsetCommit")
 _GROUPS: Final = ("JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat")
+_TXN: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
 _LATE: Final = Rule(
     HOLD,
     ("EndTxn",),
@@ -103,6 +105,19 @@ PRESETS: Final[Mapping[str, Preset]] = {
         "connection, dropped; consumers must subscribe (`--sub-via subscribe`)",
         (Rule(DROP, _GROUPS, RESPONSE, probability=0.5),),
     ),
+    "refuse-produce": Preset(
+        "A tenth of the Produce requests, which do not arrive; the clients get NOT_LEADER_OR_FOLLOWER",
+        (Rule(ANSWER, ("Produce",), probability=0.1, error="NOT_LEADER_OR_FOLLOWER"),),
+    ),
+    "refuse-coordinator": Preset(
+        "A tenth of the requests to group and transaction coordinators, which do not arrive; the clients get "
+        "NOT_COORDINATOR",
+        (Rule(ANSWER, (*_TXN, *_OFFSETS, "Heartbeat", "JoinGroup"), probability=0.1, error="NOT_COORDINATOR"),),
+    ),
+    "time-out-produce": Preset(
+        "A tenth of the Produce responses, which report REQUEST_TIMED_OUT although the records are stored",
+        (Rule(ANSWER, ("Produce",), RESPONSE, probability=0.1, error="REQUEST_TIMED_OUT"),),
+    ),
     "delay-all": Preset(
         "Every request, delayed by 0.1 s",
         (Rule(DELAY, for_s=0.1),),
@@ -161,7 +176,8 @@ def _written(text: str, nodes: Sequence[str]) -> None:
 
 
 VERB: Final = Verb(
-    "hold, drop, duplicate or cut off requests and responses of chosen Kafka APIs; the rules are removed later",
+    "hold, drop, duplicate or cut off requests and responses of chosen Kafka APIs, or answer with an error; the rules "
+    "are removed later",
     _fault,
     nodes=False,
     named={name: preset.what for name, preset in PRESETS.items()},

@@ -33,7 +33,9 @@ def test_an_honest_program_under_faults(tmp_path: Path) -> None:
     plan = yaml.safe_load((ran.folder / "plan.yaml").read_text())
     assert "confluent-kafka" in plan["versions"]
     events = [event["event"] for op in ops(ran.folder) for event in op.get("extra", {}).get("rebalance_log", ())]
-    assert {"assigned", "revoked"} <= set(events)
+    # A member that a fault kept out of the group for longer than its session has lost its partitions. The case
+    # `revocation` of `harness client check` shows that one that is still in the group has them revoked.
+    assert "assigned" in events and {"revoked", "lost"} & set(events), events
 
 
 @pytest.mark.long

@@ -116,7 +116,7 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
         ("", ("--nemesis", "kill:leader"), "only clients can be broken there (kill:client, pause:client)"),
         ("", ("--nemesis", "isolate:client"), "a cluster that others operate does not offer"),
         ("", ("--nemesis", "elect:all"), "a cluster that others operate does not offer"),
-        ("", ("--replication", "3"), "--replication 3 needs at least as many --nodes (it is 1)"),
+        ("", ("--replication", "3"), "--replication 3 needs at least 3 nodes, but --nodes is 1"),
         ("", ("--broker-config", "min.insync.replicas=1"), "cannot configure the brokers"),
         ("wrong password", ONE, "refuses the credentials of --client-config"),
         ("no authority", ONE, "no TLS connection"),

@@ -118,6 +118,22 @@ def test_a_lost_acknowledgement_makes_a_duplicate(cluster: LoopbackCluster, topi
     assert cluster.rule_counts("test")[0].applied == 1
 
 
+def test_a_refused_request_is_sent_again_and_stored_once(cluster: LoopbackCluster, topic: str) -> None:
+    cluster.apply_rules("test", [Rule("answer", ("Produce",), count=1, error="NOT_LEADER_OR_FOLLOWER")], 1)
+    error, _ = send(cluster, topic, enable_idempotence=True)
+    assert error is None
+    assert ends(cluster, topic) == 1
+    assert cluster.rule_counts("test")[0].applied == 1
+
+
+def test_an_error_after_the_record_was_stored(cluster: LoopbackCluster, topic: str) -> None:
+    rule = Rule("answer", ("Produce",), "response", error="REQUEST_TIMED_OUT")
+    cluster.apply_rules("test", [rule], 1)
+    error, _ = send(cluster, topic, enable_idempotence=False, retries=0)
+    assert error is not None and error.code() == KafkaError.REQUEST_TIMED_OUT
+    assert ends(cluster, topic) == 1
+
+
 def test_a_lost_request_is_sent_again_and_stored_once(cluster: LoopbackCluster, topic: str) -> None:
     cluster.apply_rules("test", [Rule("drop", ("Produce",), count=1)], 1)
     error, took_s = send(cluster, topic, enable_idempotence=False, retries=5)

@@ -2,14 +2,14 @@
 
 Behaviour of aiokafka that matters here, from its source (0.14) and observed on brokers:
 - The number of retries is not limited. Without idempotence, a send fails after `request_timeout_ms`, but only
-  between attempts; with idempotence it never fails. So the adapter limits how long a call waits.
+  between attempts; with idempotence a send never fails. So the adapter limits how long a call waits.
 - Only one request at a time is sent to each broker, so sends to a partition keep their order without idempotence too.
 - A send that failed permanently leaves a gap in an idempotent producer's sequence numbers, which is never filled.
-  Such a producer is replaced.
+  So the adapter then replaces the producer.
 - Groups rebalance concurrently with the calls, not within `poll` as in other libraries: see `group`.
-- Offsets are added to a transaction without the member's generation (TxnOffsetCommit, version 0; KIP-447 added it),
-  and committed offsets are fetched without waiting for pending transactions. So a consumer that has lost its
-  partitions without noticing is not fenced. Once it has noticed, the adapter does not commit them.
+- Offsets are added to a transaction without the member's generation (TxnOffsetCommit, version 0; KIP-447 added the
+  generation), and committed offsets are fetched without waiting for pending transactions. So a consumer that has lost
+  its partitions without noticing is not fenced. Once it has noticed, the adapter does not commit their offsets.
 - `stop` flushes and leaves the group. To disappear like a crashed process, the adapter cancels all tasks and closes
   the connections.
 - Admin requests and metadata use librdkafka, as for every client.
@@ -46,7 +46,7 @@ class Aiokafka:
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """Return why the library rejects the settings, or "": see `table.Library`."""
+    """Returns why the library rejects the settings, or "" if it accepts them: see `table.Library`."""
     library, settings = Aiokafka(), parse_settings(config)
     try:
         library.producer(settings).close()
@@ -57,7 +57,7 @@ def problem(config: Mapping[str, Any]) -> str:
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """Open the client of one process (`queue.QueueClient`)."""
+    """Opens the client of one process: a `queue.QueueClient`."""
     from harness.clients.queue import QueueClient
 
     return QueueClient(parse_settings(config), Aiokafka())

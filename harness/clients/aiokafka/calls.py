@@ -1,4 +1,4 @@
-"""Shared by aiokafka's producers and consumers: starting them, and calls with a timeout."""
+"""Code that aiokafka's producers and consumers share: starting them, and making calls with a timeout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ BLOCK_TIMEOUT_S: Final = 3.0  # to connect, get the topic's metadata and buffer 
 
 
 async def started(make: Callable[[], Any], vanish: Callable[[Any], Awaitable[object]]) -> Any:
-    """Create and start a producer or consumer; retry until the cluster is reached or the task is cancelled."""
+    """Creates a producer or consumer with `make`, and starts it.
+
+    Retries until the cluster answers or the task is cancelled.
+
+    vanish  closes the connections of a producer or consumer that did not start
+    """
     while True:
         client = make()
         try:
@@ -38,16 +43,16 @@ async def started(make: Callable[[], Any], vanish: Callable[[Any], Awaitable[obj
 
 
 def block_s(settings: Settings) -> float:
-    """Return the timeout for calls that have none; less than an op may take."""
+    """Returns the timeout for calls that have no timeout of their own. It is shorter than an op may take."""
     return min(BLOCK_TIMEOUT_S, settings.patience_s / 2)
 
 
 async def _nothing() -> None:
-    """Do nothing: there are no connections to close."""
+    """Does nothing: there are no connections to close."""
 
 
 def check_options(loop: Loop, kind: Any, options: Mapping[str, Any], what: str) -> None:
-    """Raise BadInput if the library rejects these options."""
+    """Raises BadInput if the library rejects these options."""
 
     async def make() -> None:
         kind(**options)._closed = True  # it was never started
@@ -60,7 +65,10 @@ def check_options(loop: Loop, kind: Any, options: Mapping[str, Any], what: str) 
 
 
 def result_of(loop: Loop, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-    """Run a coroutine, and return its result. Raises ClientError, to which the library's errors are converted."""
+    """Runs a coroutine, and returns its result. Raises ClientError, also for errors of the library.
+
+    what  name of the call, for the error message
+    """
     try:
         return loop.call(make, timeout_s, what)
     except ClientError:

@@ -59,7 +59,10 @@ class AiokafkaConsumer:
         self._call(assign, self._block_s, "assign")
 
     async def _seek(self, positions: Mapping[Partition, int]) -> None:
-        """Seek assigned partitions. Known offsets are set before the first await, so that no fetch starts elsewhere."""
+        """Seeks assigned partitions.
+
+        Sets absolute offsets before the first await, so that no fetch starts at another offset.
+        """
         assigned = self._consumer.assignment()  # revoked partitions are skipped: their position is the group's
         offsets = {at: offset for each, offset in positions.items() if (at := TopicPartition(*each)) in assigned}
         self._next = {each: at for each, at in self._next.items() if each not in offsets}
@@ -115,7 +118,10 @@ class AiokafkaConsumer:
         return Batch(records, {} if records else await self._positions())
 
     async def _positions(self) -> dict[Partition, int]:
-        """Return the positions of partitions, behind transaction markers, except those not known yet."""
+        """Returns partition -> position, for the assigned partitions whose position is known.
+
+        The positions are behind transaction markers.
+        """
         requests = {each: asyncio.ensure_future(self._consumer.position(each)) for each in self._readable()}
         if not requests:
             return {}
@@ -131,7 +137,7 @@ class AiokafkaConsumer:
         return assigned - self._listener.unreported if self._listener is not None else set(assigned)
 
     def check_assigned(self, positions: Mapping[Partition, int]) -> None:
-        """Raise an abortable ClientError if one of the partitions has been revoked."""
+        """Raises an abortable ClientError if one of the partitions has been revoked."""
         if self._listener is not None and self._listener.revoked(positions):
             raise ClientError("_ASSIGNMENT_LOST", "partitions have been revoked since the poll", "abortable")
 

@@ -1,7 +1,7 @@
-"""Passes aiokafka's rebalances, which happen concurrently with the calls, on to the polls.
+"""Passes aiokafka's rebalances on to the polls, because aiokafka rebalances concurrently with the calls.
 
-A revocation delays the rebalance until a poll has reported it, for up to `HANDOVER_S`, so that records polled before
-can still be committed. Newly assigned partitions stay paused until a poll has reported the assignment.
+A revocation delays the rebalance for up to `HANDOVER_S`, until a poll has reported the revocation, so that records
+polled earlier can still be committed. Newly assigned partitions stay paused until a poll has reported the assignment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HANDOVER_S: Final = 3.0  # less than the group's rebalance timeout
 COMMITTED_TIMEOUT_S: Final = 1.0
 
 Event = tuple[str, list[TopicPartition], Mapping[TopicPartition, int | None]]
-"""(assigned | revoked, the partitions, the group's committed offsets as far as the coordinator answered)."""
+"""(assigned | revoked, the partitions, partition -> committed offset for which the coordinator answered)."""
 
 
 def _plain(partitions: Iterable[Any]) -> list[TopicPartition]:
@@ -27,7 +27,7 @@ def _plain(partitions: Iterable[Any]) -> list[TopicPartition]:
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka requires its base class
-    """Collects rebalance events. Used on the consumer's event loop, except for `revoked`.
+    """Collects rebalance events. Only `revoked` may be called outside the consumer's event loop.
 
     unreported  assigned partitions whose assignment no poll has reported yet
     """
@@ -78,7 +78,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka req
         }
 
     async def take(self) -> list[Event]:
-        """Return the events since the last call, and resume the partitions that it reports as assigned."""
+        """Returns the events since this method was last called, and resumes the partitions that these events assign."""
         with self._lock:
             events, self._events = self._events, []
         reported, self._to_report = self._to_report & self._consumer.assignment(), set()
@@ -89,13 +89,15 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka req
         return events
 
     def release(self) -> None:
-        """Stop delaying rebalances, because the consumer is about to leave."""
+        """Stops delaying rebalances. Called when the consumer is about to leave."""
         self._closing = True
         self._taken.set()
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether one of the partitions has been revoked and no poll has reported it yet. May be called from any
-        thread."""
+        """Returns whether one of the partitions has been revoked and no poll has reported the revocation yet.
+
+        Thread-safe.
+        """
         with self._lock:
             revoked_partitions = {each for event, lost, _ in self._events if event == "revoked" for each in lost}
         return bool(revoked_partitions & set(partitions))

@@ -1,6 +1,6 @@
-"""An asyncio event loop in its own thread, with blocking calls from other threads, each with a timeout.
+"""An asyncio event loop in its own thread. Other threads make blocking calls to it, each with a timeout.
 
-The loop keeps running between calls, and with it the library's heartbeats, retries and fetches.
+The loop keeps running between calls, so the library's heartbeats, retries and fetches continue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ END_TIMEOUT_S: Final = 2.0
 
 
 class Loop:
-    """Runs until `end`. Only one other thread may use `call` at a time."""
+    """An event loop that runs until `end`. Only one other thread may use `call` at a time."""
 
     def __init__(self, name: str) -> None:
         self._ended = False
@@ -37,10 +37,12 @@ class Loop:
         self._loop.close()
 
     def call(self, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-        """Run the coroutine, and return or raise what it does.
+        """Runs a coroutine on the loop, and returns its result or raises its exception.
 
-        On timeout it is cancelled, and ClientError `_TIMED_OUT` is raised. If it has finished in the meantime, its
-        result is returned after all, so that no effect is lost.
+        On timeout the coroutine is cancelled, and ClientError `_TIMED_OUT` is raised. If the coroutine finishes before
+        the cancellation takes effect, its result is returned, so that no effect is lost.
+
+        what  name of the call, for the error message
         """
 
         async def run() -> T:
@@ -63,8 +65,10 @@ class Loop:
             raise error
 
     def end(self, last: Callable[[], Awaitable[object]]) -> None:
-        """Cancel all tasks, as the end of a process would, run `last` with a timeout, then end the loop. Returns at
-        once. Safe to repeat."""
+        """Cancels all tasks, as the end of a process would, runs `last` with a timeout, then ends the loop.
+
+        Returns immediately, without waiting for this. Safe to repeat.
+        """
         if self._ended:
             return
         self._ended = True

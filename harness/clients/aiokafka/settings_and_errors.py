@@ -1,8 +1,8 @@
-"""Converts settings to options of aiokafka, and its errors to ClientError.
+"""Converts settings to options of aiokafka, and errors of aiokafka to ClientError.
 
-aiokafka has one timeout, `request_timeout_ms`, both for a broker's response and for the lifetime of a send, and no
-limit on the number of retries. Without idempotence, a send is retried until that timeout, with it forever (its
-producer.py and sender.py, 0.14).
+aiokafka has a single timeout, `request_timeout_ms`, both for a broker's response and for the lifetime of a send, and no
+limit on the number of retries. Without idempotence, a send is retried until that timeout. With idempotence, a send is
+retried forever (aiokafka's producer.py and sender.py, 0.14).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _ABORTABLE: Final = (errors.TopicAuthorizationFailedError, errors.GroupAuthoriza
 
 
 def converted(raised: BaseException) -> ClientError:
-    """Return the ClientError for what a call raised."""
+    """Returns the ClientError for an exception that a call raised."""
     if isinstance(raised, ClientError):
         return raised
     name = type(raised).__name__
@@ -95,7 +95,10 @@ def _common(settings: Settings) -> dict[str, Any]:
 
 
 def producer(settings: Settings) -> dict[str, Any]:
-    """Return the arguments of AIOKafkaProducer. The user's options override the others. Raises BadInput."""
+    """Returns the arguments of AIOKafkaProducer. The user's options override those that follow from the settings.
+
+    Raises BadInput.
+    """
     if settings.retries is not None:
         raise BadInput(f"--retries {settings.retries}: aiokafka has no such setting; leave it out")
     config = _common(settings) | {
@@ -110,7 +113,10 @@ def producer(settings: Settings) -> dict[str, Any]:
 
 
 def consumer(settings: Settings) -> dict[str, Any]:
-    """Return the arguments of AIOKafkaConsumer. The user's options override the others. Raises BadInput."""
+    """Returns the arguments of AIOKafkaConsumer. The user's options override those that follow from the settings.
+
+    Raises BadInput.
+    """
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
@@ -136,7 +142,10 @@ def consumer(settings: Settings) -> dict[str, Any]:
 
 
 def _user_options(what: str, kind: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the user's options, whose names may be Kafka's (check.crcs) or aiokafka's (check_crcs)."""
+    """Returns the user's options under aiokafka's names. The user may write Kafka's names (check.crcs) too.
+
+    Raises BadInput for options that aiokafka does not have or the harness sets itself.
+    """
     defaults = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
     options = {}
     for user_name, value in config.items():
@@ -150,7 +159,10 @@ def _user_options(what: str, kind: Callable[..., Any], config: Mapping[str, Any]
 
 
 def _value(where: str, value: Any, default: Any) -> Any:
-    """Return a value converted to the type of the option's default; as text if the default has no type."""
+    """Returns a value converted to the type of the option's default, or to text if the default has no type.
+
+    Raises BadInput.
+    """
     text = str(value)
     if isinstance(default, bool):
         if text.lower() not in ("true", "false"):

@@ -1,15 +1,15 @@
 """Adapter for confluent-kafka (librdkafka): the default library.
 
 Behaviour of librdkafka that matters here, from its source (2.16) and observed on brokers:
-- `consume(n, timeout)` waits for all n records; with timeout 0 it returns those that are available. So a poll waits
-  for the first event with `poll`, then takes the rest with `consume`.
-- With `enable.partition.eof` the end of a partition is an event whose offset is the position at the end: the last
-  stable offset under read_committed, behind transaction markers. `position()` stops at the last record.
+- `consume(n, timeout)` waits for all n records; with timeout 0 it returns only the records that are available. So a
+  poll waits for the first event with `poll`, then takes the rest with `consume`.
+- With `enable.partition.eof` the end of a partition is an event. The event's offset is the position at the end: the
+  last stable offset under read_committed, behind transaction markers. `position()` stops at the last record.
 - A logical offset is looked up at the partition's leader. If the leader is not known yet, the lookup is retried
   only after 500 ms. So metadata is requested before an assignment.
 - A seek or a new partition waits for the fetch in progress, for up to `fetch.wait.max.ms`.
 - A consumer that is dropped without `close()` does not leave its group and commits nothing; a dropped producer
-  leaves its transaction open. Both only stop their threads, which may take a while.
+  leaves its transaction open. Dropping a client only stops its threads, which may take a while.
 - `commit(asynchronous=False)`, `seek` and `close` have no timeout, and transactional calls do not always keep
   theirs: `send_offsets_to_transaction` blocks forever if the group's coordinator is lost during the call
   (confluentinc/librdkafka#5456; observed with a killed broker). See `bounded`.
@@ -42,7 +42,10 @@ COMMITTED_TIMEOUT_S: Final = 1.0
 
 
 def destroy_beside(holder: list[Any]) -> None:
-    """Drop the last reference, which is in `holder`, in a background thread: destruction may take seconds."""
+    """Clears the list `holder`, which has the last reference to a client, in a background thread.
+
+    The thread is needed because the client's destruction may take seconds.
+    """
     threading.Thread(target=holder.clear, name="drop", daemon=True).start()
 
 
@@ -84,7 +87,7 @@ class ConfluentProducer:
                     raise converted(error) from None
 
     def _within(self, name: str, timeout_s: float, *args: Any) -> None:
-        """Make a transactional call, and enforce its timeout."""
+        """Calls the producer's method `name`, which is transactional, and enforces the timeout."""
         left_s = max(0.0, timeout_s)
         call = getattr(self._producer, name)
         try:
@@ -129,7 +132,10 @@ class ConfluentConsumer:
         self._topics_with_metadata: set[str] = set()
 
     def _fetch_metadata(self, topics: set[str]) -> None:
-        """Make the library fetch the metadata of new topics. If that fails, it does so later by itself."""
+        """Makes the library fetch the metadata of new topics.
+
+        If the request fails, the library fetches the metadata later by itself.
+        """
         for topic in sorted(topics - self._topics_with_metadata):
             try:
                 self._consumer.list_topics(topic, timeout=METADATA_TIMEOUT_S)
@@ -160,7 +166,11 @@ class ConfluentConsumer:
             raise converted(error) from None
 
     def _committed(self, partitions: Sequence[Any]) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offsets; under read_committed, only after pending transactions have ended."""
+        """Returns partition -> the group's committed offset, or None if none is committed.
+
+        Under read_committed, the coordinator answers only after pending transactions have ended. Returns {} if it does
+        not answer in time.
+        """
         try:
             answer = self._consumer.committed(list(partitions), timeout=COMMITTED_TIMEOUT_S)
         except ck.KafkaException:
@@ -224,7 +234,7 @@ class ConfluentConsumer:
                 raise converted(partition.error)
 
     def group(self) -> Any:
-        """Return the group metadata with which `send_offsets_to_transaction` fences this consumer (KIP-447)."""
+        """Returns the group metadata with which `send_offsets_to_transaction` fences this consumer (KIP-447)."""
         return self._consumer.consumer_group_metadata()
 
     def close(self, leave: bool) -> None:
@@ -252,7 +262,7 @@ class Confluent:
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """Return why the library rejects the settings, or "": see `table.Library`."""
+    """Returns why the library rejects the settings, or "" if it accepts them: see `table.Library`."""
     library, settings = Confluent(), parse_settings(config)
     try:
         library.producer(settings).close()
@@ -263,14 +273,14 @@ def problem(config: Mapping[str, Any]) -> str:
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """Open the client of one process (`queue.QueueClient`)."""
+    """Opens the client of one process: a `queue.QueueClient`."""
     from harness.clients.queue import QueueClient
 
     return QueueClient(parse_settings(config), Confluent())
 
 
 def open_admin(config: Mapping[str, Any]) -> Any:
-    """Open the admin role (`admin.AdminRole`)."""
+    """Opens the admin role: an `admin.AdminRole`."""
     from harness.clients.admin import AdminRole
 
     settings, library = parse_settings(config), Confluent()

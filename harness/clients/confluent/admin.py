@@ -30,13 +30,17 @@ _ISOLATION: Final = {
 
 
 def _unanswered(what: str) -> ClientError:
-    """Return the error for a negative offset: librdkafka reports a timeout as offset -1001, without an error."""
+    """Returns the error for a negative offset, which is how librdkafka reports a timeout (offset -1001, without an
+    error).
+    """
     return ClientError("_TIMED_OUT", f"{what}: no answer")
 
 
 class ConfluentAdmin:
-    """`client_protocols.Admin`. End offsets come from ListOffsets: under read_committed, they are last stable
-    offsets (KIP-98)."""
+    """`client_protocols.Admin`, implemented with confluent-kafka's AdminClient.
+
+    End offsets come from ListOffsets: under read_committed, they are last stable offsets (KIP-98).
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = dict(config)
@@ -73,8 +77,11 @@ class ConfluentAdmin:
         return created
 
     def _create_in_mock(self, names: Sequence[str], partitions: int, deadline: float) -> list[str]:
-        """Create topics in librdkafka's mock cluster. It has no CreateTopics; a metadata request creates the topic,
-        with 4 partitions."""
+        """Creates topics in librdkafka's mock cluster.
+
+        The mock cluster has no CreateTopics; it creates a topic, with 4 partitions, when metadata of the topic is
+        requested.
+        """
         created: list[str] = []
         for name in names:
             left_s = max(METADATA_PERIOD_S, deadline - time.monotonic())
@@ -95,7 +102,7 @@ class ConfluentAdmin:
             raise converted(error) from None
 
     def _await_leaders(self, names: Sequence[str], partitions: int, deadline: float) -> None:
-        """Wait until all partitions have leaders: new topics appear in the brokers' metadata with a delay."""
+        """Waits until all partitions have leaders, because new topics appear in the brokers' metadata with a delay."""
         while names:
             rows = self.partitions(names, max(METADATA_PERIOD_S, deadline - time.monotonic()))
             led = sum(row["leader"] is not None for row in rows)
@@ -175,7 +182,10 @@ class ConfluentAdmin:
         return {(partition.topic, partition.partition): future for partition, future in futures.items()}
 
     def _look_for_controller(self) -> None:
-        """Refresh the metadata: librdkafka waits for the last known controller and never looks for a new one."""
+        """Refreshes the metadata.
+
+        By itself, librdkafka waits for the last known controller instead of looking for a new one.
+        """
         with contextlib.suppress(ClientError):
             self._metadata(None, CONTROLLER_S)
 
@@ -193,7 +203,7 @@ class ConfluentAdmin:
         admin_changes.add_partitions(self._admin, totals, timeout_s)
 
     def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
-        """Change settings; retry until the timeout, as the request is idempotent."""
+        """Changes settings of topics. Retries until the timeout, because the request is idempotent."""
         deadline = time.monotonic() + timeout_s
         while True:
             self._look_for_controller()

@@ -1,6 +1,6 @@
 """Changes to a running cluster with confluent-kafka's AdminClient: elections, partitions, settings.
 
-Each function takes the AdminClient first and raises ClientError.
+Functions that take `admin` need confluent-kafka's AdminClient. All functions raise ClientError.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _result(future: Future[Any], deadline: float, what: str) -> Any:
 def elect(
     admin: Any, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float
 ) -> dict[TopicPartition, str]:
-    """Elect leaders. Returns the error name of each partition, empty for success (KIP-183, KIP-460)."""
+    """Elects leaders. Returns partition -> error name, which is empty for success (KIP-183, KIP-460)."""
     if not partitions:
         return {}
     kind = ck.ElectionType.UNCLEAN if unclean else ck.ElectionType.PREFERRED
@@ -49,7 +49,7 @@ def elect(
 
 
 def add_partitions(admin: Any, totals: Mapping[str, int], timeout_s: float) -> None:
-    """Increase the number of partitions of topics to these totals (KIP-195)."""
+    """Increases the number of partitions of each topic to the given total (KIP-195)."""
     if not totals:
         return
     deadline = time.monotonic() + timeout_s + SLACK_S
@@ -64,7 +64,10 @@ def _resource(topic: str, entries: Sequence[Any] | None = None) -> Any:
 
 
 def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float) -> None:
-    """Change topics' settings; None removes one, so that the broker's default applies again (KIP-339)."""
+    """Changes settings of topics.
+
+    The value None removes a setting, so that the broker's default applies again (KIP-339).
+    """
     if not topics or not changes:
         return
     entries = [
@@ -82,7 +85,7 @@ def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str 
 
 
 def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: float) -> dict[str, dict[str, str]]:
-    """Return topic -> setting -> effective value, as a broker reports it."""
+    """Returns topic -> setting -> effective value, as one broker reports it."""
     if not topics:
         return {}
     deadline = time.monotonic() + timeout_s + SLACK_S
@@ -97,8 +100,10 @@ def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: 
 def broker_configs(
     admin: Any, brokers: Sequence[int], names: Sequence[str], timeout_s: float
 ) -> dict[str, dict[str, str]]:
-    """Return broker id -> setting -> effective value. Each broker is asked for its own; those that do not answer are
-    omitted."""
+    """Returns broker id -> setting -> effective value.
+
+    Each broker is asked for its own settings. Brokers that do not answer are omitted.
+    """
     deadline = time.monotonic() + timeout_s + SLACK_S
     futures_by_broker = {
         broker: admin.describe_configs(
@@ -117,9 +122,9 @@ def broker_configs(
 
 
 def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str, int] | None:
-    """Return feature -> finalized level, from the first broker that answers; None if it reports no features.
+    """Returns feature -> finalized level, from the first broker that answers.
 
-    Connects without TLS and SASL. Raises ClientError.
+    Returns None if that broker reports no features. Connects without TLS and SASL. Raises ClientError.
     """
     deadline, failed = time.monotonic() + timeout_s, "the metadata has no brokers"
     for address in brokers.values():
@@ -132,9 +137,9 @@ def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str,
 
 
 def _send_to_controller(addresses: Mapping[str, Any], request: bytes, read: Any, timeout_s: float) -> None:
-    """Send an encoded request to the controller that the metadata names, or else to any broker.
+    """Sends an encoded request to the controller that the metadata names, or to any broker if the metadata names none.
 
-    Raises ClientError, which is retriable if that broker is not the controller.
+    Raises ClientError. The error is retriable if the broker answers that it is not the controller.
     """
     brokers = addresses["brokers"]
     address = brokers.get(addresses["controller"]) or next(iter(brokers.values()), None)
@@ -150,7 +155,7 @@ def _send_to_controller(addresses: Mapping[str, Any], request: bytes, read: Any,
 
 
 def _retry(attempt: Any, timeout_s: float) -> None:
-    """Repeat an attempt until the timeout, as long as the controller has moved or the connection fails."""
+    """Makes an attempt, and repeats it until the timeout while the controller has moved or the connection fails."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -164,7 +169,10 @@ def _retry(attempt: Any, timeout_s: float) -> None:
 
 
 def reassign(cluster: Any, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> None:
-    """Start moving each partition to these brokers. `cluster`: the method of that name of `client_protocols.Admin`."""
+    """Starts moving each partition to the given brokers.
+
+    cluster  the method `cluster` of `client_protocols.Admin`
+    """
     if not replicas:
         return
 
@@ -176,7 +184,10 @@ def reassign(cluster: Any, replicas: Mapping[TopicPartition, Sequence[int]], tim
 
 
 def unregister(cluster: Any, broker: int, timeout_s: float) -> None:
-    """Unregister a stopped broker from a cluster in KRaft mode."""
+    """Unregisters a stopped broker from a cluster in KRaft mode.
+
+    cluster  the method `cluster` of `client_protocols.Admin`
+    """
 
     def attempt(left_s: float) -> None:
         request = admin_requests.unregister_request(broker)

@@ -1,7 +1,7 @@
 """Metadata and log end offsets with librdkafka before 2.3, whose AdminClient has no ListOffsets.
 
-Contains only the requests that clients make themselves. Topics are created and administered outside the clients, with
-the installed version.
+This module contains only the requests that clients make themselves. Topics are created and administered outside the
+clients, with the installed version of librdkafka.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LISTS_OFFSETS: Final = 0x02030000  # first librdkafka whose AdminClient has List
 class OldAdmin:
     """Implements `partitions`, `offsets` and `close` of `client_protocols.Admin` with consumers.
 
-    There is one consumer per isolation level: with read_committed, the end offset of a partition is the last stable
+    Each isolation level has its own consumer: with read_committed, the end offset of a partition is the last stable
     offset, otherwise the high watermark (ListOffsets, version 2; KIP-98).
     """
 

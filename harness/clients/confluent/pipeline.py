@@ -1,4 +1,4 @@
-"""The pipeline's library for confluent-kafka: writers, reading whole logs, committed offsets."""
+"""The pipeline's library for confluent-kafka: writers, readers of whole logs, committed offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRY_S: Final = 2.0
 
 
 class ConfluentWriter:
-    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence; never transactional."""
+    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence. Never transactional."""
 
     def __init__(self, pipeline: PipelineConfig) -> None:
         config = producer_config(pipeline.settings) | {"linger.ms": LINGER_MS}
@@ -82,7 +82,7 @@ class ConfluentWriter:
 
 
 class ConfluentLogs:
-    """`pipeline.library.Logs`, which reads whole partitions with a new consumer."""
+    """`pipeline.library.Logs`. Each call of `read` uses a new consumer."""
 
     def __init__(self, pipeline: PipelineConfig) -> None:
         self._pipeline = pipeline
@@ -107,8 +107,10 @@ class ConfluentLogs:
 def _read_to_ends(
     consumer: Any, ends: dict[TopicPartition, int], idle_s: float
 ) -> Iterator[tuple[TopicPartition, Row] | None]:
-    """Yield records until each partition's end is reached. Transaction markers may precede the end, so the position
-    there comes from the end-of-partition event."""
+    """Yields records until the end of each partition is reached, and None when no record arrives.
+
+    Transaction markers may follow the last record, so the position at the end comes from the end-of-partition event.
+    """
     consumer.assign([ck.TopicPartition(*at, 0) for at in ends])
     last = time.monotonic()
     while ends:
@@ -190,11 +192,11 @@ class ConfluentPipeline:
             raise converted(error_of_partition)
 
     def close(self) -> None:
-        """Do nothing, because there is nothing to close."""
+        """Does nothing, because there is nothing to close."""
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """Open the client of one process: see `pipeline.client`."""
+    """Opens the client of one process: a `pipeline.client.PipelineClient`."""
     from harness.clients.pipeline.client import PipelineClient
     from harness.clients.pipeline.config import parse_pipeline_config
 

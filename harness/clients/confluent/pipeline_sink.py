@@ -1,6 +1,7 @@
 """The pipeline's sink for confluent-kafka: a producer, transactional or not.
 
-`send_offsets_to_transaction` may block forever: see `adapter`. `bounded` then abandons the call and the producer.
+`send_offsets_to_transaction` may block forever: see `adapter`. If it does, `bounded` abandons the call and the
+producer.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LINGER_MS: Final = 5
 
 
 def _refused(error: Any) -> Failed:
-    """Return the error to report for a refused send.
+    """Returns the error to report for a refused send.
 
     Fatal errors include fencing. After an error that is not fatal, the transaction must be aborted.
     """
@@ -45,7 +46,10 @@ def _step(producer: Any, name: str, *args: Any, abortable: Kind = "abort") -> No
 
 
 class ConfluentSink:
-    """`pipeline_app.ports.Sink`. A transactional producer is opened at once, which fences older ones with its id."""
+    """`pipeline_app.ports.Sink`, implemented with `confluent_kafka.Producer`.
+
+    A transactional producer is opened immediately, to fence older producers with the same transactional id.
+    """
 
     def __init__(self, pipeline: PipelineConfig) -> None:
         self._pipeline, self._transactional = pipeline, pipeline.options.transactional
@@ -79,7 +83,7 @@ class ConfluentSink:
         self.send_rows(output_rows(self._pipeline, outputs, generation))
 
     def send_rows(self, rows: Sequence[Outgoing]) -> None:
-        """Send records. Without transactions, wait until all are acknowledged."""
+        """Sends records. Without transactions, also waits until all of them are acknowledged."""
         self._errors = []
         produce = self._producer.produce
         report = None if self._transactional else self._report

@@ -1,11 +1,11 @@
 """The pipeline's source for confluent-kafka: a consumer that is a member of the group.
 
 Behaviour of librdkafka that matters here, from its source (2.16) and observed on brokers:
-- Rebalance callbacks are called within `consume`. If a partition is assigned again during the call, the records of
-  it that the call had fetched before are discarded (rd_kafka_purge_outdated_messages). So no record from before a
-  rebalance is returned after it.
+- Rebalance callbacks are called within `consume`. If a partition is assigned again during the call, librdkafka discards
+  the partition's records that the call had fetched before (rd_kafka_purge_outdated_messages). So no record from before
+  a rebalance is returned after the rebalance.
 - The group metadata is an opaque value in Python, with this layout: b"CGMDv2:", the generation as four bytes, group
-  and member id, each followed by a zero byte, then a byte 1, or a byte 0 and the static member's name.
+  and member id, each followed by a zero byte, then either a byte 1, or a byte 0 and the static member's name.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ TRY_S: Final = 2.0
 
 
 def anonymous(group: str) -> bytes:
-    """Return group metadata without a member, for which the coordinator does not check the generation (kept by
-    KIP-447 for old clients)."""
+    """Returns group metadata without a member.
+
+    For such metadata the coordinator does not check the generation (KIP-447 keeps this for old clients).
+    """
     return _MAGIC + _GENERATION.pack(-1) + group.encode() + b"\0\0\1"
 
 
@@ -45,7 +47,10 @@ def marked(marks: Mapping[Partition, Mark]) -> list[Any]:
 
 
 def found_marks(answer: Sequence[Any]) -> dict[Partition, Mark | None]:
-    """Return the marks of committed offsets. Raises ClientError for the first partition with an error."""
+    """Returns partition -> mark, from a response with committed offsets.
+
+    Raises ClientError if a partition has an error.
+    """
     marks: dict[Partition, Mark | None] = {}
     for partition in answer:
         if partition.error is not None:
@@ -163,7 +168,7 @@ class ConfluentSource(Member):
             raise Failed("abort", f"commit of offsets: {converted(found_errors[0])}")
 
     def group(self) -> bytes:
-        """Return the group metadata with which transactions fence this member's commits (KIP-447)."""
+        """Returns the group metadata with which transactions fence this member's commits (KIP-447)."""
         try:
             metadata: bytes = self._consumer.consumer_group_metadata()
         except ck.KafkaException as error:

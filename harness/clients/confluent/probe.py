@@ -1,6 +1,6 @@
 """Probes an external cluster: its brokers, their settings, and whether the harness is authorized.
 
-A failed metadata request does not give the reason; librdkafka reports that to its error callback, so the probe
+A failed metadata request does not tell the reason. librdkafka reports the reason to its error callback, so the probe
 records the callback's errors. Every request has a deadline.
 """
 
@@ -30,7 +30,7 @@ class Seen:
     """The result of a probe.
 
     brokers   id -> "host:port"
-    settings  name -> value of a broker's settings, as far as the harness may describe them
+    settings  name -> value, for those settings of one broker that it reports; describing settings may be forbidden
     """
 
     brokers: Mapping[int, str]
@@ -38,7 +38,7 @@ class Seen:
 
 
 class Probe:
-    """An admin client that remembers the errors of its callback. Methods raise ClientError."""
+    """An admin client that remembers the errors reported to its error callback. Its methods raise ClientError."""
 
     def __init__(self, bootstrap: str, connection: Mapping[str, str]) -> None:
         self._errors: dict[str, str] = {}
@@ -62,7 +62,7 @@ class Probe:
         self._errors[error.name()] = error.str()
 
     def _cause(self) -> ClientError | None:
-        """Return the most specific error of the callback; None if there was none."""
+        """Returns the most specific of the errors reported to the error callback. Returns None if there are none."""
         rest = [code for code in self._errors if code != _DOWN]
         for code in (*_PERMANENT, *rest, _DOWN):
             if code in self._errors:
@@ -70,7 +70,7 @@ class Probe:
         return None
 
     def brokers(self, within_s: float) -> dict[int, str]:
-        """Return id -> "host:port" of all brokers. Raises ClientError with the reason that librdkafka reported."""
+        """Returns id -> "host:port" of all brokers. Raises ClientError with the reason that librdkafka reported."""
         began = time.monotonic()
         while True:
             try:
@@ -86,7 +86,7 @@ class Probe:
             time.sleep(0.05)
 
     def settings(self, broker: int, names: Sequence[str], within_s: float) -> dict[str, str]:
-        """Return settings of a broker by name; those that it does not report are omitted."""
+        """Returns name -> value of a broker's settings. Settings that the broker does not report are omitted."""
         resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
         future = next(iter(self._admin.describe_configs([resource], request_timeout=within_s).values()))
         try:
@@ -98,7 +98,7 @@ class Probe:
     def try_topic(
         self, name: str, partitions: int, replication: int, config: Mapping[str, str], within_s: float
     ) -> None:
-        """Ask the broker to validate a topic without creating it. Raises ClientError with the broker's reason."""
+        """Asks the broker to validate a topic without creating it. Raises ClientError with the broker's reason."""
         topic = NewTopic(name, partitions, replication, config=dict(config))
         futures = self._admin.create_topics([topic], validate_only=True, request_timeout=within_s)
         try:
@@ -112,7 +112,7 @@ class Probe:
 
 
 def look(bootstrap: str, connection: Mapping[str, str], names: Sequence[str], within_s: float) -> Seen:
-    """Return the brokers of a cluster, and settings of the one with the lowest id. Raises ClientError."""
+    """Returns the brokers of a cluster, and the settings of the broker with the lowest id. Raises ClientError."""
     probe = Probe(bootstrap, connection)
     brokers = probe.brokers(within_s)
     return Seen(brokers, probe.settings(min(brokers), names, within_s) if brokers else {})
@@ -127,5 +127,8 @@ def try_topic(
     config: Mapping[str, str],
     within_s: float,
 ) -> None:
-    """Check whether the cluster would create such a topic, without creating it. Raises ClientError if not."""
+    """Checks whether the cluster would create a topic with these properties, without creating it.
+
+    Raises ClientError with the broker's reason if the cluster would not.
+    """
     Probe(bootstrap, connection).try_topic(name, partitions, replication, config, within_s)

@@ -1,4 +1,4 @@
-"""Converts settings to properties of confluent-kafka (librdkafka), and its errors to ClientError."""
+"""Converts settings to properties of confluent-kafka (librdkafka), and errors of confluent-kafka to ClientError."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _COMMON: Final = (
 
 
 def unknown_property(text: str) -> str:
-    """Return what to do about a property that librdkafka does not have, if its message says so; otherwise ""."""
+    """Returns what to do about a property that librdkafka does not have, if its message says so; otherwise ""."""
     name = _NO_SUCH.search(text)
     if name is None:
         return ""
@@ -67,7 +67,7 @@ def unknown_property(text: str) -> str:
 
 
 def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties that the user set. Raises BadInput for one that the harness sets itself."""
+    """Returns the properties that the user set. Raises BadInput for a property that the harness sets itself."""
     for name in config:
         if name in _OWNED[what]:
             raise BadInput(f"--{what}-config {name}: the harness sets this itself: {_OWNED[what][name]}")
@@ -75,7 +75,12 @@ def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def placed(topics: Mapping[str, Any], names: Sequence[str] | None) -> list[dict[str, Any]]:
-    """Return partitions from metadata in the form of `client_protocols.Admin.partitions`; None: of all topics."""
+    """Returns the partitions of the named topics, or of all topics if `names` is None.
+
+    topics  topic metadata of confluent-kafka
+
+    The result has the form of `client_protocols.Admin.partitions`.
+    """
     wanted = sorted(topics) if names is None else [name for name in names if name in topics]
     return [
         {
@@ -91,7 +96,7 @@ def placed(topics: Mapping[str, Any], names: Sequence[str] | None) -> list[dict[
 
 
 def converted(error: Any) -> ClientError:
-    """Return the ClientError for a KafkaException, a KafkaError, or the BufferError that a full queue raises."""
+    """Returns the ClientError for a KafkaException, a KafkaError, or the BufferError that a full queue raises."""
     kafka_error = error.args[0] if isinstance(error, ck.KafkaException) and error.args else error
     if not isinstance(kafka_error, ck.KafkaError):
         code = "_QUEUE_FULL" if isinstance(error, BufferError) else "_FAIL"
@@ -122,7 +127,10 @@ def common(settings: Settings) -> dict[str, Any]:
 
 
 def producer_config(settings: Settings) -> dict[str, Any]:
-    """Return the properties of a producer. The user's properties override the others. Raises BadInput."""
+    """Returns the properties of a producer. The user's properties override those that follow from the settings.
+
+    Raises BadInput.
+    """
     timeout_s = settings.delivery_timeout_s or max(0.1, settings.patience_s - 0.5)
     if settings.txn:
         timeout_s = min(timeout_s, settings.transaction_timeout_s)
@@ -143,7 +151,10 @@ def producer_config(settings: Settings) -> dict[str, Any]:
 
 
 def consumer_config(settings: Settings) -> dict[str, Any]:
-    """Return the properties of a consumer. The user's properties override the others. Raises BadInput."""
+    """Returns the properties of a consumer. The user's properties override those that follow from the settings.
+
+    Raises BadInput.
+    """
     session_ms = int(settings.session_timeout_s * 1000)
     # With the consumer protocol (KIP-848), brokers set the session timeout, and librdkafka rejects these properties.
     of_broker = str(settings.consumer_config.get("group.protocol", "classic")).lower() == "consumer"

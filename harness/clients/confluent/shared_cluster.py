@@ -1,6 +1,6 @@
 """Requests for runs on a shared cluster: checking permissions, and deleting the run's topics.
 
-Each function takes confluent-kafka's AdminClient first and raises ClientError.
+Each function takes confluent-kafka's AdminClient as its first argument and raises ClientError.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NEEDED: Final = (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, Ac
 
 
 def _each(futures: Mapping[str, Future[Any]], timeout_s: float, what: str) -> dict[str, Any]:
-    """Return the results by name; None for a topic that does not exist."""
+    """Returns topic -> result of the topic's future. The result is None for a topic that does not exist."""
     deadline = time.monotonic() + timeout_s + SLACK_S
     results: dict[str, Any] = {}
     for name, future in futures.items():
@@ -42,7 +42,7 @@ def _each(futures: Mapping[str, Future[Any]], timeout_s: float, what: str) -> di
 
 
 def delete_topics(admin: Any, names: Sequence[str], timeout_s: float) -> None:
-    """Delete topics, and wait until they have disappeared from the metadata."""
+    """Deletes topics, and waits until they have disappeared from the metadata."""
     if not names:
         return
     deadline = time.monotonic() + timeout_s
@@ -63,9 +63,9 @@ def delete_topics(admin: Any, names: Sequence[str], timeout_s: float) -> None:
 
 
 def forbidden(admin: Any, topic: str, timeout_s: float) -> list[str]:
-    """Return the permissions on its topics that a run needs and lacks, such as "Write on topics".
+    """Returns those permissions on its topics that a run needs but lacks, such as "Write on topics".
 
-    Empty if the broker does not report permissions (before 2.3). Permissions on groups are not requested here,
+    Returns [] if the broker does not report permissions (before 2.3). Permissions on groups are not requested here,
     because librdkafka 2.16 aborts the process (`eonce->refcnt > 0`) if it does not find a group's coordinator before
     the request times out.
     """

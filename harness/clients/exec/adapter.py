@@ -1,7 +1,7 @@
-"""Adapter for client programs: any library, in any language, as a process that speaks lines.
+"""Adapter for client programs: any library, in any language, as a process that reads and writes lines.
 
 The protocol is described in docs/use/your-own-client.md. Each client of a run has a process of its own
-(`process.ClientProcess`), with at most one producer and one consumer. The program reports what its library says; what
+(`process.ClientProcess`), with at most one producer and one consumer. The program reports what its library says. What
 an error proves is decided here, by `harness.clients.error_outcomes` and `never_sent`. Admin requests and metadata use
 librdkafka, as for every client.
 """
@@ -35,10 +35,11 @@ ENVIRONMENT: Final = ("PATH", "LANG")
 
 
 class Exec:
-    """`client_protocols.Library` over one client program. The process starts with the first producer or consumer, and
-    again after it was killed or has ended.
+    """`client_protocols.Library` that uses a client program.
 
-    environment  names of further variables that the program is given
+    The process starts with the first producer or consumer, and again after it was killed or has ended.
+
+    environment  names of further environment variables that the program receives
     user         name of the user that the program runs as, if this process runs as root
     """
 
@@ -51,7 +52,7 @@ class Exec:
         self.facts: dict[str, Any] = {}
 
     def running(self) -> ClientProcess:
-        """The process, started and greeted. Raises ClientError."""
+        """Returns the process. If it does not run, starts it and greets it with `hello` first. Raises ClientError."""
         if self._process is None or self._process.ended:
             process = ClientProcess(self._argv, self._environ, open_fields.secrets(self._settings), self._user)
             try:
@@ -75,24 +76,27 @@ class Exec:
         return Confluent().admin(made)
 
     def close(self) -> None:
-        """End the process."""
+        """Ends the process."""
         if self._process is not None:
             self._process.kill()
 
 
 def _facts(ok: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to `hello`. Raises ClientError."""
+    """Returns the checked answer to `hello`. Raises ClientError."""
     protocol, capabilities = ok.get("protocol"), ok.get("capabilities")
     if protocol != PROTOCOL:
-        raise ClientError(BROKE_PROTOCOL, f"it speaks protocol {protocol!r}, not {PROTOCOL}", "fatal")
+        raise ClientError(BROKE_PROTOCOL, f"the program speaks protocol {protocol!r}, not {PROTOCOL}", "fatal")
     texts = isinstance(capabilities, list) and all(isinstance(each, str) for each in capabilities)
     if not texts or not all(isinstance(ok.get(name), str) for name in ("library", "version")):
-        raise ClientError(BROKE_PROTOCOL, "`hello` needs library, version and capabilities", "fatal")
+        raise ClientError(BROKE_PROTOCOL, "the answer to `hello` needs library, version and capabilities", "fatal")
     return {name: ok[name] for name in ("library", "version", "capabilities")}
 
 
 def needed(made: Settings, subscribes: bool) -> list[str]:
-    """The capabilities that settings need; `subscribes`: whether the workload uses consumer groups."""
+    """Returns the names of the capabilities that a client with these settings needs.
+
+    subscribes  whether the workload uses consumer groups
+    """
     protocol = str(made.consumer_config.get(open_fields.GROUP_PROTOCOL, "classic")).lower()
     found = ["produce", "consume"]
     found += ["idempotence"] if made.idempotence else []
@@ -104,10 +108,10 @@ def needed(made: Settings, subscribes: bool) -> list[str]:
 
 
 def greet(client: str, environment: Sequence[str] = (), user: str = NOBODY) -> dict[str, Any]:
-    """Returns {"library", "version", "capabilities"} of the program of `exec:COMMAND`.
+    """Returns {"library", "version", "capabilities"} of the client program that `client` ("exec:COMMAND") names.
 
-    Starts the program, greets it, and stops it again. Raises BadInput when it cannot be started or does not answer
-    `hello`.
+    Starts the program, greets it with `hello`, and stops it again. Raises BadInput if the program cannot be started or
+    does not answer `hello`.
     """
     library = Exec(command.argv(client), Settings(bootstrap="", run=""), environment, user)
     try:
@@ -120,9 +124,9 @@ def greet(client: str, environment: Sequence[str] = (), user: str = NOBODY) -> d
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """Returns why a client program does not fit the settings, or "".
+    """Returns why a client program does not fit the settings, or "" if it does.
 
-    Starts the program, greets it, and lets it open a producer and a consumer.
+    Starts the program, greets it with `hello`, and lets it open a producer and a consumer.
     """
     try:
         library = _library(config)
@@ -154,7 +158,7 @@ def _library(config: Mapping[str, Any]) -> Exec:
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """The client of one process (`queue.QueueClient`)."""
+    """Opens the client of one process: a `queue.QueueClient`."""
     from harness.clients.queue import QueueClient
 
     library = _library(config)

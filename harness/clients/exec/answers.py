@@ -1,7 +1,7 @@
 """Checks what a client program writes: each line, and the fields of each answer. Pure.
 
-The format is described in docs/use/your-own-client.md. Whatever does not follow it raises `BadAnswer`: a program
-that does not follow the protocol cannot be trusted with the rest of what it reports either.
+The format is described in docs/use/your-own-client.md. A line that does not follow the format raises `BadAnswer`: if a
+program does not follow the protocol, nothing that it reports can be trusted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BadAnswer(ValueError):
 
 
 def message(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line. Raises BadAnswer."""
+    """Returns the JSON object that a line contains. Raises BadAnswer."""
     try:
         parsed = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -43,34 +43,34 @@ def message(line: bytes) -> dict[str, Any]:
         raise BadAnswer(f"a line that needs exactly one of `ok`, `error` and `event`: {line[:SHOWN_BYTES]!r}")
     for name in ("ok", "error"):
         if name in parsed and not isinstance(parsed[name], dict):
-            raise BadAnswer(f"`{name}` is not an object: {line[:SHOWN_BYTES]!r}")
+            raise BadAnswer(f"a field `{name}` that is not an object: {line[:SHOWN_BYTES]!r}")
     return parsed
 
 
 def error(fields: Mapping[str, Any], library: str) -> ClientError:
-    """The error of an answer. Raises BadAnswer.
+    """Returns the ClientError for the `error` object of an answer. Raises BadAnswer.
 
     A claim that the request was never sent counts only for errors for which the library's documentation confirms it.
     """
     code, text = fields.get("code"), fields.get("text", "")
     kind, sent = fields.get("kind") or "plain", fields.get("sent") or "maybe"
     if not isinstance(code, str) or not code or not isinstance(text, str):
-        raise BadAnswer(f"an error needs a `code` and a `text`: {_shown(fields)}")
+        raise BadAnswer(f"an error without `code` and `text`: {_shown(fields)}")
     if kind not in KINDS or sent not in ("no", "maybe"):
-        raise BadAnswer(f"an error with kind {kind!r} and sent {sent!r}: {_shown(fields)}")
+        raise BadAnswer(f"an error with an unknown `kind` or `sent`: {_shown(fields)}")
     if sent == "no" and code in NEVER_SENT.get(library, {}):
         return ClientError(NEVER_SENT_CODE, f"{code}: {text[:TEXT_MAX]}", kind)
     return ClientError(RENAMED.get(code, code)[:TEXT_MAX], text[:TEXT_MAX], kind)
 
 
 def acknowledged_offset(fields: Mapping[str, Any]) -> int | None:
-    """The offset in the answer to `send`. Raises BadAnswer."""
+    """Returns the offset in the answer to `send`, or None if the answer contains none. Raises BadAnswer."""
     offset = fields.get("offset")
     return None if offset is None else _offset(offset)
 
 
 def batch(fields: Mapping[str, Any], records_max: int, library: str) -> Batch:
-    """The answer to `poll`. Raises BadAnswer."""
+    """Returns the result of a poll, from the answer to `poll`. Raises BadAnswer."""
     records = _list(fields, "records")
     if len(records) > records_max:
         raise BadAnswer(f"{len(records)} records where at most {records_max} were requested")
@@ -79,7 +79,7 @@ def batch(fields: Mapping[str, Any], records_max: int, library: str) -> Batch:
 
 
 def positions(fields: Mapping[str, Any], name: str) -> dict[TopicPartition, int]:
-    """Partition -> offset, from a list of positions. Raises BadAnswer."""
+    """Returns partition -> offset, from the list of positions in the field `name`. Raises BadAnswer."""
     found = {}
     for each in _list(fields, name):
         position = _object(each, name)
@@ -90,7 +90,7 @@ def positions(fields: Mapping[str, Any], name: str) -> dict[TopicPartition, int]
 def rebalance(
     fields: Mapping[str, Any],
 ) -> tuple[str, list[TopicPartition], dict[TopicPartition, int | None]]:
-    """(event, partitions, committed offset of each, as far as reported). Raises BadAnswer."""
+    """Returns (event, partitions, partition -> committed offset where it is reported) of an event. Raises BadAnswer."""
     event = fields.get("event")
     if event not in EVENTS:
         raise BadAnswer(f"an unknown event {event!r} (known: {', '.join(EVENTS)})")
@@ -110,23 +110,23 @@ def _record(value: Any) -> Record:
     if body is None:
         return Record(topic, partition, _offset(fields.get("offset")), None)
     if not isinstance(body, str):
-        raise BadAnswer(f"a record's `value` is not text: {_shown(fields)}")
+        raise BadAnswer(f"a record whose `value` is not text: {_shown(fields)}")
     try:
         return Record(topic, partition, _offset(fields.get("offset")), base64.b64decode(body, validate=True))
     except (binascii.Error, ValueError):
-        raise BadAnswer(f"a record's `value` is not base64: {_shown(fields)}") from None
+        raise BadAnswer(f"a record whose `value` is not base64: {_shown(fields)}") from None
 
 
 def _partition(fields: Mapping[str, Any]) -> TopicPartition:
     topic, partition = fields.get("topic"), fields.get("partition")
     if not isinstance(topic, str) or not _is_whole(partition) or not 0 <= partition < 1 << 31:
-        raise BadAnswer(f"no `topic` and `partition`: {_shown(fields)}")
+        raise BadAnswer(f"an object without a valid `topic` and `partition`: {_shown(fields)}")
     return topic, partition
 
 
 def _offset(value: Any) -> int:
     if not _is_whole(value) or not 0 <= value <= OFFSET_MAX:
-        raise BadAnswer(f"an `offset` of {str(value)[:SHOWN_BYTES]}")
+        raise BadAnswer(f"an `offset` that is not valid: {str(value)[:SHOWN_BYTES]}")
     return int(value)
 
 
@@ -135,13 +135,13 @@ def _list(fields: Mapping[str, Any], name: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise BadAnswer(f"`{name}` is not a list: {_shown(fields)}")
+        raise BadAnswer(f"a field `{name}` that is not a list: {_shown(fields)}")
     return value
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise BadAnswer(f"an entry of `{name}` is not an object: {str(value)[:SHOWN_BYTES]}")
+        raise BadAnswer(f"an entry of `{name}` that is not an object: {str(value)[:SHOWN_BYTES]}")
     return value
 
 

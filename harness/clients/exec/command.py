@@ -13,9 +13,9 @@ PREFIX: Final = "exec:"
 
 
 def argv(client: str) -> list[str]:
-    """The arguments of `exec:COMMAND`, split as a shell does, the program as an absolute path.
+    """Returns the words of the command in `exec:COMMAND`, split as a shell does. The program is an absolute path.
 
-    Raises BadInput when the command is empty, has an unclosed quotation mark, or names no executable file.
+    Raises BadInput if the command is empty, has an unclosed quotation mark, or names no executable file.
     """
     text = client.removeprefix(PREFIX)
     try:

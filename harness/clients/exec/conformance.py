@@ -1,6 +1,6 @@
 """Checks whether a client program follows docs/use/your-own-client.md, with `conformance_cases`, on running brokers.
 
-A case that needs a capability which the program does not claim is not carried out.
+A case is skipped if it needs a capability that the program does not claim.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from harness.clients.exec.adapter import CAPABILITIES, Exec
 from harness.clients.exec.conformance_cases import CASES, Bench, Case, Failed
+from harness.clients.exec.conformance_error_cases import ERROR_CASES
 from harness.clients.settings import Settings
+from harness.model.wire_rules import Rule
 from harness.protocol.error_codes import ClientError
 
 PASSED: Final = "passed"
@@ -33,15 +35,21 @@ def check(
     argv: Sequence[str],
     bootstrap: str,
     make_topic: Callable[[str], None],
+    apply_rules: Callable[[Sequence[Rule]], None] | None,
     user: str,
     environment: Sequence[str] = (),
     say: Callable[[str], None] = lambda text: None,
     only: str = "",
 ) -> tuple[dict[str, Any], list[Outcome]]:
-    """(the answer to `hello`, the outcome of each case). Raises ClientError when the program does not even start.
+    """Carries out the cases. Returns (the answer to `hello`, the outcome of each case).
 
-    make_topic  creates a topic with two partitions
-    only        a part of the names of the cases to carry out
+    make_topic   creates a topic with two partitions
+    apply_rules  puts rules of a wire proxy into effect, in place of earlier ones; None: there is no proxy, so the cases
+                 in which brokers report errors are skipped
+    say          takes a line of output for each case
+    only         carry out only the cases whose name contains this text
+
+    Raises ClientError if the program does not even start.
     """
     greeted = Exec(argv, Settings(bootstrap=bootstrap, run="hello"), environment, user)
     try:
@@ -49,21 +57,33 @@ def check(
     finally:
         greeted.close()
     facts, outcomes = greeted.facts, []
-    for number, case in enumerate(case for case in CASES if only in case.name):
+    for number, case in enumerate(case for case in (*CASES, *ERROR_CASES) if only in case.name):
         missing = [each for each in case.needs if each not in facts["capabilities"]]
         if missing:
-            outcomes.append(Outcome(case.name, SKIPPED, f"it has no {', '.join(missing)}"))
+            outcomes.append(Outcome(case.name, SKIPPED, f"the program does not claim {', '.join(missing)}"))
+        elif case in ERROR_CASES and apply_rules is None:
+            outcomes.append(Outcome(case.name, SKIPPED, "the harness cannot change the responses of these brokers"))
         else:
             topic = f"conformance-{number}-{time.time_ns():x}"
             make_topic(topic)
-            outcomes.append(_outcome(case, Bench(argv, bootstrap, topic, user, environment)))
+            outcomes.append(_outcome(case, Bench(argv, bootstrap, topic, user, environment, _answers(apply_rules))))
         say(describe(outcomes[-1]))
     return facts, outcomes
+
+
+def _answers(apply_rules: Callable[[Sequence[Rule]], None] | None) -> Callable[..., None]:
+    def answer(*rules: Rule) -> None:
+        assert apply_rules is not None
+        apply_rules(rules)
+
+    return answer
 
 
 def _outcome(case: Case, bench: Bench) -> Outcome:
     try:
         with bench.stack:
+            if case in ERROR_CASES:
+                bench.stack.callback(bench.answer)
             case.run(bench)
     except (Failed, ClientError) as why:
         return Outcome(case.name, FAILED, str(why))
@@ -71,15 +91,15 @@ def _outcome(case: Case, bench: Bench) -> Outcome:
 
 
 def describe(outcome: Outcome) -> str:
-    """A line for a terminal."""
+    """Returns the outcome of a case as a line for a terminal."""
     return f"  {outcome.outcome:8} {outcome.name}" + (f": {outcome.why}" if outcome.why else "")
 
 
 def workloads(capabilities: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
-    """Returns what a program can be used for in a run, one sentence for each use."""
+    """Returns lines that say with which options of a run the program can be used: "OPTIONS: yes" or "OPTIONS: no"."""
     broken = {
         need
-        for case in CASES
+        for case in (*CASES, *ERROR_CASES)
         for each in outcomes
         if each.name == case.name and each.outcome == FAILED
         for need in case.needs

@@ -26,7 +26,7 @@ MANY: Final = 200
 
 
 class Failed(Exception):
-    """A program did something that the document does not allow."""
+    """A program did something that docs/use/your-own-client.md does not allow."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,17 @@ class Case:
 
 @dataclass
 class Bench:
-    """What a case works with: brokers, a topic of its own with two partitions, and processes that end with the case."""
+    """What a case works with: brokers, its own topic of two partitions, and processes that are stopped when it ends.
+
+    answer  puts rules of the wire proxy into effect, in place of earlier ones; they end with the case
+    """
 
     argv: Sequence[str]
     bootstrap: str
     topic: str
     user: str
     environment: Sequence[str]
+    answer: Callable[..., None]
     stack: ExitStack = field(default_factory=ExitStack)
     numbers: Any = field(default_factory=itertools.count)
 
@@ -69,7 +73,7 @@ class Bench:
         return self.topic, partition
 
     def send(self, producer: ExecProducer, values: Iterable[bytes], partition: int = 0) -> list[int | None]:
-        """Send, wait, and return the offsets. Raises ClientError, Failed."""
+        """Sends records, waits, and returns the offsets. Raises ClientError."""
         deliveries = [producer.send(self.at(partition), value) for value in values]
         producer.wait(deliveries, CASE_S)
         for delivery in deliveries:
@@ -78,7 +82,10 @@ class Bench:
         return [delivery.offset for delivery in deliveries]
 
     def poll(self, consumer: ExecConsumer) -> Sequence[Record]:
-        """One poll; an error that is not fatal, such as of a coordinator that is not there yet, is an empty one."""
+        """Polls once, and returns the records.
+
+        Returns () after an error that is not fatal, for example if the group has no coordinator yet.
+        """
         try:
             return consumer.poll(0.2, 500).records
         except ClientError as error:
@@ -88,7 +95,7 @@ class Bench:
             return ()
 
     def read(self, consumer: ExecConsumer, count: int, patience_s: float = CASE_S) -> list[Record]:
-        """Poll until there are `count` records, or the time is over."""
+        """Polls until there are `count` records or the time is over, and returns the records."""
         found: list[Record] = []
         deadline = time.monotonic() + patience_s
         while len(found) < count and time.monotonic() < deadline:
@@ -101,7 +108,7 @@ def expect(holds: bool, otherwise: str) -> None:
         raise Failed(otherwise)
 
 
-def _values(records: Sequence[Record]) -> list[bytes | None]:
+def record_values(records: Sequence[Record]) -> list[bytes | None]:
     return [record.value for record in records]
 
 
@@ -110,7 +117,7 @@ def _values(records: Sequence[Record]) -> list[bytes | None]:
 
 def sends_are_answered_with_offsets(bench: Bench) -> None:
     offsets = bench.send(bench.producer(), [b"a", b"b", b"c"])
-    expect(offsets == [0, 1, 2], f"the first three records of an empty partition were answered with {offsets}")
+    expect(offsets == [0, 1, 2], f"the first three sends to an empty partition returned the offsets {offsets}")
 
 
 def records_come_back_in_order(bench: Bench) -> None:
@@ -119,8 +126,9 @@ def records_come_back_in_order(bench: Bench) -> None:
     consumer = bench.consumer()
     consumer.assign({bench.at(): 0})
     records = bench.read(consumer, MANY)
-    expect(_values(records) == values, f"{MANY} records sent in order came back as {len(records)}, or in another order")
-    expect([each.offset for each in records] == list(range(MANY)), "their offsets are not 0, 1, 2, ...")
+    same = record_values(records) == values
+    expect(same, f"of {MANY} records sent in order, {len(records)} were read, or in another order")
+    expect([each.offset for each in records] == list(range(MANY)), "the offsets of the records are not 0, 1, 2, ...")
 
 
 def a_poll_takes_no_more_than_records_max(bench: Bench) -> None:
@@ -130,7 +138,7 @@ def a_poll_takes_no_more_than_records_max(bench: Bench) -> None:
     deadline, seen = time.monotonic() + CASE_S, 0
     while seen < 10 and time.monotonic() < deadline:
         seen += len(consumer.poll(0.2, 3).records)  # more than 3 break the protocol
-    expect(seen == 10, f"10 records were read as {seen} by polls of 3 at most")
+    expect(seen == 10, f"polls of at most 3 records returned {seen} of 10 records")
 
 
 def a_seek_goes_back(bench: Bench) -> None:
@@ -139,8 +147,8 @@ def a_seek_goes_back(bench: Bench) -> None:
     consumer.assign({bench.at(): 0})
     bench.read(consumer, 4)
     consumer.seek({bench.at(): 1}, 5.0)
-    again = _values(bench.read(consumer, 3))
-    expect(again == [b"1", b"2", b"3"], f"after a seek to offset 1 of 0..3 came {again}")
+    again = record_values(bench.read(consumer, 3))
+    expect(again == [b"1", b"2", b"3"], f"after a seek to offset 1 of the offsets 0 to 3, {again} was read")
 
 
 def an_assignment_begins_where_it_says(bench: Bench) -> None:
@@ -148,8 +156,11 @@ def an_assignment_begins_where_it_says(bench: Bench) -> None:
     bench.send(bench.producer(), [b"other"], partition=1)
     consumer = bench.consumer()
     consumer.assign({bench.at(0): 2, bench.at(1): 0})
-    found = sorted(_values(bench.read(consumer, 2)), key=str)
-    expect(found == [b"2", b"other"], f"an assignment at offsets 2 and 0 gave {found}")
+    found = sorted(record_values(bench.read(consumer, 2)), key=str)
+    expect(
+        found == [b"2", b"other"],
+        f"after an assignment at offset 2 of one partition and 0 of the other, {found} was read",
+    )
 
 
 def a_record_that_is_too_large_is_an_error(bench: Bench) -> None:
@@ -198,12 +209,12 @@ def a_committed_transaction_is_read_and_an_aborted_one_is_not(bench: Bench) -> N
         end(CASE_S)
     consumer = bench.consumer()
     consumer.assign({bench.at(): 0})
-    found = _values(bench.read(consumer, 2, patience_s=3.0))
-    expect(found == [b"committed"], f"read_committed gave {found}")
+    found = record_values(bench.read(consumer, 2, patience_s=3.0))
+    expect(found == [b"committed"], f"with read_committed, {found} was read")
     dirty = bench.consumer(isolation_level="read_uncommitted")
     dirty.assign({bench.at(): 0})
-    found = _values(bench.read(dirty, 2))
-    expect(found == [b"aborted", b"committed"], f"read_uncommitted gave {found}")
+    found = record_values(bench.read(dirty, 2))
+    expect(found == [b"aborted", b"committed"], f"with read_uncommitted, {found} was read")
 
 
 def an_older_producer_is_fenced(bench: Bench) -> None:
@@ -217,7 +228,7 @@ def an_older_producer_is_fenced(bench: Bench) -> None:
         old.commit(CASE_S)
     except ClientError:
         return
-    raise Failed("a producer committed after a newer one with its transactional id had begun")
+    raise Failed("a producer committed although a newer producer with the same transactional id had started")
 
 
 def offsets_are_committed_with_a_transaction(bench: Bench) -> None:
@@ -233,15 +244,18 @@ def offsets_are_committed_with_a_transaction(bench: Bench) -> None:
     producer.send_offsets({bench.at(): 2}, consumer, CASE_S)
     producer.commit(CASE_S)
     consumer.close(leave=True)
-    found = _values(bench.read(_member(bench, f"{bench.topic}-group"), 1))
+    found = record_values(bench.read(member(bench, f"{bench.topic}-group"), 1))
     expect(found == [b"2"], f"after offset 2 was committed with a transaction, the group's next member read {found}")
 
 
 # --- groups ---
 
 
-def _member(bench: Bench, group: str, events: list[Any] | None = None, **changes: Any) -> ExecConsumer:
-    """A member of a group; `events` collects (event, partitions)."""
+def member(bench: Bench, group: str, events: list[Any] | None = None, **changes: Any) -> ExecConsumer:
+    """Returns a consumer that has subscribed as a member of a group.
+
+    events  list to which each rebalance appends (event, partitions)
+    """
     consumer = bench.consumer(group=group, **changes)
     seen: list[Any] = [] if events is None else events
     consumer.subscribe([bench.topic], lambda event, partitions, committed: seen.append((event, sorted(partitions))))
@@ -259,24 +273,26 @@ def the_same_with_the_consumer_protocol(bench: Bench) -> None:
 def _assignment_first(bench: Bench, **changes: Any) -> None:
     bench.send(bench.producer(), [b"0"])
     events: list[Any] = []
-    consumer = _member(bench, f"{bench.topic}-group", events, **changes)
+    consumer = member(bench, f"{bench.topic}-group", events, **changes)
     deadline = time.monotonic() + CASE_S
     while time.monotonic() < deadline:
         records = bench.poll(consumer)
         owned = [each for event, partitions in events if event == "assigned" for each in partitions]
         if records:
-            expect(bench.at() in owned, f"a record of {bench.topic}-0 came before it was reported as assigned")
+            expect(
+                bench.at() in owned, f"a record of {bench.topic}-0 came before the partition was reported as assigned"
+            )
             return
     raise Failed(f"no record within {CASE_S:.0f} s of subscribing; events: {events}")
 
 
 def committed_offsets_are_where_the_next_member_begins(bench: Bench) -> None:
     bench.send(bench.producer(), [b"0", b"1", b"2"])
-    first = _member(bench, f"{bench.topic}-group")
+    first = member(bench, f"{bench.topic}-group")
     expect(len(bench.read(first, 3)) == 3, "a group of one member did not read three records")
     first.commit({bench.at(): 1}, 10.0)
     first.close(leave=True)
-    found = _values(bench.read(_member(bench, f"{bench.topic}-group"), 2))
+    found = record_values(bench.read(member(bench, f"{bench.topic}-group"), 2))
     expect(found == [b"1", b"2"], f"after offset 1 was committed, the group's next member read {found}")
 
 
@@ -301,13 +317,13 @@ def a_revocation_comes_in_time_to_commit(bench: Bench) -> None:
     for record in bench.read(first, 4):
         positions[record.topic, record.partition] = record.offset + 1
     expect(len(positions) == 2, f"the only member of a group read {positions}, not both partitions")
-    second = _member(bench, group)
+    second = member(bench, group)
     deadline, given_up = time.monotonic() + CASE_S, False
     while not given_up and time.monotonic() < deadline:
         repeated = [*bench.poll(first), *bench.poll(second)]
         expect(not repeated, f"records were read again though their offsets were committed on revocation: {repeated}")
         given_up = any(event != "assigned" for event, _ in events)
-    expect(given_up, f"no revocation was reported within {CASE_S:.0f} s of a second member; events: {events}")
+    expect(given_up, f"no revocation was reported within {CASE_S:.0f} s after a second member joined; events: {events}")
     expect(not first_refusal, f"a commit within the revocation failed: {first_refusal}")
     more = [*bench.read(second, 1, 3.0), *bench.read(first, 1, 1.0)]
     expect(not more, f"records were read again though their offsets were committed on revocation: {more}")

@@ -64,4 +64,4 @@ class ExecConsumer:
 
 
 def _ignore(event: str, partitions: Sequence[TopicPartition], committed: Mapping[TopicPartition, int | None]) -> None:
-    """For a consumer that is in no group."""
+    """Ignores rebalance events, for a consumer that is in no group."""

@@ -1,4 +1,4 @@
-"""A client's settings as fields of requests to a client program. Pure."""
+"""Converts a client's settings to fields of the requests that a client program receives. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRET: Final = ("password", "secret", "token", "key.pem")
 
 
 def producer(made: Settings) -> dict[str, Any]:
-    """The fields of `open` for a producer."""
+    """Returns the fields of the request `open` for a producer."""
     delivery_s = made.delivery_timeout_s or max(0.1, made.patience_s - 0.5)
     transactional_id = made.transactional_id or f"{made.run}-{made.process}"
     return {
@@ -34,7 +34,7 @@ def producer(made: Settings) -> dict[str, Any]:
 
 
 def consumer(made: Settings) -> dict[str, Any]:
-    """The fields of `open` for a consumer."""
+    """Returns the fields of the request `open` for a consumer."""
     own = {name: value for name, value in made.consumer_config.items() if name not in (GROUP_PROTOCOL, ASSIGNOR)}
     return {
         **_both(made, "consumer", own),
@@ -61,12 +61,12 @@ def _both(made: Settings, role: str, properties: Mapping[str, Any]) -> dict[str,
 
 
 def secrets(made: Settings) -> list[str]:
-    """The values of a connection that must not be seen in any log."""
+    """Returns the secret values in the connection settings, which must not appear in any log."""
     return [str(value) for name, value in made.connection.items() if any(word in name for word in SECRET)]
 
 
 def positions(offsets: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
-    """Positions as a list of objects; logical offsets by name."""
+    """Returns offsets by partition as a list of objects, in which logical offsets are names."""
     return [
         {"topic": topic, "partition": partition, "offset": LOGICAL.get(offset, offset)}
         for (topic, partition), offset in offsets.items()

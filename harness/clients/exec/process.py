@@ -1,8 +1,8 @@
 """A process of a client program: requests to its standard input, answers from its standard output.
 
 All reading and writing happens in the thread that waits for an answer, so neither side can block the other, and the
-memory for answers is bounded. A process that dies, stays silent beyond a deadline, or writes what the protocol does not
-allow is killed with its whole process group; every later request raises a fatal ClientError.
+memory for answers is bounded. If a process dies, stays silent beyond a deadline, or writes what the protocol does not
+allow, the harness kills the whole process group. Then every later request raises a fatal ClientError.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SILENT: Final = "_CLIENT_SILENT"
 BROKE_PROTOCOL: Final = "_CLIENT_BROKE_PROTOCOL"
 
 Answered = Callable[[dict[str, Any] | None, ClientError | None], None]
-"""Called once with the `ok` object of an answer, or with the error."""
+"""Called once, with the `ok` object of an answer and None, or with None and the error."""
 
 Rebalanced = Callable[[dict[str, Any]], None]
 """Called with each rebalance event, as the program wrote it."""
@@ -51,13 +51,13 @@ Rebalanced = Callable[[dict[str, Any]], None]
 class ClientProcess:
     """One process of a client program. Not thread-safe.
 
-    argv     the command, the program as an absolute path
-    environ  the whole environment, but for HOME and TMPDIR, which are an empty folder that lasts as long as the process
+    argv     the command; the program is an absolute path
+    environ  all environment variables except HOME and TMPDIR, which name an empty folder that is deleted afterwards
     secrets  texts to replace by *** in what the process writes to its standard error
-    user     the account that the process runs as, if this one runs as root
-    library  the name of its library, from the answer to `hello`; set by the adapter
+    user     the account that the process runs as, if this process runs as root
+    library  name of the program's library, from the answer to `hello`; set by the adapter
 
-    Raises ClientError when the program cannot be started.
+    Raises ClientError if the program cannot be started.
     """
 
     def __init__(
@@ -102,11 +102,14 @@ class ClientProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether no request can be answered any more."""
+        """Whether the process can no longer answer requests."""
         return self._trouble is not None
 
     def post(self, do: str, fields: Mapping[str, Any], timeout_s: float, answered: Answered) -> None:
-        """Send a request; `answered` is called while a later call of this object reads. Raises ClientError."""
+        """Sends a request without waiting for the answer. Raises ClientError.
+
+        answered  called with the answer, during a later call that reads from the process
+        """
         if self._trouble is not None:
             raise self._trouble
         self._last_id += 1
@@ -114,9 +117,9 @@ class ClientProcess:
         self._write({"id": self._last_id, "do": do, **fields, "timeout_ms": int(timeout_s * 1000)})
 
     def request(self, do: str, fields: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Send a request and wait for its answer: the `ok` object. Raises ClientError.
+        """Sends a request, waits for the answer, and returns the answer's `ok` object. Raises ClientError.
 
-        A process that does not answer within `timeout_s` and a second is killed.
+        A process that does not answer within `timeout_s` and GRACE_S is killed.
         """
         result: list[dict[str, Any]] = []
         raised: list[ClientError] = []
@@ -133,8 +136,11 @@ class ClientProcess:
         return result[0]
 
     def polling(self, do: str, fields: Mapping[str, Any], timeout_s: float, rebalanced: Rebalanced) -> dict[str, Any]:
-        """`request`, when rebalance events may arrive before the answer: each is handed to `rebalanced`, which may make
-        other requests; then the program is told to continue."""
+        """Makes a `request` during which rebalance events may arrive.
+
+        Calls `rebalanced` with each event, and then tells the program to continue. `rebalanced` may make other
+        requests.
+        """
         self._rebalanced, self._polling = rebalanced, self._last_id + 1
         try:
             return self.request(do, fields, timeout_s)
@@ -142,8 +148,10 @@ class ClientProcess:
             self._rebalanced, self._polling = None, None
 
     def read_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
-        """Read answers until `done` or the time is over; whether it is done. A process that ends meanwhile answers
-        every request with the error `_CLIENT_DIED`."""
+        """Reads answers until `done` returns true or the time is over. Returns the last result of `done`.
+
+        If the process ends, every open request is answered with the error `_CLIENT_DIED`.
+        """
         deadline = time.monotonic() + timeout_s
         while not done():
             left_s = deadline - time.monotonic()
@@ -153,7 +161,7 @@ class ClientProcess:
         return True
 
     def kill(self) -> None:
-        """Kill the process group, as a crash would end it. Safe to repeat."""
+        """Kills the process group, as a crash would. Safe to repeat."""
         if self._killed:  # its process group's id may have been used again
             return
         self._killed = True
@@ -170,7 +178,10 @@ class ClientProcess:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def close_input(self, patience_s: float) -> int | None:
-        """Close the program's standard input; its exit code, or None if it still runs when the time is over."""
+        """Closes the program's standard input, and waits for the program to end.
+
+        Returns the exit code, or None if the program still runs when the time is over.
+        """
         assert self._process.stdin is not None
         self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -178,7 +189,7 @@ class ClientProcess:
         return self._process.returncode
 
     def broke_protocol(self, why: BadAnswer) -> ClientError:
-        """Kill the process, whose answer makes no sense; the error to raise."""
+        """Kills the process because of a line that the protocol does not allow. Returns the error to raise."""
         return self._give_up(BROKE_PROTOCOL, f"wrote {why}, and was killed")
 
     # --- lines ---
@@ -198,7 +209,7 @@ class ClientProcess:
             self._unwritten.clear()
 
     def _exchange(self, timeout_s: float) -> None:
-        """Wait until the process reads or writes, and pass on whole lines."""
+        """Waits until the process has read or written something, and passes on its whole lines."""
         with selectors.DefaultSelector() as ready:
             ready.register(self._out, selectors.EVENT_READ)
             if self._unwritten:
@@ -230,7 +241,7 @@ class ClientProcess:
             self._give_up(BROKE_PROTOCOL, f"wrote a line of more than {LINE_BYTES_MAX >> 20} MiB, and was killed")
 
     def _take(self, line: bytes) -> bool:
-        """Handle one line; False when the process was given up."""
+        """Handles one line. Returns False if the process was given up because of the line."""
         answered: Answered | None = None
         try:
             message = answers.message(line)
@@ -243,7 +254,7 @@ class ClientProcess:
                 return True
             answered = self._waiting.pop(number, None)
             if answered is None:
-                raise BadAnswer(f"an answer to no open request: {line[: answers.SHOWN_BYTES]!r}")
+                raise BadAnswer(f"an answer with the id of no open request: {line[: answers.SHOWN_BYTES]!r}")
             if "error" in message:
                 answered(None, answers.error(message["error"], self.library))
             else:
@@ -258,7 +269,7 @@ class ClientProcess:
     # --- the end ---
 
     def _ended(self) -> None:
-        """Give up the process, because it has closed its standard output or has ended."""
+        """Gives up the process, because it has closed its standard output or has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2)
         code = self._process.poll()
@@ -266,7 +277,7 @@ class ClientProcess:
         self._give_up(DIED, f"{how}; its standard error is in the worker's log")
 
     def _give_up(self, code: str, how: str) -> ClientError:
-        """Kill the process, fail every open request with the error, and return the error."""
+        """Kills the process, answers every open request with the error, and returns the error."""
         trouble = ClientError(code, f"the client program {self.library or '(not greeted yet)'} {how}", "fatal")
         self._trouble = trouble
         self.kill()
@@ -277,8 +288,11 @@ class ClientProcess:
 
 
 def _account(user: str) -> pwd.struct_passwd | None:
-    """The account to become; None where this process is not root, or is root of a user namespace without that user,
-    and so has no privileges to drop. Raises ClientError for an unknown name."""
+    """Returns the account that the program must run as. Raises ClientError if no such account exists.
+
+    Returns None if this process has no privileges to drop: it is not root, or is root only in a user namespace without
+    that account.
+    """
     if os.geteuid() != 0 or user == "root":
         return None
     try:
@@ -293,7 +307,10 @@ def _account(user: str) -> pwd.struct_passwd | None:
 
 
 def _copy_stderr(source: IO[bytes], secrets: Sequence[str]) -> None:
-    """Copy a process's standard error to this one's, without secrets, up to a limit; then read and discard."""
+    """Copies a process's standard error to this process's standard error, with secrets replaced.
+
+    Stops copying at a limit, and then only reads and discards.
+    """
     copied = 0
     with source:
         while line := source.readline(STDERR_LINE_BYTES):

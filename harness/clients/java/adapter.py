@@ -1,10 +1,10 @@
 """Adapter for Kafka's Java client, in any version, through py4j.
 
-Every client has its own JVM (`jvm`), so that a crashed client disappears like a process.
+Every client has its own JVM (`jvm`), so that a crashed client disappears as a process does.
 Behaviour of the Java client that matters here (from its documentation, and observed on brokers):
-- `poll` returns a list. Its text contains every record with its offset and the size of its value, so a single call
-  transfers all records.
-- There is no event for the end of a partition, but the position already is behind transaction markers.
+- `poll` returns a list. The text of the list contains every record with its offset and the size of its value, so a
+  single py4j call transfers all records.
+- There is no event for the end of a partition, but the consumer's position there already is behind transaction markers.
 - Rebalance listeners are called on the polling thread, and no other thread may call the consumer in the meantime.
   So the listener of the queue workload only records the events, and committed offsets are fetched after the poll.
 - Closing a producer with timeout 0 leaves its transaction open.
@@ -25,8 +25,10 @@ from harness.protocol.error_codes import ClientError
 
 
 class Java:
-    """`client_protocols.Library` for the Java client. The first producer or consumer starts the JVM; after it was
-    killed, the next one starts it again."""
+    """`client_protocols.Library` for the Java client.
+
+    The first producer or consumer starts the JVM. If the JVM is killed, the next producer or consumer starts a new one.
+    """
 
     def __init__(self, java: Mapping[str, str]) -> None:
         self._java = java
@@ -49,13 +51,16 @@ class Java:
         return Confluent().admin(settings)
 
     def close(self) -> None:
-        """End the JVM."""
+        """Ends the JVM."""
         if self._machine is not None:
             self._machine.kill()
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """Return why the library rejects the settings, or "": see `table.Library`. Starts a JVM for the check."""
+    """Returns why the library rejects the settings, or "" if it accepts them: see `table.Library`.
+
+    Starts a JVM for the check.
+    """
     library, settings = Java(config["java"]), parse_settings(config)
     try:
         library.producer(settings).close()
@@ -68,7 +73,7 @@ def problem(config: Mapping[str, Any]) -> str:
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """Open the client of one process (`queue.QueueClient`)."""
+    """Opens the client of one process: a `queue.QueueClient`."""
     from harness.clients.queue import QueueClient
 
     library = Java(config["java"])

@@ -29,7 +29,7 @@ OWNED: Final = frozenset(
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the properties in a file: see `properties_file.load`."""
+    """Returns property -> value, as read from a file by `properties_file.load`."""
     return properties_file.load(path, environment, _check)
 
 

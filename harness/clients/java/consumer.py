@@ -89,13 +89,16 @@ class JavaConsumer:
         self.subscribe_with(topics, self._listener)
 
     def subscribe_with(self, topics: Sequence[str], listener: Any) -> None:
-        """Subscribe with the given ConsumerRebalanceListener."""
+        """Subscribes with the given ConsumerRebalanceListener."""
         self._subscribed = True
         self._machine.listen()
         self._call(lambda: self._consumer.subscribe(list(topics), listener))
 
     def take(self, timeout_s: float) -> list[Record]:
-        """Poll. Raises ClientError; it is fatal if records had been polled already, because these are lost."""
+        """Polls once, and returns the records. Raises ClientError.
+
+        The error is fatal if records had been polled already, because these records are lost.
+        """
         polled = self._call(lambda: self._consumer.poll(self._machine.millis(timeout_s)))
         try:
             records: list[Record] = self._call(lambda: _records(polled))
@@ -113,7 +116,7 @@ class JavaConsumer:
         return Batch(records, {} if records else self._positions())
 
     def _report_rebalances(self) -> None:
-        """Report the rebalances of the poll, with the group's committed offsets."""
+        """Reports the rebalances of the last poll, with the group's committed offsets."""
         events, self._listener.events = self._listener.events, []
         for event, partitions in events:
             assigned = set(self._assigned)
@@ -122,8 +125,10 @@ class JavaConsumer:
             self._rebalanced(event, partitions, self._committed(partitions) if event == "assigned" else {})
 
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offsets; {} if fetching them fails with a retriable error. Raises ClientError
-        for any other error."""
+        """Returns partition -> the group's committed offset, or None if none is committed.
+
+        Returns {} if the request fails with a retriable error. Raises ClientError for any other error.
+        """
         try:
             marks = self.marks(partitions)
         except ClientError as error:
@@ -133,8 +138,10 @@ class JavaConsumer:
         return {each: None if mark is None else mark.offset for each, mark in marks.items()}
 
     def _positions(self) -> dict[TopicPartition, int]:
-        """Return the positions of all assigned partitions, except those not known yet. Raises ClientError for errors
-        that are not temporary, such as the end of the JVM."""
+        """Returns partition -> position, for the assigned partitions whose position is known.
+
+        Raises ClientError for errors that are not temporary, such as the end of the JVM.
+        """
         positions = {}
         for each in self._assigned:
             try:
@@ -157,11 +164,11 @@ class JavaConsumer:
         self._call(seek)
 
     def offsets(self, positions: Mapping[TopicPartition, int]) -> Any:
-        """Return a Java map of positions."""
+        """Returns a Java map of partition -> offset."""
         return self.marked(_marks_of(positions))
 
     def marked(self, marks: Mapping[TopicPartition, Mark]) -> Any:
-        """Return a Java map of offsets with their metadata."""
+        """Returns a Java map of partition -> offset with its metadata."""
 
         def marked() -> Any:
             offsets = self._machine.HashMap()
@@ -178,27 +185,30 @@ class JavaConsumer:
         self._call(lambda: self._consumer.commitSync(self.marked(marks), self._machine.millis(timeout_s)))
 
     def marks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Mark | None]:
-        """Return the group's committed offsets with their metadata. Raises ClientError."""
+        """Returns partition -> the group's committed offset with its metadata, or None. Raises ClientError."""
         wanted = {self._partition(each) for each in partitions}
         committed = self._call(lambda: self._consumer.committed(wanted))
         return {each: self._call(partial(_mark, committed, self._partition(each))) for each in partitions}
 
     def end(self, partition: TopicPartition) -> int:
-        """Return the current end offset of a partition. Raises ClientError."""
+        """Returns the current end offset of a partition. Raises ClientError."""
         wanted = self._partition(partition)
         return int(self._call(lambda: self._consumer.endOffsets([wanted]).get(wanted)))
 
     def hold(self, partitions: Sequence[TopicPartition], paused: bool) -> None:
-        """Pause or resume partitions."""
+        """Pauses partitions, or resumes them if `paused` is false."""
         wanted = [self._partition(each) for each in partitions]
         self._call(lambda: (self._consumer.pause if paused else self._consumer.resume)(wanted))
 
     def group(self) -> Any:
-        """Return the group metadata with which a transaction fences this consumer (KIP-447; since version 2.5)."""
+        """Returns the group metadata with which a transaction fences this consumer (KIP-447; since version 2.5)."""
         return self._call(self._consumer.groupMetadata)
 
     def generation(self) -> int:
-        """Return the generation of the group; negative while the consumer is not a member. Raises ClientError."""
+        """Returns the generation of the group.
+
+        Returns a negative number while the consumer is not a member. Raises ClientError.
+        """
         return int(self._call(lambda: self._consumer.groupMetadata().generationId()))
 
     def close(self, leave: bool) -> None:
@@ -212,12 +222,12 @@ class JavaConsumer:
         )
 
     def close_within(self, timeout_s: float) -> None:
-        """Close the consumer and leave the group, on this thread. Raises ClientError."""
+        """Leaves the group and closes the consumer, on the calling thread. Raises ClientError."""
         self._call(lambda: self._consumer.close(self._machine.millis(timeout_s)))
 
 
 def _records(polled: Any) -> list[Record]:
-    """Return the records of a Java ConsumerRecords. Raises ClientError, and py4j's exceptions."""
+    """Returns the records of a Java ConsumerRecords object. Raises ClientError, and py4j's exceptions."""
     records: list[Record] = []
     for partition in polled.partitions():
         try:
@@ -228,7 +238,7 @@ def _records(polled: Any) -> list[Record]:
 
 
 def _nothing(*event: Any) -> None:
-    """Ignore rebalances, before `subscribe` was called."""
+    """Ignores rebalance events, until `subscribe` sets another callback."""
 
 
 def _marks_of(positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, Mark]:

@@ -1,7 +1,7 @@
 """A JVM with Kafka's Java client, as a child of a worker process, controlled through py4j.
 
-The JVM ends when this process ends, because its standard input is a pipe from this process. A call on an object takes
-about 20 microseconds. Looking up a class by its path takes much longer, so classes are cached.
+The JVM ends when the worker process ends, because the JVM's standard input is a pipe from the worker. A call of a Java
+method takes about 20 microseconds. Looking up a class by its path takes much longer, so classes are cached.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ WRAPPERS: Final = ("ExecutionException", "CompletionException")
 
 
 def _of_one_thread(gateway: Any, token: Any) -> Any:
-    """Return a gateway to the same JVM in py4j's single-threaded model, which its launcher does not support."""
+    """Returns a gateway to the same JVM that uses py4j's single-threaded model.
+
+    The gateway that py4j's launcher makes does not support this model.
+    """
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
     secret = token.decode() if isinstance(token, bytes) else token
@@ -59,8 +62,8 @@ class Machine:
     """A JVM.
 
     java        {"path": the executable, "classpath": the client's jars}
-    one_thread  callbacks run on the Python thread that made the call, and its own calls run on the same Java thread;
-                needed by rebalance listeners that use their consumer
+    one_thread  whether callbacks run on the Python thread that made the call, and calls from a callback run on the same
+                Java thread; rebalance listeners that use their consumer need this
     """
 
     def __init__(self, java: Mapping[str, str], one_thread: bool = False) -> None:
@@ -93,7 +96,7 @@ class Machine:
         return self._process.poll() is not None
 
     def __getattr__(self, name: str) -> Any:
-        """Return a class of CLASSES by its short name."""
+        """Returns the Java class that has this short name in CLASSES."""
         if name not in CLASSES:
             raise AttributeError(name)
         if name not in self._classes:
@@ -104,7 +107,7 @@ class Machine:
         return self._classes[name]
 
     def listen(self) -> None:
-        """Let Java call Python objects, such as rebalance listeners."""
+        """Lets Java call Python objects, such as rebalance listeners."""
         from py4j.java_gateway import CallbackServerParameters
 
         if self._one_thread:  # callbacks use the connection of the call
@@ -124,7 +127,7 @@ class Machine:
         return java_map
 
     def group_without_member(self, group: str) -> Any:
-        """Return group metadata without a member, for which the coordinator does not check the generation.
+        """Returns group metadata without a member. The coordinator does not check the generation of such metadata.
 
         Raises ClientError.
         """
@@ -134,11 +137,14 @@ class Machine:
             raise self.converted(raised) from None
 
     def millis(self, seconds: float) -> Any:
-        """Return a Java Duration."""
+        """Returns a Java Duration of this length, in whole milliseconds."""
         return self.Duration.ofMillis(max(0, int(seconds * 1000)))
 
     def converted(self, raised: Exception) -> ClientError:
-        """Return the ClientError for what a call raised; it is fatal if the JVM no longer answers."""
+        """Returns the ClientError for an exception that a call raised.
+
+        The error is fatal if the JVM no longer answers.
+        """
         try:
             return self._converted(raised)
         except Exception as error:  # the JVM ended during the conversion
@@ -168,7 +174,7 @@ class Machine:
         return error(code, name, str(thrown.getMessage()), retriable)
 
     def _failed(self, thrown: Any) -> bool:
-        """Whether the exception is an error of the JVM, or is caused by one."""
+        """Returns whether the Java exception, or one of its causes, is a VirtualMachineError."""
         for _ in range(CAUSES_MAX):
             if thrown is None:
                 break
@@ -183,7 +189,7 @@ class Machine:
         return bool(self._instances[name].isInstance(thrown))
 
     def kill(self) -> None:
-        """Kill the JVM like a crash: without flushing or leaving the group."""
+        """Kills the JVM as a crash would: it neither flushes nor leaves the group."""
         self._process.kill()
         self._process.wait()
         if self._one_thread:

@@ -1,6 +1,6 @@
-"""The pipeline's library for Kafka's Java client: writers.
+"""The pipeline's library for Kafka's Java client: sources, sinks and writers.
 
-Reading logs, committed offsets and admin requests use librdkafka, as for every client.
+Readers of logs, committed offsets and admin requests use librdkafka, as for every client.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.protocol.error_codes import ClientError, TopicPartition
 
 
 class JavaWriter:
-    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence; never transactional."""
+    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence. Never transactional."""
 
     def __init__(self, machine: Machine, pipeline: PipelineConfig, admin: Callable[[], Admin]) -> None:
         self._producer = opened(machine, replace(pipeline.settings, txn=False))
@@ -45,8 +45,10 @@ class JavaWriter:
 
 
 class JavaPipeline:
-    """`pipeline.library.PipelineLibrary` for the Java client. The JVM starts when first needed, and again after it
-    was killed."""
+    """`pipeline.library.PipelineLibrary` for the Java client.
+
+    The JVM starts when it is first needed, and again after it was killed.
+    """
 
     def __init__(self, java: Mapping[str, str]) -> None:
         self._java = java
@@ -54,7 +56,7 @@ class JavaPipeline:
         self._rest = ConfluentPipeline()
 
     def _running(self) -> Machine:
-        """Return the JVM, and start it if it does not run. Raises ClientError."""
+        """Returns the JVM, after starting it if it does not run. Raises ClientError."""
         if self._machine is None or self._machine.ended:
             try:
                 self._machine = Machine(self._java, one_thread=True)
@@ -97,12 +99,12 @@ class JavaPipeline:
 
 
 def _without_properties(pipeline: PipelineConfig) -> PipelineConfig:
-    """Return settings without the user's properties, which are for the Java client."""
+    """Returns the settings without the user's properties, which are for the Java client, not for librdkafka."""
     return replace(pipeline, settings=replace(pipeline.settings, producer_config={}, consumer_config={}))
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """Open the client of one process: see `pipeline.client`."""
+    """Opens the client of one process: a `pipeline.client.PipelineClient`."""
     from harness.clients.pipeline.client import PipelineClient
     from harness.clients.pipeline.config import parse_pipeline_config
 

@@ -24,13 +24,13 @@ LINGER_MS: Final = 5
 
 
 def opened(machine: Machine, settings: Settings) -> JavaProducer:
-    """Open a producer with a linger time. Raises ClientError."""
+    """Opens a producer whose default linger time is LINGER_MS. Raises ClientError."""
     config = {"linger.ms": LINGER_MS, **settings.producer_config}
     return JavaProducer(machine, replace(settings, producer_config=config))
 
 
 def sent(producer: JavaProducer, rows: Sequence[Outgoing], timeout_s: float) -> list[Sent]:
-    """Send records, and wait for all delivery reports."""
+    """Sends records, and waits for all delivery reports. Returns the outcome of each record."""
     late = ClientError("_TIMED_OUT", f"not sent in {timeout_s:.1f} s")
     deadline = time.monotonic() + timeout_s
     # Each send may block while it waits for metadata.
@@ -57,7 +57,10 @@ def _ended(producer: JavaProducer, begun: Delivery | ClientError, left_s: float)
 
 
 class JavaSink:
-    """`pipeline_app.ports.Sink`. A transactional producer is opened at once, which fences older ones with its id."""
+    """`pipeline_app.ports.Sink`, implemented with KafkaProducer.
+
+    A transactional producer is opened immediately, to fence older producers with the same transactional id.
+    """
 
     def __init__(self, machine: Machine, pipeline: PipelineConfig) -> None:
         self._machine, self._pipeline = machine, pipeline
@@ -90,7 +93,7 @@ class JavaSink:
         self.send_rows(output_rows(self._pipeline, outputs, generation))
 
     def send_rows(self, rows: Sequence[Outgoing]) -> None:
-        """Send records. Without transactions, wait until all are acknowledged."""
+        """Sends records. Without transactions, also waits until all of them are acknowledged."""
         if self._pipeline.options.transactional:
             self._post(rows)
             return
@@ -101,7 +104,10 @@ class JavaSink:
             raise Failed("fatal" if fatal else "abort", f"send: {errors[0]}")
 
     def _post(self, rows: Sequence[Outgoing]) -> None:
-        """Send records in a transaction. Its commit waits for all of them, and fails if one has failed."""
+        """Sends records in a transaction, without waiting for them.
+
+        The transaction's commit waits for all records, and fails if a send has failed.
+        """
         deadline = time.monotonic() + self._pipeline.settings.patience_s
         for topic, partition, key, value in rows:
             if time.monotonic() > deadline:

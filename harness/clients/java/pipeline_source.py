@@ -24,7 +24,7 @@ COMMIT_S: Final = 3.0
 
 
 class _Listener:
-    """A ConsumerRebalanceListener that passes events on immediately."""
+    """A ConsumerRebalanceListener that passes rebalance events on immediately."""
 
     def __init__(self, member: JavaSource) -> None:
         self._member = member
@@ -109,7 +109,9 @@ class JavaSource(Member):
         self._ignoring_revoked(partial(self._consumer.hold, partitions, False))
 
     def _ignoring_revoked(self, call: Callable[[], None]) -> None:
-        """Make a call, and ignore errors that are not fatal: the partition may have been revoked since."""
+        """Makes a call, and ignores errors that are not fatal, because its partition may have been revoked in the
+        meantime.
+        """
         try:
             call()
         except ClientError as error:
@@ -124,11 +126,11 @@ class JavaSource(Member):
             raise Failed(kind, f"commit of offsets: {error}") from None
 
     def marked(self, marks: Mapping[Partition, Mark]) -> Any:
-        """Return a Java map of offsets with their metadata. Raises ClientError."""
+        """Returns a Java map of partition -> offset with its metadata. Raises ClientError."""
         return self._consumer.marked(marks)
 
     def group(self) -> Any:
-        """Return the group metadata with which transactions fence this member's commits (KIP-447).
+        """Returns the group metadata with which transactions fence this member's commits (KIP-447).
 
         Raises ClientError.
         """

@@ -31,8 +31,10 @@ class JavaProducer:
         return delivery
 
     def post(self, partition: TopicPartition, payload: bytes, key: bytes | None = None) -> Any:
-        """Send a record, and return Java's future. In a transaction the future need not be awaited, because the commit
-        fails if a send has failed."""
+        """Sends a record, and returns Java's future.
+
+        In a transaction the future need not be awaited, because the commit fails if a send has failed.
+        """
         try:
             return self._producer.send(self._machine.ProducerRecord(partition[0], partition[1], key, payload))
         except Exception as raised:
@@ -58,7 +60,10 @@ class JavaProducer:
             delivery.done = True
 
     def _within(self, call: Callable[[], Any], timeout_s: float, what: str) -> None:
-        """Make a transactional call. `max.block.ms` limits it; the timeout is for calls that do not keep that limit."""
+        """Makes a transactional call, and enforces its timeout.
+
+        `max.block.ms` limits the duration too; the timeout is for calls that do not keep that limit.
+        """
         try:
             bounded(call, max(timeout_s, settings_and_errors.MAX_BLOCK_MS / 1000) + GRACE_S, what)
         except ClientError:
@@ -77,7 +82,11 @@ class JavaProducer:
         self.offsets_of(consumer.offsets(positions), consumer.group(), timeout_s)
 
     def offsets_of(self, offsets: Any, group: Any, timeout_s: float = 0.0) -> None:
-        """Add offsets to the transaction, given as Java's map and group metadata."""
+        """Sends consumer offsets to the transaction.
+
+        offsets  Java map of partition -> offset
+        group    the consumer's group metadata, a Java object
+        """
         self._within(lambda: self._producer.sendOffsetsToTransaction(offsets, group), timeout_s, "send offsets")
 
     def commit(self, timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Parses the text of a Java list of records, with which a single call transfers a whole poll."""
+"""Parses the text of a Java list of records. The text transfers all records of a poll in a single call."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _RECORD: Final = re.compile(
 
 
 def parsed(text: str) -> list[Record]:
-    """Return the records in the text of a Java list of ConsumerRecord.
+    """Returns the records in the text of a Java list of ConsumerRecord.
 
-    Values are ISO 8859-1 text, keys are numbers or null. The end of a value follows from the size that precedes it,
-    so values may contain any text. Raises ValueError.
+    Values are ISO 8859-1 text, keys are numbers or null. The size that precedes a value tells where the value ends, so
+    values may contain any text. Raises ValueError.
     """
     records = []
     at = 1

@@ -1,4 +1,4 @@
-"""Converts settings to properties of Kafka's Java client, and its errors to ClientError."""
+"""Converts settings to properties of Kafka's Java client, and errors of the Java client to ClientError."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def producer(settings: Settings) -> dict[str, str]:
-    """Return the producer's properties. The user's properties override the others. Raises BadInput."""
+    """Returns the properties of a producer. The user's properties override those that follow from the settings.
+
+    Raises BadInput.
+    """
     request_ms = int((settings.request_timeout_s or min(3.0, settings.patience_s / 3)) * 1000)
     delivery_ms = int((settings.delivery_timeout_s or max(0.1, settings.patience_s - 0.5)) * 1000)
     if settings.txn:
@@ -94,9 +97,9 @@ def producer(settings: Settings) -> dict[str, str]:
 
 
 def consumer(settings: Settings) -> dict[str, str]:
-    """Return the consumer's properties. The user's properties override the others. Raises BadInput.
+    """Returns the properties of a consumer. The user's properties override those that follow from the settings.
 
-    Keys are deserialized to text, and values to ISO 8859-1 text, one character per byte.
+    Keys are deserialized to text, and values to ISO 8859-1 text, one character per byte. Raises BadInput.
     """
     session_ms = int(settings.session_timeout_s * 1000)
     config = properties(settings) | {
@@ -121,15 +124,21 @@ def consumer(settings: Settings) -> dict[str, str]:
 
 
 def kind_of(code: str, name: str, retriable: bool) -> Kind:
-    """Return the kind of a protocol error. An error that is neither fatal nor retriable is abortable, as documented
-    for KafkaException in KafkaProducer."""
+    """Returns the kind of a protocol error: fatal, retriable or abortable.
+
+    An error that is neither fatal nor retriable is abortable, as documented for KafkaException in KafkaProducer.
+    """
     if code in FATAL or name.endswith("AuthorizationException"):
         return "fatal"
     return "retriable" if retriable else "abortable"
 
 
 def error(code: str | None, name: str, message: str, retriable: bool) -> ClientError:
-    """Return the ClientError for a Java exception, from its protocol error if it has one, else from its class."""
+    """Returns the ClientError for a Java exception.
+
+    code  name of the exception's protocol error; None if it has none
+    name  class of the exception, used if `code` is None
+    """
     if code is None:
         return ClientError(f"_{name}", message, "abortable" if name in ABORTABLE else "plain")
     return ClientError(RENAMED.get(code, code), f"{name}: {message}", kind_of(code, name, retriable))

@@ -1,8 +1,8 @@
 """The log role of a worker: carries out actions of the log model as requests to brokers, and reports offsets.
 
-Each action is a single request where possible. A batch has the sequence numbers that its producer would assign, a
-retry sends the same batch again, and a fetch has the given byte limit and filters aborted transactions as in KIP-98.
-If the outcome of an append without sequence numbers is not known, the log end offset decides, since no other client
+Each action is a single request where possible. A batch has the sequence numbers that its producer would assign, a retry
+sends the same batch again, and a fetch has the given byte limit and filters aborted transactions as in KIP-98. If it is
+not known whether an append without sequence numbers succeeded, the log end offset decides, since no other client
 writes.
 """
 
@@ -36,8 +36,9 @@ _OF_TIERS: Final = {
 class Identity:
     """A producer's id and epoch at the brokers.
 
-    known   its own state
-    raised  how often its epoch was raised
+    number  the producer id
+    known   what the producer itself remembers, such as its next sequence numbers
+    raised  how often the epoch was raised
     """
 
     number: int
@@ -47,7 +48,7 @@ class Identity:
 
 
 class LogRole:
-    """Methods are called by name, one at a time: see `harness.run.worker`."""
+    """The log role. Its methods are called by name, one at a time: see `harness.run.worker`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._link = Link(config["bootstrap"])
@@ -57,20 +58,22 @@ class LogRole:
         self._ends: dict[int, int] = {}
 
     def open(self, topic: str, partitions: int, tiered: bool = False) -> None:
-        """Switch to a topic, and forget all producers."""
+        """Switches to another topic, and forgets all producers."""
         self._topic, self._partitions, self._tiered = topic, partitions, tiered
         self._producers, self._ends = {}, dict.fromkeys(range(partitions), 0)
         self._acks = -1
 
     def hold(self, held: bool) -> None:
-        """Set whether followers are cut off. If so, appends without sequence numbers use acks=1."""
+        """Sets whether followers are cut off from their leaders. If so, appends without sequence numbers use acks=1."""
         self._acks = 1 if held else -1
 
     def apply(self, f: str, args: Mapping[str, Any], now: int) -> Answer:
-        """Carry out an action whose position is a number. Returns {"error", "value", "size"}.
+        """Carries out an action of the log model, given its name and arguments.
 
-        now    the clock in ms
-        error  the name of a protocol error, or empty
+        Positions in the arguments must be offsets. `now` is the clock in ms. Returns a dict:
+
+        error  name of a protocol error; empty for success
+        value  result of the action
         size   size of the appended batch in bytes
 
         Raises ClientError if the action could not be carried out.
@@ -78,8 +81,11 @@ class LogRole:
         return _DO[f](self, Action(f, args), now)
 
     def seen(self, tiers: Sequence[str] = ()) -> list[list[int]]:
-        """Return for each partition: log start offset, high watermark, last stable offset, log end offset, and the
-        offsets of `tiers`."""
+        """Returns one row of offsets for each partition.
+
+        A row contains the log start offset, high watermark, last stable offset, log end offset, and the offsets that
+        `tiers` names.
+        """
         rows = []
         for partition in range(self._partitions):
             offsets = [
@@ -93,12 +99,12 @@ class LogRole:
         return rows
 
     def where(self) -> list[list[Any]]:
-        """Return for each partition: leader (-1: none), leader epoch, replicas, ISR."""
+        """Returns one row for each partition: leader (-1: none), leader epoch, replicas, ISR."""
         places = self._link.placed(self._topic).partitions
         return [list(places.get(partition, (-1, -1, (), ()))) for partition in range(self._partitions)]
 
     def config(self, name: str) -> list[str]:
-        """Return a setting of the topic as each broker reports it; empty for a broker that does not answer."""
+        """Returns the value of a topic's setting as each broker reports it, or "" for a broker that does not answer."""
         request = requests.describe_config(self._topic, name)
         values = []
         for address in self._link.brokers(self._topic):
@@ -165,7 +171,10 @@ class LogRole:
             raise ClientError(error_codes.name(error), "the partition was not added to the transaction")
 
     def _send(self, producer: int, partition: int, sent: Sent, codec: str = "none") -> Answer:
-        """Send a batch with sequence numbers, and repeat it until there is a response. It is appended only once."""
+        """Sends a batch with sequence numbers, again and again until there is a response.
+
+        The broker appends the batch only once, because it recognizes the sequence numbers.
+        """
         who = self._producers[producer]
         batch = encode(sent.triples, codec, who.number, sent.epoch, sent.sequence, sent.transactional)
         name = self._id(producer) if sent.transactional else None
@@ -176,7 +185,7 @@ class LogRole:
         return _appended(error, base, len(sent.triples), len(batch))
 
     def _plain(self, partition: int, api: tuple[int, int], request: bytes, count: int, size: int) -> Answer:
-        """Send a batch without sequence numbers. It is repeated only if it was certainly not appended."""
+        """Sends a batch without sequence numbers. Sends it again only if it was certainly not appended."""
         for _ in range(TRIES):
             try:
                 error, base = self._link.at_leader(
@@ -281,7 +290,7 @@ class LogRole:
         return _value([visible(batches, at, fetched.aborted if committed else ()), position])
 
     def read_all(self, action: Action, now: int) -> Answer:
-        """Fetch from the log start offset until the position no longer advances."""
+        """Fetches all records: from the log start offset until the position no longer advances."""
         at, before = self._offset(action.arg("partition"), requests.EARLIEST, False), -1
         records: list[Any] = []
         while at != before:

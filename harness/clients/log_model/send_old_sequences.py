@@ -1,6 +1,6 @@
 """Tests whether a broker still rejects old sequence numbers, with requests that no client library would send.
 
-By KIP-98, a batch that was appended before is not appended again: the response is that of the first time, or
+By KIP-98, a batch that was appended before is not appended again: the broker repeats its first response, or answers
 DUPLICATE_SEQUENCE_NUMBER. A batch that leaves a gap in the sequence numbers is rejected.
 """
 
@@ -26,7 +26,7 @@ class Sequences:
         self._producer, self._epoch, self._stamp = -1, -1, int(time.time() * 1000)
 
     def append(self) -> list[int]:
-        """Append BATCHES batches, and return their offsets. Raises ClientError."""
+        """Appends BATCHES batches, and returns the offsets of the batches. Raises ClientError."""
         error, self._producer, self._epoch = self._link.at_leader(
             self._topic, 0, requests.INIT_PRODUCER_ID, requests.init_producer_id(None, 0), requests.initialised, _first
         )
@@ -38,10 +38,10 @@ class Sequences:
         return [base for _, base in found]
 
     def again(self) -> dict[str, Any]:
-        """Send the last batch again, and a batch that leaves a gap.
+        """Sends the last batch again, and then a batch that leaves a gap in the sequence numbers.
 
-        Returns {"retry": [error, offset] of the first, "gap": error of the second, "end": log end offset}. Errors
-        are the protocol's numbers. Raises ClientError.
+        Returns {"retry": [error, offset] of the repeated batch, "gap": error of the batch with the gap, "end": log end
+        offset}. Errors are protocol error numbers. Raises ClientError.
         """
         self._link.placed(self._topic)  # the leader may have changed
         retry, gap = self._send(BATCHES - 1), self._send(BATCHES + GAP)

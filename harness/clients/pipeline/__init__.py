@@ -1,1 +1,1 @@
-"""The clients of the pipeline workload: writers, pipeline instances and the final reading, for any library."""
+"""The clients of the pipeline workload, for any library: writers, pipeline instances and the final reading."""

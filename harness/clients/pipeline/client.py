@@ -1,4 +1,4 @@
-"""The client of one process of the pipeline workload. Its ops decide whether it is a writer or an instance.
+"""The client of one process of the pipeline workload. Its ops decide whether the client is a writer or an instance.
 
     begin  commit the start of every partition for the group, as if the group had existed before
     send   write records: [["send", partition, id], ...]; partitions as in harness.pipeline_app.partition_numbers
@@ -6,9 +6,10 @@
     work   run the instance for a while, and complete with its counts; the next `work` continues
     leave  close the instance cleanly; the next `work` starts a new one
     lag    return how many input records the group has not committed yet
-    read   the final reading of this slot's share of the partitions: see `reading`
+    read   do the final reading of this slot's share of the partitions: see `reading`
 
-After `info` the client is broken: its process is replaced by a new one, and its instance by a new incarnation.
+After `info` the client is broken. Then a new process replaces the client's process, and a new incarnation of the
+instance replaces the old one.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class PipelineClient:
         self.broken = False
 
     def invoke(self, op: Op) -> Op:
-        """Return the completion of `op`."""
+        """Returns the completion of `op`."""
         handler = {
             "begin": self._begin,
             "send": self._send,
@@ -178,7 +179,7 @@ class PipelineClient:
             return op.with_(type=FAIL, error=describe("poll", error))
 
     def close(self) -> None:
-        """Close everything without finishing pending work. Called when a successor takes over the slot."""
+        """Closes everything without finishing pending work. Called when a new process takes over the slot."""
         self.broken = True
         instance, self._instance = self._instance, None
         try:

@@ -21,14 +21,15 @@ TRANSACTION_S: Final = 6.0  # short, so that a killed instance's transaction doe
 class PipelineConfig:
     """The settings of one process of the pipeline workload.
 
-    settings      settings of its library's clients
-    options       options of its instance
-    slot, slots   the client's slot, and the number of slots
-    folder        the run folder
-    inputs        number of input topics; the output topic has the next number
-    partitions    initial number of partitions of each topic
-    work_s        duration of a `work` op
-    assignor      range | roundrobin | cooperative-sticky | consumer (on the broker, KIP-848)
+    settings        settings of the process's library clients
+    options         options of the process's instance
+    slot            the client's slot
+    slots           number of slots
+    folder          the run folder
+    inputs          number of input topics; the output topic has the next number
+    partitions      initial number of partitions of each topic
+    work_s          duration of a `work` op
+    assignor        range | roundrobin | cooperative-sticky | consumer (brokers assign, KIP-848)
     """
 
     settings: Settings
@@ -45,7 +46,7 @@ class PipelineConfig:
 
     @property
     def incremental(self) -> bool:
-        """Whether rebalances revoke only the partitions that move (KIP-429, KIP-848)."""
+        """Whether a rebalance revokes only the partitions that move to another member (KIP-429, KIP-848)."""
         return self.assignor in ("cooperative-sticky", "consumer")
 
     def topic(self, number: int) -> str:
@@ -61,7 +62,7 @@ class PipelineConfig:
 
     @property
     def inputs_first(self) -> list[TopicPartition]:
-        """The initial partitions of the input topics, before partitions are added."""
+        """The initial partitions of the input topics, without partitions that are added later."""
         return [(topic, number) for topic in self.input_topics for number in range(self.partitions)]
 
     @property
@@ -71,8 +72,11 @@ class PipelineConfig:
 
     @property
     def transactional_id(self) -> str:
-        """The slot's transactional id. A successor uses the same id and so fences its predecessor, as in Kafka
-        Streams. Two of the bugs that `--pipeline-mistake` can switch on use other ids."""
+        """The slot's transactional id.
+
+        A slot's next process uses the same id and so fences the previous process, as in Kafka Streams. Two of the bugs
+        that `--pipeline-mistake` can switch on use other ids.
+        """
         if self.options.mistake == mistakes.SHARED_ID:
             return f"{self.settings.run}-pair-{self.slot // 2}"
         if self.options.mistake == mistakes.NOT_FENCED:
@@ -81,7 +85,10 @@ class PipelineConfig:
 
 
 def parse_pipeline_config(config: Mapping[str, Any]) -> PipelineConfig:
-    """Return settings from a worker's plain data. Raises BadInput if the pipeline's options are missing."""
+    """Returns a `PipelineConfig` made from the plain data that a worker received.
+
+    Raises BadInput if the pipeline's options are missing.
+    """
     pipeline_options = config.get("logic_options")
     if not pipeline_options:
         raise BadInput("client settings: `logic_options` is missing; a pipeline client needs it")

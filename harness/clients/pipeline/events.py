@@ -1,4 +1,7 @@
-"""Writes events/instance-<process>.jsonl. Each event is one write(2), made at once: a killed process loses none."""
+"""Writes events/instance-<process>.jsonl.
+
+Each event is written immediately, in one write(2), so a killed process loses no event.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from harness.model.errors_and_exit_codes import BadHistory
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The start of the run by the monotonic and the wall clock, from the history's first line."""
+    """The start of the run on the monotonic clock and on the wall clock, as the history's first line gives it."""
 
     mono_ns: int
     wall_ns: int
 
     @classmethod
     def of(cls, folder: Path) -> Clock:
-        """Read the start of the run from a run folder. Raises BadHistory."""
+        """Reads the start of the run from the history in a run folder. Raises BadHistory."""
         path = folder / "history" / "00000.jsonl"
         try:
             with path.open("rb") as file:
@@ -42,7 +45,7 @@ class EventLog:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def now(self) -> int:
-        """Return the nanoseconds since the start of the run."""
+        """Returns the nanoseconds since the start of the run."""
         return time.monotonic_ns() - self._zero_ns
 
     def write(self, event: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """The sink of mode `files`: writes outputs to Parquet files, and references to the files to the output topic.
 
-A file contains the outputs of one flush; its reference is sent in the flush's transaction. After the commit, the
-file is read back and compared with the outputs. So a record that was lost here can be distinguished from one that
-never arrived. `report` returns how many files were checked, and the missing records.
+A file contains the outputs of one flush. The flush's transaction sends a reference to the file. After the commit, the
+sink reads the file back and compares it with the outputs. So a record that the sink lost can be distinguished from a
+record that never reached the sink. `report` returns how many files were checked, and the missing records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _path(folder: Path, name: str) -> Path:
 
 
 def write(path: Path, outputs: Sequence[Output], who: Mapping[str, Any]) -> None:
-    """Write a file of outputs atomically: readers see the whole file or none."""
+    """Writes outputs to a file atomically: readers see either the whole file or no file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -42,7 +42,7 @@ def write(path: Path, outputs: Sequence[Output], who: Mapping[str, Any]) -> None
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file; none if it does not exist or is not a valid Parquet file."""
+    """Returns the rows of a file. Returns [] if the file does not exist or is not a valid Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -54,7 +54,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def rows_of(folder: Path, reference: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of the file that a reference names."""
+    """Returns the rows of the file to which a reference points."""
     return read(_path(folder, str(reference["file"])))
 
 
@@ -95,7 +95,7 @@ class FilesSink:
             self._check()
 
     def _check(self) -> None:
-        """Read the file of the last flush back, and note missing outputs."""
+        """Reads back the file of the last flush, and stores which outputs are missing from it."""
         found = {(row["id"], row["n"]) for row in read(_path(self._folder, self._name))}
         lost = [id for id, _, n in self._flushed if (id, n) not in found]
         self._checked += 1
@@ -104,7 +104,7 @@ class FilesSink:
             self._lost = [*self._lost, loss][-SHOWN:]
 
     def report(self) -> dict[str, Any]:
-        """Return {"files": number of files checked since the last report, "lost": [...]}."""
+        """Returns {"files": number of files checked, "lost": missing outputs}, both since the last report."""
         notes = {"files": self._checked, "lost": self._lost}
         self._checked, self._lost = 0, []
         return notes

@@ -1,4 +1,4 @@
-"""The part of a pipeline source that all libraries share: reports rebalances within a poll to the instance."""
+"""The part of a pipeline source that all libraries share. It reports rebalances to the instance during a poll."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ONE_POLL_S: Final = 3.0
 
 
 class Member(ABC):
-    """`pipeline_app.ports.Source`, except for the abstract methods, which each library implements.
+    """Implements `pipeline_app.ports.Source`, except for the abstract methods, which each library implements.
 
-    The library's rebalance callbacks call `_assigned` and `_taken`; they run within `_take` and `close`.
+    The library's rebalance callbacks call `_assigned` and `_taken`. The callbacks run within `_take` and `close`.
     """
 
     def __init__(self, pipeline: PipelineConfig) -> None:
@@ -35,24 +35,24 @@ class Member(ABC):
 
     @abstractmethod
     def _take(self, found: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
-        """Poll once, and put the records into `found`. Raises Failed."""
+        """Polls once, and adds the polled records to `found`. Raises Failed."""
 
     @abstractmethod
     def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
-        """Return the group's committed offsets; with a short timeout. Raises ClientError."""
+        """Returns the group's committed offsets as marks. Waits only briefly for brokers. Raises ClientError."""
 
     @abstractmethod
     def _end(self, at: Partition) -> int:
-        """Return the current end offset of a partition. Raises ClientError."""
+        """Returns the current end offset of a partition. Raises ClientError."""
 
     @abstractmethod
     def _start(self, starts: Mapping[Partition, int]) -> None:
-        """Start reading newly assigned partitions at these offsets. Raises ClientError."""
+        """Starts reading newly assigned partitions at these offsets. Raises ClientError."""
 
     # --- called by the library's callbacks, within a poll or `close` ---
 
     def _notify(self, call: Callable[[Rebalances], None]) -> None:
-        """Call the instance. Errors are stored for `poll` to raise, because callbacks must not raise."""
+        """Makes a call to the instance. Stores an error, which `poll` then raises, because callbacks must not raise."""
         if self._on is None or self._failed is not None:
             return
         try:
@@ -93,7 +93,10 @@ class Member(ABC):
                 time.sleep(PAUSE_S)
 
     def _reset(self, at: Partition) -> Mark | None:
-        """Return where to start without a committed offset: at the current end with `latest`, otherwise None."""
+        """Returns where to start reading a partition without a committed offset.
+
+        With `latest`, returns a mark at the current end of the partition. Otherwise returns None.
+        """
         return Mark(self._end(at)) if self._latest else None
 
     # --- ports.Source ---

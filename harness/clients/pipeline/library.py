@@ -1,6 +1,6 @@
 """The protocols that a client library implements for the pipeline workload.
 
-To add a library, write a module and set `pipeline` in its row of `table.CLIENTS`.
+To add a library, write a module and set `pipeline` in the library's row of `table.CLIENTS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Row = tuple[int, int, bytes]  # (offset, time of the record in ms since 1970, va
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The outcome of one send of a writer: its offset, or the error."""
+    """The outcome of one send of a writer: the offset or the error."""
 
     offset: int | None
     error: ClientError | None = None
@@ -29,10 +29,10 @@ class Writer(Protocol):
     """A producer of input records."""
 
     def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
-        """Send each (partition, key, value) in order, and wait for all delivery reports."""
+        """Sends each (partition, key, value) in order, and waits for all delivery reports."""
 
     def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
-        """Return how many partitions each topic has, from fresh metadata; from then on `send` accepts all of them.
+        """Returns topic -> number of partitions, from fresh metadata. From then on `send` accepts all these partitions.
 
         Raises ClientError.
         """
@@ -41,19 +41,19 @@ class Writer(Protocol):
 
 
 class Logs(Protocol):
-    """Reads whole partitions, from the beginning to the end."""
+    """Reads whole partitions, from the beginning to given end offsets."""
 
     def read(
         self, ends: Mapping[TopicPartition, int], isolation: str, idle_s: float
     ) -> Iterator[tuple[TopicPartition, Row] | None]:
-        """Yield every record below the ends, in ascending order within a partition.
+        """Yields every record below the end offsets, in ascending order of offsets within a partition.
 
-        Yields None now and then while no records arrive. Raises ClientError if none arrives for `idle_s`.
+        Yields None from time to time while no records arrive. Raises ClientError if no record arrives for `idle_s`.
         """
 
 
 class PipelineLibrary(Protocol):
-    """Creates the parts of the pipeline's clients."""
+    """A library's functions that create the parts of a pipeline client, and read and commit the group's offsets."""
 
     def source(self, pipeline: PipelineConfig) -> Source: ...
     def sink(self, pipeline: PipelineConfig) -> Sink: ...
@@ -63,10 +63,13 @@ class PipelineLibrary(Protocol):
     def committed(
         self, pipeline: PipelineConfig, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Mark | None]:
-        """Return the group's committed offsets. Raises ClientError."""
+        """Returns partition -> the group's committed offset as a mark, or None if none is committed.
+
+        Raises ClientError.
+        """
 
     def commit(self, pipeline: PipelineConfig, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
-        """Commit offsets for the group while it has no members. Raises ClientError."""
+        """Commits offsets for the group while it has no members. Raises ClientError."""
 
     def close(self) -> None:
-        """Release the library's own resources, such as its JVM. Called last."""
+        """Releases the library's own resources, such as its JVM. Must be the last call."""

@@ -1,8 +1,8 @@
-"""The final reading: all records of the input and output topics, and which of them are visible to read_committed.
+"""The final reading: all records of the input and output topics, and which of these records read_committed shows.
 
-Each slot reads its share of the partitions into pipeline/read-<slot>.jsonl. It first reads with read_committed and
-remembers the visible offsets, in one byte each; then it reads with read_uncommitted and writes the lines. An op
-reads for a few seconds; the next op continues.
+Each slot reads its share of the partitions into pipeline/read-<slot>.jsonl. The slot first reads with read_committed
+and remembers which offsets are visible, in one byte for each offset. Then it reads with read_uncommitted and writes the
+lines. An op reads for a few seconds; the next op continues.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ OPEN_S: Final = 20.0  # how long to wait for open transactions to end
 
 
 def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPartition]:
-    """Return all partitions of some topics, which each have at least `least`. Raises ClientError, also if the metadata
-    has fewer."""
+    """Returns all partitions of some topics.
+
+    Raises ClientError, also if the metadata has fewer than `least` partitions of a topic.
+    """
     rows = admin.partitions(topics, ADMIN_S)
     input_partitions = sorted((row["topic"], row["partition"]) for row in rows)
     found = Counter(topic for topic, _ in input_partitions)
@@ -43,9 +45,9 @@ def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPar
 
 
 def lag(pipeline: PipelineConfig, library: PipelineLibrary) -> dict[str, Any]:
-    """Return {"left": number of input records that the group has not committed}, and write pipeline/committed.json.
+    """Writes the group's committed offsets to pipeline/committed.json.
 
-    Raises ClientError.
+    Returns {"left": number of input records that the group has not committed}. Raises ClientError.
     """
     path = pipeline.folder / "pipeline" / "committed.json"
     path.unlink(missing_ok=True)  # an older file would have lower offsets
@@ -73,7 +75,10 @@ class Reading:
         self._work = self._all()
 
     def go_on(self) -> dict[str, Any]:
-        """Read for up to OP_S. Returns {"read": lines so far, "done": whether all are read}. Raises ClientError."""
+        """Reads for up to OP_S.
+
+        Returns {"read": number of lines so far, "done": whether everything is read}. Raises ClientError.
+        """
         until = time.monotonic() + OP_S
         for lines in self._work:
             self._lines = lines
@@ -82,8 +87,10 @@ class Reading:
         return {"read": self._lines, "done": True}
 
     def _share(self) -> dict[TopicPartition, str]:
-        """Return this slot's partitions with their side. The share does not depend on how many partitions other slots
-        see."""
+        """Returns partition -> "input" or "output", for this slot's share of the partitions.
+
+        The share does not depend on the number of partitions that other slots see.
+        """
         pipeline = self._pipeline
         topics = [*pipeline.input_topics, pipeline.output_topic]
         admin = self._library.admin(pipeline)
@@ -98,7 +105,7 @@ class Reading:
         }
 
     def _all(self) -> Iterator[int]:
-        """Read and write all records; yield the number of lines written now and then."""
+        """Reads and writes all records. Yields the number of lines written so far, from time to time."""
         path = self._pipeline.folder / "pipeline" / f"read-{self._pipeline.slot}.jsonl"
         with path.open("wb") as file:
             ends, deadline = self._ends(), time.monotonic() + OPEN_S
@@ -128,7 +135,7 @@ class Reading:
         yield lines
 
     def _ends(self) -> dict[TopicPartition, int] | None:
-        """Return the end offsets of the logs; None while a transaction is open. Raises ClientError."""
+        """Returns partition -> end offset of its log. Returns None while a transaction is open. Raises ClientError."""
         admin = self._library.admin(self._pipeline)
         try:
             stable = admin.offsets(list(self._side), "read_committed", ADMIN_S)

@@ -1,4 +1,4 @@
-"""Calls of a sink's transaction with retries, for any library."""
+"""Makes the calls of a sink's transaction, with retries, for any library."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ PAUSE_S: Final = 0.01
 
 
 def step(call: Callable[[float], None], what: str, abortable: Kind = "abort") -> None:
-    """Make a call with the seconds left as its argument; repeat it after retriable errors until the timeout.
+    """Makes a call with the seconds left as its argument. Repeats the call after retriable errors until the timeout.
 
-    Raises Failed, of the kind `abortable` if the library reports that the transaction can be aborted, else "fatal".
+    Raises Failed if the call fails. If the library reports that the transaction can be aborted, the kind of Failed is
+    `abortable`; otherwise the kind is "fatal".
     """
     deadline = time.monotonic() + STEP_S
     while True:

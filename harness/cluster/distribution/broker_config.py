@@ -1,6 +1,6 @@
-"""A broker's configuration: server.properties by version, logging, JVM flags. Pure: data in, text out.
+"""Generates a broker's configuration: server.properties by version, logging, JVM flags. Pure: data in, text out.
 
-With KRaft the first 1, 3 or 5 brokers (the largest odd number available) are controllers too, unless there are
+With KRaft the first 1, 3 or 5 brokers (the largest possible of these numbers) are also controllers, unless there are
 dedicated controllers. Older versions store metadata in ZooKeeper. Timeouts are short, so that faults have effects
 within a run of a minute.
 """
@@ -43,17 +43,17 @@ _RESERVED = (
 class Node:
     """A broker or dedicated controller, with its addresses.
 
-    name              "n1", or "c1"
-    id                1, ...; unique among nodes
+    name              "n1" (broker) or "c1" (controller)
+    id                1, ...; unique among brokers and controllers
     address           IPv4 address that brokers and workers use
-    port              of the listener at `address`
-    controller_port   of the controller's listener, used by controllers only
-    outside_port      port of `outside_address` that leads to `forward_port`; None: no such listener
-    forward_port      of the listener that advertises outside_address:outside_port
-    client_port       of a listener for clients that advertises the wire proxy; 0: no such listener
-    proxy_port        of the wire proxy, at `address`, for clients
-    peer_port         of the wire proxy, at `address`, for other brokers; 0: they connect directly
-    outside_address   if it is not 127.0.0.1, the outside listener binds to every address of the host
+    port              port of the listener INSIDE, at `address`
+    controller_port   port of the listener CONTROLLER, which only controllers use
+    outside_port      port of `outside_address` that is forwarded to `forward_port`; None: no listener OUTSIDE
+    forward_port      port of the listener OUTSIDE, which advertises outside_address:outside_port
+    client_port       port of the listener CLIENTS, which advertises the wire proxy; 0: no such listener
+    proxy_port        port at `address` where the wire proxy accepts connections of clients
+    peer_port         port at `address` where the wire proxy accepts connections of brokers; 0: brokers connect directly
+    outside_address   address that OUTSIDE advertises; if not 127.0.0.1, OUTSIDE listens at every address of the host
     """
 
     name: str
@@ -76,7 +76,7 @@ def controllers(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def defaults(node_count: int) -> dict[str, str]:
-    """Returns broker settings that a user may override."""
+    """Returns the harness's default broker settings, which the user may override."""
     replication = min(3, node_count)
     in_sync = min(2, node_count)
     return {
@@ -108,7 +108,7 @@ def defaults(node_count: int) -> dict[str, str]:
 
 
 def check_overrides(overrides: Mapping[str, str]) -> None:
-    """Raises BadInput for a setting that only the harness may set, or that is not valid in a properties file."""
+    """Raises BadInput if a setting is reserved for the harness, or is not valid in a properties file."""
     for key, value in overrides.items():
         if key in _RESERVED or key.startswith("listener.name."):
             raise BadInput(f"--broker-config {key}: this setting is reserved for the harness; leave it out")
@@ -125,12 +125,13 @@ def properties(
     voters: Sequence[Node] = (),
     zookeeper: str = "",
 ) -> str:
-    """Returns a node's server.properties.
+    """Returns the text of a node's server.properties.
 
     nodes      the brokers
-    data       its log directories, separated by commas
-    voters     the voters of the quorum; empty: chosen from `nodes`
+    data       the node's log directories, separated by commas
+    voters     the voters of the metadata quorum; empty: chosen from `nodes`
     zookeeper  addresses of the ZooKeepers, host:port,...; empty with KRaft
+
     Raises BadInput.
     """
     versions.check(version, versions.ZOOKEEPER if zookeeper else versions.KRAFT)
@@ -155,7 +156,7 @@ def properties(
 
 
 def _kraft(node: Node, nodes: Sequence[Node], voters: Sequence[Node]) -> dict[str, str]:
-    """KRaft settings: the node's roles and id, the quorum, short session timeouts."""
+    """Returns the KRaft settings: the node's roles and id, the quorum, short session timeouts."""
     roles = [role for role, members in (("broker", nodes), ("controller", voters)) if _is_one(node, members)]
     return {
         "process.roles": ",".join(roles),
@@ -168,7 +169,7 @@ def _kraft(node: Node, nodes: Sequence[Node], voters: Sequence[Node]) -> dict[st
 
 
 def _zookeeper(node: Node, connect: str) -> dict[str, str]:
-    """ZooKeeper settings: the broker's id, the ensemble, a short session timeout, a long connection timeout."""
+    """Returns the ZooKeeper settings: the broker's id, the ensemble, a short session and a long connection timeout."""
     return {
         "broker.id": str(node.id),
         "zookeeper.connect": connect,
@@ -182,7 +183,7 @@ def _is_one(node: Node, nodes: Sequence[Node]) -> bool:
 
 
 def _listeners(node: Node, serves: bool, votes: bool) -> dict[str, str]:
-    """Returns the node's listeners: as a broker (inside, outside, through the wire proxy) and as a controller."""
+    """Returns the settings of the node's listeners: those of a broker if it `serves`, and CONTROLLER if it `votes`."""
     at = f"//{node.address}"
     # name, bind address, advertised address
     rows = [("INSIDE", f"{at}:{node.port}", f"{at}:{node.peer_port or node.port}")] if serves else []
@@ -207,7 +208,7 @@ def _listeners(node: Node, serves: bool, votes: bool) -> dict[str, str]:
 
 
 def log_config(version: str, log_file: str) -> tuple[str, str]:
-    """Returns (file name, text) of the logging configuration: Log4j 2 from 4.0 on, reload4j before."""
+    """Returns (file name, text) of the logging configuration: for Log4j 2 from Kafka 4.0 on, for reload4j before."""
     if parse_version(version) >= (4, 0, 0):
         return "log4j2.properties", (
             "status=warn\n"
@@ -231,10 +232,10 @@ def log_config(version: str, log_file: str) -> tuple[str, str]:
 def java_argv(
     java: Java, jars: Jars, log_config_path: str, main: str, args: Sequence[str], flags: Sequence[str] = ()
 ) -> list[str]:
-    """Returns the command line of a broker's (or tool's) JVM.
+    """Returns the command line that runs class `main` in a JVM: a broker or one of Kafka's tools.
 
-    It uses one garbage collector thread and only the C1 compiler: three JVMs share two cores, and C2 would still be
-    compiling when a short run ends.
+    The JVM uses one garbage collector thread and only the C1 compiler, because three JVMs share two cores, and C2 would
+    still be compiling when a short run ends.
     """
     variable = "log4j2.configurationFile" if log_config_path.endswith("log4j2.properties") else "log4j.configuration"
     return [

@@ -2,13 +2,13 @@
 
 A JVM that maps an archive need not read, verify and link the classes again. Starting a broker then takes 3 s of
 processor time instead of 5 s, and judging a small run with Spark 9 to 12 s instead of 17 s. An archive is valid for one
-Java and one class path, and takes 50 MB for a Kafka version and 120 MB for Spark. It is written once, by a broker or a
-run on the simulated log when it exits. Without a suitable archive everything works, only more slowly. If writing one
-fails, the reason is in its `.failed` file and it is not tried again. A truncated archive crashes the JVM, so the name
-contains the size.
+Java and one class path. It takes 50 MB for a Kafka version and 120 MB for Spark. It is written once, when a broker (for
+Kafka) or a run on the simulated log (for Spark) exits. Without a suitable archive everything works, only more slowly.
+If an archive could not be written, the reason is in a file named `.failed`, and no further attempt is made. A JVM that
+maps a truncated archive crashes, so the archive's file name contains its size.
 
-`python -m harness.cluster.distribution.cds_archive` writes the archives for the default version and for Spark; the
-archive of another version is written when that version is first started.
+`python -m harness.cluster.distribution.cds_archive` writes the archives for the default version and for Spark. The
+archive of any other version is written when that version is first started.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ TO: Final = "HARNESS_CLASSES_TO"  # if set, JVMs started by this process write a
 
 
 def of_kafka(java: Java, fetched: Jars, progress: Progress) -> tuple[str, ...]:
-    """Returns JVM flags for brokers of a version; writes the archive first unless that was tried before."""
+    """Returns JVM flags with which the brokers of a version use its archive; no flags if there is none.
+
+    Writes the archive first, unless it exists or an earlier attempt failed.
+    """
     stem = _stem(f"kafka-{fetched.version}", java, fetched.classpath)
     argv = [sys.executable, "-m", "harness.cluster.local.write_cds_archive", fetched.version]
     return _using(_made(stem, argv, f"Kafka {fetched.version}", progress))
 
 
 def of_spark(java: Java) -> tuple[str, ...]:
-    """Returns JVM flags for Spark's driver; empty if it has no archive."""
+    """Returns JVM flags with which Spark's driver uses its archive; no flags if there is none."""
     to = os.environ.get(TO)
     if to:
         return writing(to)
@@ -58,7 +61,7 @@ def of_spark(java: Java) -> tuple[str, ...]:
 
 
 def make_spark(java: Java, progress: Progress) -> None:
-    """Write Spark's archive unless that was tried before."""
+    """Writes Spark's archive, unless it exists or an earlier attempt failed."""
     stem = _of_spark(java)
     with tempfile.TemporaryDirectory(prefix="classes-") as runs:
         argv = [sys.executable, "-m", "harness.cli.app", "run", "--cluster", "sim", "--time-limit", "1",
@@ -75,7 +78,7 @@ def _of_spark(java: Java) -> Path:
 
 
 def _stem(name: str, java: Java, class_path: str) -> Path:
-    """Returns the start of an archive's path; "-SIZE.jsa" follows."""
+    """Returns the path of an archive without its ending "-SIZE.jsa"."""
     what = f"{Path(java.path).resolve()}\n{java.full}\n{class_path}"
     key = hashlib.sha256(what.encode()).hexdigest()[:12]
     return download_cache.root() / "classes" / f"{name}-{key}"
@@ -97,7 +100,7 @@ def writing(path: str) -> tuple[str, ...]:
 
 
 def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Path | None:
-    """Returns the archive, writing it if necessary; None if that fails or failed before."""
+    """Returns the archive, and writes it first if necessary. Returns None if writing it fails, or has failed before."""
     failed = Path(f"{stem}.failed")
     found = _found(stem)
     if found or failed.exists():
@@ -119,7 +122,10 @@ def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Pat
 
 
 def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
-    """Returns a process's output, and whether it and all processes that share its output ended in time."""
+    """Returns a process's output, and whether the process ended in time.
+
+    A process counts as ended when all processes that share its output have ended, too.
+    """
     try:
         done = subprocess.run(
             argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -131,7 +137,7 @@ def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def main() -> int:
-    """Write the archives for the default version and for Spark unless they exist."""
+    """Writes the archives for the default version and for Spark, unless they exist."""
     try:
         java = find()
         of_kafka(java, jars.ensure(jars.DEFAULT_VERSION, java, print), print)

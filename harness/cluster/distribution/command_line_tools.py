@@ -1,6 +1,6 @@
 """Kafka's command-line tools as small scripts: kafka-topics, kafka-console-consumer and so on.
 
-Since 3.8 most of them are in a jar that brokers do not need (`kafka-tools`); it is fetched on first use.
+From 3.8 on, most tools are in a jar that brokers do not need (`kafka-tools`). That jar is fetched on first use.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _module(version: str) -> str:
 
 
 def _more(fetched: Jars, java: Java, progress: Progress) -> list[Path]:
-    """Returns the tools' additional jars, beyond the broker's; empty for versions that do not have them."""
+    """Returns the jars that the tools need in addition to the broker's; empty for versions without such jars."""
     if parse_version(fetched.version) < _SINCE:
         return []
     folder = download_cache.root() / "kafka" / f"{fetched.version}-tools"
@@ -73,7 +73,7 @@ def _more(fetched: Jars, java: Java, progress: Progress) -> list[Path]:
 
 
 def scripts(target: Path, fetched: Jars, java: Java, progress: Progress) -> list[str]:
-    """Write a script to `target` for each tool that the version has; returns their names."""
+    """Writes a script into the folder `target` for each tool that the version has; returns the names of the scripts."""
     try:
         more = _more(fetched, java, progress)
     except HarnessError as error:

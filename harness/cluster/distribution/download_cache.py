@@ -1,7 +1,7 @@
 """The cache directory: downloads and prepared files that all runs on this machine share.
 
-It is `$HARNESS_CACHE`, `$XDG_CACHE_HOME/kafka-log-harness`, or `~/.cache/kafka-log-harness`. Everything in it is
-complete: entries are created under a temporary name in the same directory and then renamed.
+The directory is `$HARNESS_CACHE`, `$XDG_CACHE_HOME/kafka-log-harness`, or `~/.cache/kafka-log-harness`. Every entry in
+it is complete, because it is created under a temporary name in the same directory and then renamed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOCK_TIMEOUT_S = 900.0
 
 
 def root() -> Path:
-    """Returns the cache directory, created if necessary. Raises Missing if it is not writable."""
+    """Returns the cache directory, and creates it if necessary. Raises Missing if it is not writable."""
     named = os.environ.get("HARNESS_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = Path(named) if named else Path(base) / "kafka-log-harness"
@@ -43,15 +43,16 @@ def root() -> Path:
 def _unusable(folder: Path, error: OSError) -> Missing:
     return Missing(
         f"the cache directory {folder} cannot be written ({error.strerror}): "
-        "make it writable, or set HARNESS_CACHE to a directory that is"
+        "make it writable, or set HARNESS_CACHE to a writable directory"
     )
 
 
 @contextmanager
 def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_TIMEOUT_S) -> Iterator[None]:
-    """Hold an exclusive lock on the file `path`; it is released if this process dies.
+    """Holds an exclusive lock on the file `path` while the block runs. If this process dies, the lock is released.
 
-    Raises Missing if the file cannot be created, or if another process still holds the lock after `timeout_s`.
+    `what` completes the message "waiting for another process that is ...". Raises Missing if the file cannot be
+    created, or if another process still holds the lock after `timeout_s`.
     """
     deadline = time.monotonic() + timeout_s
     announced = False
@@ -80,10 +81,10 @@ def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_T
 
 @contextmanager
 def building(target: Path) -> Iterator[Path]:
-    """Yields a temporary directory, which is renamed to `target` if the block ends without an error.
+    """Yields a temporary directory, and renames it to `target` if the block ends without an error.
 
-    For use under a lock: remains of earlier attempts that were killed are removed first. Raises Missing if there is
-    no space or no permission.
+    The caller must hold a lock, because remains of earlier attempts are removed first. Raises Missing if there is no
+    space or no permission.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

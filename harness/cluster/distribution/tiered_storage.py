@@ -1,9 +1,9 @@
-"""Tiered storage for local brokers (KIP-405): Kafka's own remote storage for tests, in a folder.
+"""Tiered storage for local brokers (KIP-405): the remote storage that Kafka provides for tests, in a folder.
 
-`LocalTieredStorage` stores segments as files in a folder that all brokers share. It is in the test jar of
-kafka-storage, which Maven Central has from 3.6 on; brokers load it in addition to their class path. A copied segment
-is TIER/kafka-tiered-storage/TOPIC-PARTITION-ID/BASE-ID.log, with its indexes. A copy becomes effective when the
-brokers' remote log metadata topic contains it, shortly after the files appear.
+`LocalTieredStorage` stores segments as files in a folder that all brokers share. Its class is in the test jar of
+kafka-storage, which is on Maven Central from 3.6 on; brokers load that jar in addition to their class path. A copied
+segment is TIER/kafka-tiered-storage/TOPIC-PARTITION-ID/BASE-ID.log, with its indexes. Brokers use a copy as soon as
+their remote log metadata topic contains it, shortly after its files appear.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LISTENER: Final = "INSIDE"
 
 
 def settings(jar: Path, folder: Path, nodes: int) -> dict[str, str]:
-    """Returns broker settings for a remote tier in `folder`, with log tasks every 300 ms."""
+    """Returns broker settings for a remote tier in `folder`. Brokers check every 300 ms what to copy or delete."""
     metadata = "rlmm.config.remote.log.metadata"
     return {
         "remote.log.storage.system.enable": "true",
@@ -42,18 +42,21 @@ def settings(jar: Path, folder: Path, nodes: int) -> dict[str, str]:
 
 
 def folder(work: Path) -> Path:
-    """Returns the folder of the remote tier of a cluster in `work`: next to its nodes, and removed with them."""
+    """Returns the folder of the remote tier of a cluster that has its files in `work`.
+
+    It is next to the nodes' folders, and is removed together with them.
+    """
     return work.absolute() / "nodes" / "tier"
 
 
 def segments(folder: Path, topic: str, partition: int) -> list[Path]:
-    """Returns the copied segments of a partition, in offset order. `folder` as for `settings`."""
+    """Returns the copied segments of a partition, in offset order. `folder` is the folder of the remote tier."""
     found = (folder / ROOT).glob(f"{topic}-{partition}-*/*.log")
     return sorted(found, key=lambda path: path.name)
 
 
 def jar(version: str, progress: Progress) -> Path:
-    """Returns the test jar of a version (SINCE or later), fetched if it is not in the cache.
+    """Returns the test jar of a version (`SINCE` or later). Fetches it if it is not in the cache.
 
     Raises Missing (no network, wrong checksum).
     """

@@ -1,8 +1,8 @@
 """Creates a trust store for a Java that does not use the system's certificates.
 
-A Java of the Linux distribution trusts what the system trusts. The Java from PyPI has its own list, which lacks the
-certificate authorities that an organisation has added to its machines. It gets a trust store with the certificates
-that OpenSSL trusts.
+The Java of a Linux distribution trusts the same certificates as the system. The Java from PyPI has its own list, which
+lacks the certificate authorities that an organisation has added to its machines. It gets a trust store with the
+certificates that OpenSSL trusts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _END: Final = b"-----END CERTIFICATE-----"
 
 
 def options(java: Java, folder: Path) -> list[str]:
-    """Returns JVM options that make `java` trust what this system trusts; none for a Java of the system."""
+    """Returns JVM options that make `java` trust the system's certificates; no options if `java` does so already."""
     bundle = ssl.get_default_verify_paths().cafile
     if bundle is None or not Path(java.path).is_relative_to(sys.prefix):
         return []
@@ -42,7 +42,7 @@ def options(java: Java, folder: Path) -> list[str]:
 
 
 def _certificates(bundle: bytes) -> list[x509.Certificate]:
-    """Returns the certificates of a PEM bundle, without those that cannot be parsed."""
+    """Returns the certificates of a PEM bundle; skips those that cannot be parsed."""
     found = []
     for part in bundle.split(_END)[:-1]:
         begin = part.find(b"-----BEGIN CERTIFICATE-----")

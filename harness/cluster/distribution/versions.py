@@ -1,4 +1,4 @@
-"""Kafka versions: the last patch of each series, and where each version stores its metadata. Pure."""
+"""Kafka versions: the last patch release of each series, and where each version stores its metadata. Pure."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ ZOOKEEPER: Final = "zookeeper"
 
 
 def resolve(text: str) -> str:
-    """Returns the version for a user's text: a series ("2.4") becomes its latest known patch. Raises BadInput."""
+    """Returns the version that a user means: a series ("2.4") stands for its latest known patch. Raises BadInput."""
     version = SERIES.get(text, text)
     parse_version(version)
     return version
 
 
 def parse_version(version: str) -> tuple[int, int, int]:
-    """("4.1.1") -> (4, 1, 1). Raises BadInput."""
+    """Parses a version: "4.1.1" becomes (4, 1, 1). Raises BadInput."""
     matched = re.fullmatch(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})", version)
     if not matched:
         raise BadInput(
@@ -49,12 +49,12 @@ def parse_version(version: str) -> tuple[int, int, int]:
 
 
 def default_metadata(version: str) -> Metadata:
-    """Returns ZooKeeper for versions before KRaft was production-ready, KRaft for others."""
+    """Returns "zookeeper" for versions in which KRaft was not yet production-ready, and "kraft" for later ones."""
     return KRAFT if parse_version(version) >= OLDEST_KRAFT else ZOOKEEPER
 
 
 def modes(version: str) -> tuple[Metadata, ...]:
-    """Returns where a version can store its metadata, the default first; empty if the version is too old."""
+    """Returns where a version can store its metadata, with the default first; empty if the version is too old."""
     number = parse_version(version)
     if number < OLDEST:
         return ()
@@ -63,7 +63,7 @@ def modes(version: str) -> tuple[Metadata, ...]:
 
 
 def check(version: str, metadata: Metadata) -> None:
-    """Raises BadInput if a version is not supported, or not with this kind of metadata."""
+    """Raises BadInput if the harness does not support this version, or not with this kind of metadata store."""
     allowed = modes(version)
     if not allowed:
         raise BadInput(f"Kafka version {version}: give {_text(OLDEST)} or newer")

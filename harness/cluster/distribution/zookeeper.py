@@ -1,7 +1,7 @@
-"""ZooKeeper's configuration, and how to tell whether a server is serving. Pure: data in, text out.
+"""ZooKeeper's configuration, and how to tell whether a server is in service. Pure: data in, text out.
 
-Kafka up to 3.9 includes ZooKeeper's jars. Sessions are short, so that a failed broker is replaced within seconds:
-ZooKeeper grants no session timeout below two ticks.
+The jars of Kafka up to 3.9 include ZooKeeper. Sessions are short, so that other brokers take over from a failed one
+within seconds. (ZooKeeper grants no session timeout below two ticks.)
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ _SESSION_MAX_MS: Final = 60_000  # the default is 20 ticks
 class Keeper:
     """One ZooKeeper server.
 
-    name, id                   "z1", 1
-    address                    IPv4 address
-    port                       for brokers
-    peer_port, election_port   for other ZooKeepers
+    name           "z1"
+    id             1
+    address        IPv4 address
+    port           port for brokers
+    peer_port      port for other ZooKeepers
+    election_port  port for leader elections among the ZooKeepers
     """
 
     name: str
@@ -37,7 +39,7 @@ class Keeper:
 
 
 def config(keeper: Keeper, keepers: Sequence[Keeper], data: str) -> str:
-    """Returns a ZooKeeper's configuration file. `data` is its data directory, which also contains `myid`."""
+    """Returns the text of a ZooKeeper's configuration file. `data` is its data directory, which contains `myid`."""
     settings = {
         "tickTime": str(_TICK_MS),
         "maxSessionTimeout": str(_SESSION_MAX_MS),
@@ -55,10 +57,10 @@ def config(keeper: Keeper, keepers: Sequence[Keeper], data: str) -> str:
 
 
 def connect(keepers: Sequence[Keeper]) -> str:
-    """Returns the brokers' setting zookeeper.connect."""
+    """Returns the value of the brokers' setting zookeeper.connect."""
     return ",".join(f"{keeper.address}:{keeper.port}" for keeper in keepers)
 
 
 def serves(answer: bytes) -> bool:
-    """Whether an answer to STATUS comes from a ZooKeeper that is in the quorum, or standalone."""
+    """Returns whether the answer to a STATUS command shows that the ZooKeeper is standalone or in the quorum."""
     return b"\nMode: " in answer

@@ -1,7 +1,8 @@
 """Builds a container image of a broker from jars and this machine's Java, without registry, base image or builder.
 
-The image contains a Java runtime, the shared libraries that it needs, a shell, the jars, and an entry script that takes
-settings like the official image (`image_entry.sh`). It has one layer, imported as a tar file.
+The image contains a Java runtime, the shared libraries that the runtime needs, a shell, the jars, and an entry script
+(`image_entry.sh`) that takes the same settings as the official image. The image has one layer, which is imported as a
+tar file.
 """
 
 from __future__ import annotations
@@ -60,9 +61,10 @@ class Built:
 
 
 def build(version: str, folder: Path | None, tag: str | None, say: engine_and_images.Say) -> Built:
-    """Build the image of a version, whose jars are fetched if necessary, or of the user's own jars in `folder`.
+    """Builds the image of a version from its jars (fetched if necessary), or from the user's own jars in `folder`.
 
-    tag  None: the one that `harness run --cluster docker` uses
+    tag  the image's tag; None: the tag that `harness run --cluster docker` looks for
+
     Raises BadInput (jars, version, tag), Missing (Java, a shell, disk space, the engine), ClusterTrouble.
     """
     version = versions.resolve(version)
@@ -111,12 +113,12 @@ def _cached(version: str, found: java.Java, say: engine_and_images.Say) -> tuple
 
 
 def _home(path: str) -> Path:
-    """Returns the folder of the runtime that an executable belongs to, with links resolved."""
+    """Returns the home folder of the Java runtime whose executable is `path`, with links resolved."""
     return Path(path).resolve().parents[1]
 
 
 def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
-    """Write the contents of the image."""
+    """Writes the contents of the image to a tar file."""
     for folder in (
         "tmp",
         "opt/kafka/config",
@@ -153,7 +155,7 @@ def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
 
 
 def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
-    """Yields (file, its path under `home`) for what Java needs at run time; follows links, skips broken ones."""
+    """Yields (file, path below `home`) of each file that Java needs at run time. Follows links; skips broken ones."""
     for folder, folders, names in os.walk(home, followlinks=True):
         folders[:] = sorted(set(folders) - _SPARE)
         for name in sorted(set(names) - _SPARE):
@@ -163,9 +165,10 @@ def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
 
 
 def shared_libraries(paths: Sequence[Path], home: Path) -> set[str]:
-    """Returns the libraries outside `home` that executables and libraries are linked with, by the loader's paths.
+    """Returns the libraries outside `home` that executables and libraries are linked with, as paths for the loader.
 
-    Libraries that are not found (for windows and sound) are missing on this machine too. Raises Missing without `ldd`.
+    Libraries that are not found (for windows and sound) are skipped: this machine lacks them, too. Raises Missing if
+    there is no `ldd`.
     """
     try:
         done = subprocess.run(
@@ -197,7 +200,7 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str, mode: int = 0o644) -> 
 
 
 def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    """Add a file's content under another name, owned by root and readable by everyone."""
+    """Adds the content of the file `path` under the name `name`, owned by root and readable by everyone."""
     real = path.resolve()
     entry = tarfile.TarInfo(name)
     status = real.stat()

@@ -1,8 +1,8 @@
 """Finds and removes what killed runs have left in a Docker engine.
 
-Everything that a run creates there has two labels: its run, and the process that owns it. While that process is
-running, its objects are in use, not leftovers. A guard process for each run removes the run's objects as soon as the
-harness has ended, and `harness cluster clean --cluster docker` removes what a guard did not.
+Everything that a run creates there has two labels: the run, and the process that owns the object. While that process is
+running, the object is in use, and is not a leftover. A guard process for each run removes the run's objects as soon as
+the harness has ended, and `harness cluster clean --cluster docker` removes what a guard did not.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Leftover:
     """An object of a run whose harness has ended.
 
     kind   "container", "network" or "volume"
-    name   in the engine
+    name   the object's name in the engine
     run    the run's id
-    since  creation time according to the engine
+    since  the object's creation time according to the engine
     """
 
     kind: str
@@ -46,12 +46,12 @@ class Leftover:
 
 
 def labels(run: str) -> dict[str, str]:
-    """Returns the labels for everything that this process creates for a run."""
+    """Returns the labels of an object that this process creates for a run."""
     return {RUN: run, OWNER: owner(os.getpid())}
 
 
 def owner(pid: int) -> str:
-    """Identifies a process of this machine uniquely, even after its pid is reused; "" if it has ended."""
+    """Returns a text that identifies a process uniquely, even after its pid is reused; "" if the process has ended."""
     try:
         started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
         return f"{_BOOT.read_text().strip()}/{pid}/{started}"
@@ -60,19 +60,22 @@ def owner(pid: int) -> str:
 
 
 def in_use(owned_by: str) -> bool:
-    """Whether the process that an owner label names is still running."""
+    """Returns whether the process that an owner label names is still running."""
     number = owned_by.split("/")[1:2]
     return bool(number) and number[0].isdigit() and owner(int(number[0])) == owned_by
 
 
 def leftovers(client: Any = None) -> list[Leftover]:
-    """Returns all objects of runs whose harness has ended, in order of removal. Raises Missing without an engine."""
+    """Returns all objects of runs whose harness has ended, in an order in which they can be removed.
+
+    Raises Missing if no engine answers.
+    """
     client = client or engine_and_images.connect()
     return [one for one, owned_by in everything(client) if not in_use(owned_by)]
 
 
 def remove(leftover: Leftover, client: Any = None) -> None:
-    """Remove one object, unless it is gone or being removed already. Raises ClusterTrouble."""
+    """Removes one object, unless it is already gone or being removed. Raises ClusterTrouble."""
     import docker
 
     api = (client or engine_and_images.connect()).api
@@ -92,7 +95,7 @@ def remove(leftover: Leftover, client: Any = None) -> None:
 
 
 def remove_run(run: str, client: Any) -> int:
-    """Remove all objects of a run, in use or not; returns their number. Raises ClusterTrouble."""
+    """Removes all objects of a run, whether or not they are in use; returns their number. Raises ClusterTrouble."""
     found = [one for one, _ in everything(client) if one.run == run]
     for one in found:
         remove(one, client)
@@ -128,7 +131,7 @@ def _time(seconds: float) -> str:
 
 @contextmanager
 def guarded(run: str, log: Path) -> Iterator[None]:
-    """While the block runs, another process waits for this one to end, then removes the run's objects."""
+    """Runs a guard process beside the block. When this process has ended, the guard removes the run's objects."""
     argv = [sys.executable, "-m", "harness.cluster.docker.cleanup", run]
     with log.open("ab") as output:
         guard = subprocess.Popen(
@@ -152,7 +155,7 @@ def guarded(run: str, log: Path) -> Iterator[None]:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m harness.cluster.docker.cleanup RUN`: at end-of-file on standard input, remove the run's objects."""
+    """`python -m harness.cluster.docker.cleanup RUN`: removes the run's objects at end-of-file on standard input."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()

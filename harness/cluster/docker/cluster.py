@@ -1,7 +1,7 @@
 """The brokers of docker-compose.yml in containers, controlled through the Docker SDK.
 
-Each run has its own names, network and ports. Clients run on this machine, under a supervisor without namespaces, and
-reach the brokers at ports of 127.0.0.1.
+Each run has its own names, network and ports. Clients run on this machine, under a supervisor process without network
+namespaces, and reach the brokers at ports of 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class _Running:
 
 
 class DockerCluster:
-    """Satisfies Cluster, Hosts, Processes, Network, Checkpoints, Logs.
+    """Satisfies the protocols Cluster, Hosts, Processes, Network, Checkpoints and Logs (harness.model.capabilities).
 
-    `packet_filters.why_not` decides whether Network is available.
-    All clients have the same address, this machine's: they can only be partitioned from a node together.
+    `packet_filters.why_not` decides whether Network is available. All clients share this machine's address. Therefore a
+    network partition between clients and a node always affects all clients.
     """
 
     def __init__(self, containers: Containers) -> None:
@@ -64,7 +64,7 @@ class DockerCluster:
     # --- start and stop -------------------------------------------------------------------------------
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Start all containers; returns when every node sees all brokers registered.
+        """Starts all containers; returns when all brokers are registered in the view of every node.
 
         Raises Missing (engine), ClusterTrouble.
         """
@@ -91,7 +91,7 @@ class DockerCluster:
         self._await_registered(progress)
 
     def down(self) -> None:
-        """Remove containers and network, end the clients. Can be called repeatedly. Raises ClusterTrouble."""
+        """Removes containers and network, and ends the clients. May be called more than once. Raises ClusterTrouble."""
         self.containers.ports.give_back()
         state, self._state = self._state, None
         if state is None:
@@ -114,7 +114,7 @@ class DockerCluster:
                     raise ClusterTrouble(f"{node} exited during startup: {self._last_error(node)}")
             if missing and time.monotonic() - began > _UP_TIMEOUT_S:
                 raise ClusterTrouble(
-                    f"{', '.join(missing)} did not see every broker registered within {_UP_TIMEOUT_S:.0f} s: "
+                    f"{', '.join(missing)} did not report all brokers as registered within {_UP_TIMEOUT_S:.0f} s: "
                     f"{self._last_error(missing[0])}"
                 )
             if missing:
@@ -133,7 +133,7 @@ class DockerCluster:
     # --- what the brokers report ----------------------------------------------------------------------
 
     def seen_by(self, node: str) -> frozenset[str]:
-        """Returns the names of the nodes that a node sees registered; empty if it does not answer."""
+        """Returns the names of the nodes that `node` regards as registered; empty if `node` does not answer."""
         try:
             ids = brokers_metadata_views.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S).brokers
         except (OSError, ValueError):
@@ -141,7 +141,7 @@ class DockerCluster:
         return frozenset(other for number, other in enumerate(self.nodes, start=1) if number in ids)
 
     def views(self) -> list[View]:
-        """Returns the metadata views of all nodes that answer: leaders, replicas, registered brokers."""
+        """Returns the view of the metadata of each node that answers: leaders, replicas, registered brokers."""
         found = []
         for node in self.nodes:
             with suppress(OSError, ValueError):
@@ -160,12 +160,12 @@ class DockerCluster:
     # --- the brokers' processes -----------------------------------------------------------------------
 
     def kill(self, node: str) -> None:
-        """Send SIGKILL; returns when the broker has ended."""
+        """Sends SIGKILL; returns when the broker has ended."""
         self._signal(node, signal.SIGKILL)
         self._wait(node, "SIGKILL", _KILL_TIMEOUT_S)
 
     def stop(self, node: str, within_s: float = STOP_S) -> None:
-        """Send SIGTERM; returns when the broker has ended."""
+        """Sends SIGTERM; returns when the broker has ended."""
         self._signal(node, signal.SIGTERM)
         self._wait(node, "SIGTERM", within_s)
 
@@ -176,7 +176,7 @@ class DockerCluster:
         self._signal(node, signal.SIGCONT)
 
     def start(self, node: str) -> None:
-        """Start a node that is not running. Its packet filters are restored, because its network is new."""
+        """Starts a node that is not running, and restores its packet filters, because its network namespace is new."""
         state = self._up()
         with trouble(f"starting {node}"):
             state.engine.api.start(self._container(node))
@@ -192,7 +192,7 @@ class DockerCluster:
             return state
 
     def _signal(self, node: str, number: signal.Signals) -> None:
-        """Send a signal, unless the node is not running."""
+        """Sends a signal, unless the node is not running."""
         with trouble(f"sending {number.name} to {node}"):
             try:
                 self._up().engine.api.kill(self._container(node), signal=number.name)
@@ -210,14 +210,14 @@ class DockerCluster:
     # --- the network ----------------------------------------------------------------------------------
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, drop packets from `sources` at `at`. Any client stands for all clients."""
+        """Makes `at` drop packets from `sources`, from now on. The name of any client stands for all clients."""
         self._filters().drop(at, sources)
 
     def heal(self) -> None:
         self._filters().heal()
 
     def dropped(self, at: str) -> int:
-        """Returns how many packets the rules at a node have dropped; 0 for clients, whose rules are at the nodes."""
+        """Returns how many packets the rules of `at` have dropped; 0 for a client, because only nodes have rules."""
         return self._filters().dropped(at)
 
     def _filters(self) -> Filters:
@@ -233,7 +233,10 @@ class DockerCluster:
     # --- commands, clients, logs ----------------------------------------------------------------------
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command in a node's container. Raises ClusterTrouble if it cannot start or does not end in time."""
+        """Runs a command in a node's container.
+
+        Raises ClusterTrouble if the command cannot be started or does not end in time.
+        """
         api, container = self._up().engine.api, self._container(node)
         answers: list[CommandResult | HarnessError] = []
 
@@ -259,11 +262,11 @@ class DockerCluster:
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Start a process on this machine; `env` is added to this process's environment."""
+        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
         return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
-        """Write the log of each container to `folder`/<node>/server.log."""
+        """Writes the log of each container to `folder`/<node>/server.log."""
         if self._state is None:
             return
         for node, container in self._state.container_ids.items():
@@ -274,7 +277,10 @@ class DockerCluster:
                     file.write(chunk)
 
     def checkpoint(self, node: str, name: str) -> str:
-        """See Checkpoints. Supported only for images that take their log directories from KAFKA_LOG_DIRS."""
+        """Returns the text of a checkpoint: see Checkpoints.
+
+        Works only for images that take their log directories from the variable KAFKA_LOG_DIRS.
+        """
         environment = {service.name: service.environment for service in self.containers.services}[node]
         folders = [folder for folder in environment.get("KAFKA_LOG_DIRS", "").split(",") if folder]
         if not folders:

@@ -1,4 +1,4 @@
-"""Parses docker-compose.yml, as far as ours needs. Pure: text and variables in, services out.
+"""Parses the subset of the compose format that docker-compose.yml needs. Pure: text and variables in, services out.
 
 An unknown field is an error, so that nothing in the file is silently ignored.
 Source: https://docs.docker.com/reference/compose-file/interpolation/ and .../services/
@@ -26,7 +26,7 @@ _PORT: Final = re.compile(r"(?P<address>[\d.]+):(?P<outer>\d+):(?P<inner>\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Port `inner` of a container, reached at `address`:`outer`."""
+    """A port `inner` of a container, published at `address`:`outer` of this machine."""
 
     address: str
     outer: int
@@ -35,7 +35,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A container to run. An empty `command` means the image's own."""
+    """A container to run. If `command` is empty, the image's own command is run."""
 
     name: str
     image: str
@@ -46,7 +46,7 @@ class Service:
 
 
 def load(variables: Mapping[str, str], path: Path = FILE) -> tuple[Service, ...]:
-    """Returns the services of a compose file. Raises Missing without the file, BadInput for errors in it."""
+    """Returns the services of a compose file. Raises Missing if there is no such file, BadInput if it has errors."""
     try:
         text = path.read_text()
     except OSError as error:
@@ -58,7 +58,10 @@ def load(variables: Mapping[str, str], path: Path = FILE) -> tuple[Service, ...]
 
 
 def parse(text: str, variables: Mapping[str, str], where: str) -> tuple[Service, ...]:
-    """Returns the services in a text; `where` is its name in errors. Raises BadInput."""
+    """Returns the services that the text of a compose file describes.
+
+    Raises BadInput with messages that start with `where`, the file's name.
+    """
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -72,12 +75,12 @@ def parse(text: str, variables: Mapping[str, str], where: str) -> tuple[Service,
 
 
 def with_environment(service: Service, more: Mapping[str, str]) -> Service:
-    """Returns a service with additional variables, which override its own."""
+    """Returns the service with additional environment variables, which override its own."""
     return replace(service, environment={**service.environment, **more})
 
 
 def interpolate(text: str, variables: Mapping[str, str], where: str) -> str:
-    """Returns `text` with $V, ${V}, ${V:-default}, ${V-default}, ${V:?why}, ${V?why}, $$ resolved. Raises BadInput."""
+    """Returns `text` with $V, ${V}, ${V:-default}, ${V-default}, ${V:?why}, ${V?why}, $$ replaced. Raises BadInput."""
 
     def value(match: re.Match[str]) -> str:
         if match["escaped"]:

@@ -1,6 +1,7 @@
 """The Docker engine: connects to it, finds its images, and translates its errors.
 
-The engine is the one in DOCKER_HOST, or the system's (/var/run/docker.sock). Its library is imported on use.
+The engine is the one named in DOCKER_HOST, or the system's (/var/run/docker.sock). The Docker SDK is
+imported on use.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _BROKER_BYTES: Final = 512 << 20
 
 
 def connect(timeout_s: float = _TIMEOUT_S) -> Any:
-    """Returns a client of an engine that has answered. Raises Missing with the address that was tried."""
+    """Returns a client of the engine, which has answered. Raises Missing with the address that was tried."""
     import docker
     import requests
 
@@ -39,13 +40,13 @@ def connect(timeout_s: float = _TIMEOUT_S) -> Any:
 
 
 def is_local() -> bool:
-    """Whether the engine is reached through a Unix socket on this machine."""
+    """Returns whether the engine is reached through a Unix socket on this machine."""
     return os.environ.get("DOCKER_HOST", "unix://").startswith("unix://")
 
 
 @contextmanager
 def trouble(what: str) -> Iterator[None]:
-    """Errors of the library inside the block become ClusterTrouble; `what` describes the action that failed."""
+    """Context manager that turns errors of the Docker SDK into ClusterTrouble. `what` describes the action."""
     import docker
     import requests
 
@@ -58,12 +59,12 @@ def trouble(what: str) -> Iterator[None]:
 
 
 def local_tag(version: str) -> str:
-    """Returns the default tag of `harness image build`."""
+    """Returns the tag that `harness image build` gives by default."""
     return f"{OWN}:{version}"
 
 
 def image(engine: Any, wanted_image: str, version: str) -> str:
-    """Returns an available image: the requested one; otherwise the official one, or the one built here.
+    """Returns the name of an available image: `wanted_image` if given, else the official image or the one built here.
 
     Fetches nothing. Raises Missing with the two ways to get an image.
     """
@@ -80,7 +81,7 @@ def image(engine: Any, wanted_image: str, version: str) -> str:
 
 
 def fetched(engine: Any, name: str) -> str:
-    """Returns an image that cannot be built here, if it is available. Raises Missing."""
+    """Returns `name` if the engine has this image, else raises Missing. For images that the harness cannot build."""
     if not _has(engine, name):
         raise Missing(
             f"the Docker engine has no image {name}: fetch it with `docker pull {name}`, or choose one that it "
@@ -123,7 +124,7 @@ def check_room(engine: Any, brokers: int) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the innermost reason of an error, in one line."""
+    """Returns the root cause of an error, on one line."""
     seen = [error]
     while (inner := seen[-1].__cause__ or seen[-1].__context__) is not None and inner not in seen:
         seen.append(inner)

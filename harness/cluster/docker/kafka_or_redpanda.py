@@ -1,4 +1,4 @@
-"""Creates the cluster in containers that a spec asks for: with Kafka's brokers or Redpanda's."""
+"""Creates the cluster in containers that a spec describes: with Kafka's brokers or Redpanda's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.cluster.spec import ClusterSpec
 
 
 def make(spec: ClusterSpec) -> DockerCluster:
-    """Returns a cluster of three brokers in containers, for a run; starts nothing.
+    """Returns a cluster of three brokers in containers; starts nothing.
 
     Raises BadInput (settings), Missing (engine, image, memory, disk).
     """

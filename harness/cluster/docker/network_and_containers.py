@@ -27,13 +27,13 @@ _NETWORK_TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Description of the containers.
+    """Description of a cluster's containers.
 
-    run          id, part of all names and labels
-    services     one container each; their names are the nodes'
-    work_dir     for logs of the supervisor and the guard
-    client_port  the containers' port for clients
-    ports        ports of this machine, reserved against other runs
+    run          id of the run, part of all names and labels
+    services     one for each container; the name of a service is the name of a node
+    work_dir     folder for the logs of the supervisor and the guard
+    client_port  port for clients, the same in every container
+    ports        the ports of this machine that are reserved for this run
     """
 
     run: str
@@ -43,7 +43,10 @@ class Containers:
     ports: Ports
 
     def port(self, node: str, inner: int) -> int:
-        """Returns the port of 127.0.0.1 that leads to a container's port. Raises BadInput if there is none."""
+        """Returns the port of 127.0.0.1 that leads to port `inner` of a node's container.
+
+        Raises BadInput if that port is not published.
+        """
         for service in self.services:
             for port in service.ports:
                 if service.name == node and port.inner == inner:
@@ -53,7 +56,12 @@ class Containers:
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """A network that was created: its name, the bridge's address, the nodes' addresses."""
+    """A Docker network.
+
+    name       name of the network
+    bridge     address of the bridge
+    addresses  node name -> address
+    """
 
     name: str
     bridge: str
@@ -61,7 +69,10 @@ class Net:
 
 
 def kafka(spec: ClusterSpec, image: str) -> Containers:
-    """Describes docker-compose.yml with the run's own ports and broker settings. Raises BadInput, Missing."""
+    """Describes the containers of docker-compose.yml, with the run's ports and broker settings.
+
+    Raises BadInput, Missing.
+    """
     broker_config.check_overrides(spec.kafka_config)
     ports = Ports()
     variables = {f"{node.upper()}_PORT": str(ports.take()) for node in NODES}
@@ -74,7 +85,7 @@ def kafka(spec: ClusterSpec, image: str) -> Containers:
 
 
 def redpanda_brokers(spec: ClusterSpec, image: str) -> Containers:
-    """Describes Redpanda brokers with the run's own ports and cluster properties. Raises BadInput."""
+    """Describes containers of Redpanda, with the run's ports and cluster properties. Raises BadInput."""
     ports = Ports()
     pairs = {node: (ports.take(), ports.take()) for node in NODES}
     services = redpanda.services(NODES, image, pairs, spec.broker_config)
@@ -82,17 +93,17 @@ def redpanda_brokers(spec: ClusterSpec, image: str) -> Containers:
 
 
 def variable(key: str) -> str:
-    """Returns the environment variable for a broker setting in the images. Raises BadInput for invalid names."""
+    """Returns the environment variable for a broker setting in the images. Raises BadInput if the name is invalid."""
     if key != key.lower():
         raise BadInput(f"--broker-config {key}: the images accept settings in lower case only")
     return "KAFKA_" + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 
 def make_network(engine: Any, run: str, nodes: Sequence[str]) -> Net:
-    """Create a network for a run with chosen addresses, so that a node keeps its address across restarts.
+    """Creates a network for a run, and chooses the nodes' addresses, so that a node keeps its address across restarts.
 
-    Addresses can be chosen only in a range that was chosen too, so a first network is created to find a free range.
-    Raises ClusterTrouble.
+    Docker lets one choose addresses only in an address range that one has also chosen. So this function creates a
+    first network, only to find a free range. Raises ClusterTrouble.
     """
     import docker
 
@@ -117,7 +128,7 @@ def make_network(engine: Any, run: str, nodes: Sequence[str]) -> Net:
 
 
 def make_container(engine: Any, run: str, service: Service, net: Net) -> str:
-    """Create a container without starting it; returns its id. Raises ClusterTrouble."""
+    """Creates a container without starting it; returns its id. Raises ClusterTrouble."""
     api = engine.api
     with trouble(f"creating the container of {service.name}"):
         outer = {port.inner: (port.address, port.outer) for port in service.ports}
@@ -137,5 +148,5 @@ def make_container(engine: Any, run: str, service: Service, net: Net) -> str:
 
 
 def _unique(run: str) -> str:
-    """Returns a unique id for a run: different folders of runs may contain runs with the same name."""
+    """Returns a unique id for a run. The run's name is not enough: runs in different folders may have the same name."""
     return f"{run}-{os.getpid()}-{secrets.token_hex(2)}"

@@ -1,9 +1,10 @@
 """Packet filters in the networks of containers, set up from this machine, so any image can be used.
 
 A container's network namespace is that of its process. Entering it requires root, and an engine whose processes run on
-this machine; both are checked. Rules are those of `netlink`: silent, one-way, counted. Clients run on this machine and
-share one address there, that of the bridge. To cut all clients off from a node's answers, packets are dropped where the
-node sends them, since this machine's own packet filters must not be changed.
+this machine; both requirements are checked. Rules are those of `netlink`: silent, one-way, counted. Clients run on this
+machine and share one address in the containers' network, that of the bridge. To cut all clients off from a node's
+responses, the node's own network drops the packets that the node sends to them, because this machine's packet filters
+must not be changed.
 """
 
 from __future__ import annotations
@@ -32,22 +33,25 @@ _ACCEPT: Final = 1
 
 
 def why_not() -> str:
-    """Returns why containers' networks cannot be entered, and what to do; empty if they can."""
+    """Returns why the networks of containers cannot be entered, and what to do; empty if they can be entered."""
     if not engine_and_images.is_local():
-        return "the Docker engine is on another machine, and packets can only be dropped from there: run there"
+        return (
+            "the Docker engine is on another machine, and packets can be dropped only from that machine: "
+            "run the harness there"
+        )
     if os.geteuid() != 0:
         return "dropping packets in a container's network requires root: run as root"
     return ""
 
 
 def reasons(needed: frozenset[type]) -> dict[type, str]:
-    """Returns why this machine does not permit given capabilities of containers; an empty text if it does."""
+    """Returns {Network: why this machine does not permit it} if Network is needed; the text is empty if it does."""
     return {Network: why_not()} if Network in needed else {}
 
 
 @contextmanager
 def entered(name: str, pid: int, address: str) -> Iterator[Host]:
-    """Yields a container's network, found by its process. Raises ClusterTrouble if its address is another."""
+    """Yields the network of the container whose process is `pid`. Raises ClusterTrouble if it lacks this address."""
     try:
         network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -56,7 +60,8 @@ def entered(name: str, pid: int, address: str) -> Iterator[Host]:
         with namespaces.inside(network), IPRoute() as ip:
             if not ip.get_addr(match=lambda row: row.get_attr("IFA_ADDRESS") == address):
                 raise ClusterTrouble(
-                    f"process {pid} is not that of {name} here: the engine's processes do not run on this machine"
+                    f"process {pid} of this machine is not that of {name}: the engine runs its processes on another "
+                    "machine"
                 )
         yield Host(name, address, network)
     finally:
@@ -66,9 +71,9 @@ def entered(name: str, pid: int, address: str) -> Iterator[Host]:
 class Filters:
     """The rules in effect, by node. Thread-safe.
 
-    addresses  of the nodes
-    machine    the address of this machine's clients in the containers' network: the bridge's
-    pid        returns the pid of a node, 0 if it is not running; a restarted node has a new network
+    addresses  addresses of the nodes
+    machine    address of all clients in the containers' network: that of the bridge
+    pid        returns the pid of a node, or 0 if the node is not running; a restarted node has a new network
     """
 
     def __init__(self, addresses: Mapping[str, str], machine: str, pid: Callable[[str], int]) -> None:
@@ -77,7 +82,7 @@ class Filters:
         self._lock = threading.Lock()
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, drop packets from `sources` at `at`; a name that is not a node stands for all clients."""
+        """Makes `at` drop packets from `sources`, from now on. A name that is not a node stands for all clients."""
         wanted = []
         for source in sources:
             if at in self._addresses:
@@ -91,14 +96,14 @@ class Filters:
                     self._put(*rule)
 
     def started(self, node: str) -> None:
-        """Restore the rules of a node in its new network after a start."""
+        """Restores the rules of a node that has been started, because its network is new."""
         with self._lock:
             for rule in self._rules:
                 if rule[0] == node:
                     self._put(*rule)
 
     def heal(self) -> None:
-        """Remove all rules."""
+        """Removes all rules."""
         with self._lock:
             hit = {node for node, _, _ in self._rules}
             self._rules.clear()
@@ -108,7 +113,7 @@ class Filters:
                         netlink.heal(host)
 
     def dropped(self, at: str) -> int:
-        """Returns how many packets the rules at a node have dropped since its last start; 0 for a client."""
+        """Returns how many packets the rules of a node have dropped since its last start; 0 for a client."""
         with self._lock:
             pid = self._pid(at) if any(node == at for node, _, _ in self._rules) else 0
             if not pid:
@@ -128,7 +133,7 @@ class Filters:
 
 
 def _drop_sent(host: Host, listener: str) -> None:
-    """From now on, drop packets that `host` sends to the address `listener`."""
+    """Makes `host` drop the packets that it sends to the address `listener`, from now on."""
     with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
         nft.table("add", name=_TABLE)
         nft.chain("add", table=_TABLE, name=_OUTPUT, hook="output", type="filter", priority=0, policy=_ACCEPT)

@@ -1,6 +1,6 @@
-"""Redpanda in containers: image, command line, ports, and who coordinates. Pure: names and ports in, services out.
+"""Redpanda in containers: image, command line, ports, and requests for coordinators. Pure: data in, data out.
 
-It has two listeners as for Kafka, and the admin port, which reports the controller leader.
+A broker has the same two listeners as a Kafka broker, and the admin port, which reports the controller leader.
 Sources: https://docs.redpanda.com/current/reference/rpk/rpk-redpanda/rpk-redpanda-start/ and
 .../reference/properties/; https://docs.redpanda.com/api/ for the admin port.
 """
@@ -45,9 +45,10 @@ def services(
 ) -> tuple[Service, ...]:
     """Returns a service for each name.
 
-    ports      name -> ports of 127.0.0.1 for clients and for the admin interface
+    ports      name -> two ports of 127.0.0.1: for clients, and for the admin interface
     overrides  cluster properties
-    Raises BadInput for a property that is reserved for the harness, or invalid.
+
+    Raises BadInput if a property is invalid or reserved for the harness.
     """
     for key, value in overrides.items():
         if key in _RESERVED:
@@ -72,7 +73,7 @@ def services(
 
 
 def _command(name: str, number: int, seed: str, port: int, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the arguments of the image's entry point, which runs rpk."""
+    """Returns the arguments for the entry point of the image, which runs rpk."""
     return (
         "redpanda",
         "start",
@@ -92,8 +93,9 @@ def _command(name: str, number: int, seed: str, port: int, settings: Mapping[str
 
 
 def coordinator_request(kind: str, name: str) -> bytes:
-    """Returns a FindCoordinator request, version 1, without its size, for the group of a "group-coordinator" or the
-    transactional id of a "txn-coordinator".
+    """Returns a FindCoordinator request, version 1, without its size field.
+
+    kind  "txn-coordinator": `name` is a transactional id; "group-coordinator": `name` is a group
 
     Request   int16 10 | int16 1 | int32 correlation | string client | string key | int8 type
     Source: https://kafka.apache.org/protocol#The_Messages_FindCoordinator
@@ -105,10 +107,10 @@ def coordinator_request(kind: str, name: str) -> bytes:
 
 
 def coordinator(answer: bytes) -> int | None:
-    """Returns the broker id in the answer to that request; None if there is no coordinator yet.
+    """Returns the broker id in a FindCoordinator response; None if there is no coordinator yet.
 
-    Answer    int32 correlation | int32 throttle | int16 error | nullable string message | int32 node ...
-    Raises ValueError if the answer is truncated.
+    Response  int32 correlation | int32 throttle | int16 error | nullable string message | int32 node ...
+    Raises ValueError if the response is truncated.
     """
     try:
         error, length = struct.unpack_from(">hh", answer, 8)
@@ -119,7 +121,7 @@ def coordinator(answer: bytes) -> int | None:
 
 
 def controller(answer: bytes) -> int | None:
-    """Returns the controller leader's id from an answer of the admin port; None if it does not know one."""
+    """Returns the controller leader's id from a response of the admin port; None if the response names none."""
     try:
         leader = json.loads(answer)["controller_id"]
     except (ValueError, KeyError, TypeError):

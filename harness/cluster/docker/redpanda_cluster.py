@@ -1,4 +1,4 @@
-"""Redpanda's brokers in containers: like Kafka's, except for start-up and for how roles are found."""
+"""Redpanda's brokers in containers. They differ from Kafka's in how they start, and in how coordinators are found."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ANSWER_BYTES: Final = 1 << 20
 
 
 class RedpandaCluster(DockerCluster):
-    """A DockerCluster that also finds coordinators itself: Redpanda assigns groups and ids differently from Kafka."""
+    """A DockerCluster that also finds coordinators: Redpanda assigns groups and ids to brokers in its own way."""
 
     def controller(self) -> int | None:
-        """Returns the id of the controller leader, from the admin port; None if no node reports one."""
+        """Returns the id of the controller leader, from the admin ports; None if no node reports one."""
         for node in self.nodes:
             port = self.containers.port(node, redpanda.ADMIN_PORT)
             url = f"http://127.0.0.1:{port}{redpanda.CONTROLLER_PATH}"
@@ -29,7 +29,7 @@ class RedpandaCluster(DockerCluster):
         return None
 
     def coordinator(self, role: str, name: str) -> int | None:
-        """Returns the id of the coordinator of a group or a transactional id; None if no node reports one."""
+        """Returns the id of the coordinator of a group or transactional id; None if no node reports one."""
         request = redpanda.coordinator_request(role, name)
         for node in self.nodes:
             port = self.containers.port(node, redpanda.KAFKA_PORT)

@@ -1,4 +1,4 @@
-"""Checks, before any server starts, that memory and disk suffice for a local cluster."""
+"""Checks, before any server starts, that this machine has enough memory and disk space for a local cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MEMORY: Final = Path("/proc/meminfo")
 
 
 def available_bytes(path: Path = _MEMORY) -> int | None:
-    """Returns the memory that is available to programs; None where the system does not report it."""
+    """Returns how much memory is available to programs; None if the system does not report it."""
     try:
         fields: Mapping[str, str] = {
             name: value for name, _, value in (line.partition(":") for line in path.read_text().splitlines())
@@ -26,7 +26,7 @@ def available_bytes(path: Path = _MEMORY) -> int | None:
 
 
 def free_bytes(folder: Path) -> int:
-    """Returns the free space of the disk that contains a folder, which need not exist yet."""
+    """Returns the free space of the disk that contains `folder`. The folder need not exist yet."""
     present = folder.absolute()
     while not present.exists():
         present = present.parent
@@ -34,11 +34,11 @@ def free_bytes(folder: Path) -> int:
 
 
 def require(servers: int, folder: Path) -> None:
-    """Raises Missing if `servers` servers do not fit into memory, or their data onto the disk of `folder`."""
+    """Raises Missing if memory is too small for `servers` servers, or the disk of `folder` for their data."""
     memory, needed = available_bytes(), servers * SERVER_BYTES
     if memory is not None and memory < needed:
         raise Missing(
-            f"not enough memory: {servers} servers need {needed >> 20} MB, and {memory >> 20} MB are "
+            f"not enough memory: {servers} servers need {needed >> 20} MB, but only {memory >> 20} MB are "
             "available: close other programs, or run fewer brokers (--nodes 1)"
         )
     disk = free_bytes(folder)

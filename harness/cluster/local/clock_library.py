@@ -1,14 +1,14 @@
 """A shared library that gives a process its own wall clock (LD_PRELOAD).
 
-It replaces `clock_gettime` and `gettimeofday` of the C library: it asks the kernel for the time and adds an offset in
-nanoseconds. The offset is stored in the library's own file, which is mapped into the process, so writing to the file
-changes the clock of the running process at once. Other clocks are unaffected, as are absolute deadlines that the
-process passes to the kernel.
+The library replaces `clock_gettime` and `gettimeofday` of the C library: it asks the kernel for the time and adds an
+offset in nanoseconds. The offset is stored in the library's own file, which is mapped into the process, so writing to
+the file changes the clock of the running process at once. Other clocks are unaffected, as are absolute deadlines that
+the process passes to the kernel.
 
-libfaketime does the same, but opens a file at every reading, or once a second. With six JVM threads a reading then
-costs 50 us, or 5 us with clocks that change up to a second late; an unmodified clock costs 0.05 us and this one 0.2 us.
-Nothing has to be installed or compiled: `clock_library.c` and the binaries that `make clock-library` builds from it
-for x86-64 and arm64 are in this folder.
+libfaketime does the same, but opens a file at every reading of the clock, or once a second. With six JVM threads, a
+reading then costs 50 us, or 5 us if changes may take effect up to a second late. A reading of an unmodified clock costs
+0.05 us, and one through this library 0.2 us. Nothing has to be installed or compiled: `clock_library.c` and the
+binaries that `make clock-library` builds from it for x86-64 and arm64 are in this folder.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _PROBE_TIMEOUT_S: Final = 20.0
 
 @cache
 def library(machine: str = "") -> bytes:
-    """Returns the library for a machine type ("": this machine's), with an offset of zero."""
+    """Returns the bytes of the library's file for a machine type ("": this machine's), with a clock offset of zero."""
     return Path(__file__).with_name(f"clock_library-{machine or platform.machine()}.so").read_bytes()
 
 
 @cache
 def number_at(machine: str = "") -> int:
-    """Returns the byte position of the clock offset in the library's file."""
+    """Returns at which byte of the library's file the clock offset is stored."""
     return library(machine).index(_MARK) + len(_MARK)
 
 
 def set_ahead(path: Path, ahead_s: float) -> None:
-    """Set the clocks of all processes that have loaded the library at `path`, with a single write."""
+    """Sets the clocks of all processes that have loaded the library at `path` ahead by `ahead_s`, in a single write."""
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.pwrite(file, struct.pack("<q", round(ahead_s * 1e9)), number_at())
@@ -52,7 +52,10 @@ def set_ahead(path: Path, ahead_s: float) -> None:
 
 
 def why_not() -> str:
-    """Returns why processes here cannot have their own clocks, and what to do; empty if they can. Tries it."""
+    """Returns why processes here cannot have their own clocks, and what to do; empty if they can.
+
+    To find out, starts a process with its own clock.
+    """
     if platform.machine() not in MACHINES:
         return f"the clock library needs x86-64 or arm64, and this machine is {platform.machine()}: use one of those"
     with tempfile.TemporaryDirectory() as folder:

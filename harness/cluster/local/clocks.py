@@ -1,7 +1,7 @@
 """Wall clocks of the local cluster's servers: each server starts with its own copy of the clock library.
 
-A server's time is read from its log: a connection that sends a malformed request makes it log a line at once
-("Invalid receive", from Kafka 0.8 to now).
+To find out what a server's clock shows, the harness sends a malformed request. The server logs a line at once ("Invalid
+receive", from Kafka 0.8 to now), and the timestamp of this line is the time on the server's clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LIBRARY: Final = "clock.so"
 
 
 class Clocks:
-    """Clocks by server. Thread-safe.
+    """The clocks of all servers. Thread-safe.
 
     home     returns a server's folder, which contains server.log
     provoke  makes a server write a line to its log
@@ -38,7 +38,10 @@ class Clocks:
         self._lock = threading.Lock()
 
     def env(self, name: str) -> Mapping[str, str]:
-        """Returns the environment a server needs to use its clock. A restarted server keeps its clock's offset."""
+        """Returns the environment variables with which a server uses its own clock.
+
+        Creates the server's copy of the library if necessary. A restart of the server does not change its clock.
+        """
         path = self._home(name) / _LIBRARY
         if not path.exists():
             path.write_bytes(clock_library.library())
@@ -46,13 +49,13 @@ class Clocks:
         return {"LD_PRELOAD": f"{path}:{others}" if others else str(path)}
 
     def set(self, name: str, ahead_s: float) -> None:
-        """Set the server's clock ahead by `ahead_s`, until it is set again."""
+        """Sets the server's clock ahead by `ahead_s`, until it is set again."""
         with self._lock:
             self._still(name)
             clock_library.set_ahead(self._home(name) / _LIBRARY, ahead_s)
 
     def strobe(self, name: str, ahead_s: float, every_s: float) -> None:
-        """Alternate the server's clock between `ahead_s` ahead and the right time, every `every_s`."""
+        """Switches the server's clock every `every_s` seconds between `ahead_s` ahead and the right time."""
         with self._lock:
             self._still(name)
             ended = threading.Event()
@@ -62,13 +65,16 @@ class Clocks:
             thread.start()
 
     def stop(self) -> None:
-        """Stop all strobes; the clocks keep their current offsets."""
+        """Stops all strobes; the clocks stay as wrong as they are at that moment."""
         with self._lock:
             for name in list(self._strobes):
                 self._still(name)
 
     def ahead_s(self, name: str) -> tuple[float, float] | None:
-        """Returns bounds (min, max) of how far the server's clock is ahead; None if the server logs nothing."""
+        """Returns bounds (min, max) of how far the server's clock is ahead, in seconds.
+
+        Returns None if the server logs nothing.
+        """
         before_s = time.time()
         log = self._home(name) / "server.log"
         at = log.stat().st_size if log.exists() else 0
@@ -100,7 +106,7 @@ def _flip(library: Path, ahead_s: float, every_s: float, ended: threading.Event)
 
 
 def _first_time(log: Path, at: int) -> float | None:
-    """Returns the timestamp of the first line after a byte offset, in seconds since 1970; None if there is none yet."""
+    """Returns the first timestamp after byte `at` of a log, in seconds since 1970; None if there is none."""
     with suppress(FileNotFoundError), log.open("rb") as lines:
         lines.seek(at)
         found = _LINE.search(lines.read(1 << 16))

@@ -4,13 +4,13 @@ Run in the supervisor's mount namespace, as `python -m harness.cluster.local.cop
 
     TARGET PREFIX MOST_BYTES NODE=DATA ...   copy into TARGET/<node>/; prints {"bytes", "left_out"} as JSON
 
-The log directories of a server that has several (DATA, DATA2, ...) are merged into one folder: their checkpoints are
+If a server has several log directories (DATA, DATA2, ...), they are merged into one folder: their checkpoints are
 merged line by line, and a partition that is in two directories is copied from the first.
 
-Copied are the node's own files (checkpoints, meta.properties, the clean shutdown file) and the partitions of topics
-that begin with PREFIX, including deleted ones. A partition is copied from every node or from none: partitions that
-would make the total larger than MOST_BYTES are left out. Files stay sparse, because the preallocated index of an
-active segment is mostly empty. The servers should be paused during the copy.
+It copies the node's own files (checkpoints, meta.properties, the clean shutdown file) and the partitions of topics
+whose names begin with PREFIX, including deleted ones. A partition is copied from every node or from none. Partitions
+that would make the total larger than MOST_BYTES are left out, and "left_out" lists their names. Files stay sparse,
+because the preallocated index of an active segment is mostly empty. The servers should be paused during the copy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PIECE: Final = 1 << 20
 
 
 def keep(target: Path, prefix: str, most: int, nodes: Mapping[str, Path]) -> dict[str, Any]:
-    """Copy as the module docstring describes. left_out: names of the partitions that were not copied."""
+    """Copies data as the module docstring describes. Returns {"bytes": total size, "left_out": names of partitions}."""
     taken = 0
     logs: dict[str, dict[str, Path]] = {}  # by the partition's name, then by node
     for node, first in nodes.items():
@@ -60,7 +60,7 @@ def folders(data: Path) -> list[Path]:
 
 
 def _keep_own(data: Path, target: Path) -> None:
-    """Copy the node's own files; merge a checkpoint with those of other log directories."""
+    """Copies the node's own files. A checkpoint that `target` has already is merged with the copied one."""
     for file in sorted(path for pattern in _OF_NODE for path in data.glob(pattern)):
         kept = target / file.name
         if file.is_symlink() or not file.is_file():
@@ -72,7 +72,10 @@ def _keep_own(data: Path, target: Path) -> None:
 
 
 def joined(one: str, other: str) -> str:
-    """Merge two checkpoints; each is a version, a count, and lines. If either is malformed, returns the first."""
+    """Merges the texts of two checkpoints. Each text has a version, a count, and one line per partition.
+
+    Returns the first text if either text is malformed.
+    """
     head, more = one.splitlines(), other.splitlines()
     if len(head) < 2 or len(more) < 2 or head[0] != more[0]:
         return one
@@ -90,7 +93,10 @@ def _used(file: Path) -> int:
 
 
 def _pieces(file: Path) -> Iterator[tuple[int, int]]:
-    """Yields (start, end) of the parts that are not holes. On a file system without holes, that is the whole file."""
+    """Yields (start, end) of the parts of a file that are not holes.
+
+    On a file system that does not support holes, the only part is the whole file.
+    """
     descriptor = os.open(file, os.O_RDONLY)
     try:
         end, size = 0, os.fstat(descriptor).st_size
@@ -117,7 +123,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Command line; see the module docstring. An error is printed as one line to standard error."""
+    """Runs the command line in the module docstring. Errors are printed to standard error, on one line."""
     target, prefix, most, *rest = argv
     nodes = {name: Path(data) for name, _, data in (one.partition("=") for one in rest)}
     try:

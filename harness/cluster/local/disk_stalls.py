@@ -1,4 +1,4 @@
-"""Slow disks on the local cluster: one `harness.cluster.local.freeze_disk` process per affected node."""
+"""Slow disks on the local cluster: one `harness.cluster.local.freeze_disk` process for each affected node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Stalls:
         self._lock = threading.Lock()
 
     def begin(self, node: str, at: str, stall_s: float, gap_s: float) -> None:
-        """Make the disk mounted at `at` accept writes only for `gap_s` after each stall of `stall_s`.
+        """Makes the disk mounted at `at` slow: it stalls for `stall_s`, accepts writes for `gap_s`, stalls again, ...
 
         Raises ClusterTrouble with the kernel's reason if the disk cannot be frozen.
         """
@@ -33,7 +33,10 @@ class Stalls:
             )
 
     def end(self) -> None:
-        """Make all disks fast again. Raises ClusterTrouble if one may still be slow; the others are restored anyway."""
+        """Makes all disks fast again.
+
+        Raises ClusterTrouble if a disk may still be slow, after it has restored the others.
+        """
         with self._lock:
             self._end(list(self._slow))
 

@@ -1,17 +1,18 @@
 """Gives each node's data its own disk (an ext4 file system in a file), whose power can be cut.
 
-The power cut works as in xfstests: after an ioctl the file system writes nothing more, not even its journal; the next
-mount recovers only what had been synced. The mounts are made in the supervisor's mount namespace, so they and their
-loop devices disappear with it. They require real root: a user namespace may not mount a disk.
+The power cut works as in xfstests: after an ioctl, the file system writes nothing more, not even its journal. The next
+mount recovers only what had been synced. The disks are mounted in the supervisor's mount namespace, so the mounts and
+their loop devices disappear with that namespace. Mounting a disk requires real root: a user namespace may not do it.
 
-Run in that namespace as `python -m harness.cluster.local.disks`:
+Run in that namespace as `python -m harness.cluster.local.disks`, with one of these verbs. IMAGE is the file that
+contains a disk, AT the folder where the disk is mounted:
 
-    make IMAGE AT BYTES ...   create and mount disks; existing contents of AT are copied to the disk and synced
+    make IMAGE AT BYTES ...   create disks and mount them; existing contents of AT are copied to the disk and synced
     cut AT ...                stop all writes to these disks
     again IMAGE AT ...        unmount disks whose power was cut, and mount them again
     sizes AT ...              print {AT: bytes in *.log files} as JSON
     fill AT ...               take all free space; print {AT: bytes} as JSON
-    free AT ...               release that space
+    free AT ...               release the space that `fill` took
     write AT COUNT EVERY_S    print latencies of small synced writes, [ms, ...], as JSON
 """
 
@@ -47,14 +48,17 @@ def why_not() -> str:
         return "mounting a disk requires root: run as root"
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if missing:
-        return f"{', '.join(missing)} not found: install e2fsprogs and mount"
+        return f"{', '.join(missing)} not found: install the packages e2fsprogs and mount"
     if not Path("/dev/loop-control").exists():
         return "there are no loop devices (/dev/loop-control): load the module `loop`"
     return ""
 
 
 def make(image: Path, at: Path, size: int) -> None:
-    """Create and mount a file system in a sparse file of up to `size` bytes, with the contents of `at`, synced."""
+    """Creates a disk in a sparse file of up to `size` bytes, and mounts it at the folder `at`.
+
+    The contents of the folder are copied to the disk and synced.
+    """
     with image.open("wb") as file:
         file.truncate(size)
     _tool("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1", str(image))
@@ -68,7 +72,7 @@ def make(image: Path, at: Path, size: int) -> None:
 
 
 def cut(at: Path) -> None:
-    """Stop all writes to this disk. Raises OSError if the folder is not a mount point."""
+    """Stops all writes to the disk mounted at `at`. Raises OSError if `at` is not a mount point."""
     if not os.path.ismount(at):
         raise OSError(f"{at} is not a disk of its own: cutting its power would affect other files, too")
     disk = os.open(at, os.O_RDONLY | os.O_DIRECTORY)
@@ -79,7 +83,7 @@ def cut(at: Path) -> None:
 
 
 def again(image: Path, at: Path) -> None:
-    """Mount the disk again, with what had been synced before the cut. No process may have files open on it."""
+    """Mounts the disk again. It contains what had been synced before the cut. No process may have open files on it."""
     _tool("umount", str(at))
     _mount(image, at)
 
@@ -90,7 +94,10 @@ def sizes(at: Path) -> int:
 
 
 def fill(at: Path) -> int:
-    """Create a file that takes all free space; returns its size in bytes. It takes no space in a sparse image."""
+    """Creates a file that takes all free space of the disk; returns the file's size in bytes.
+
+    The file does not make the sparse image larger.
+    """
     room = os.statvfs(at)
     size = room.f_bavail * room.f_frsize
     with (at / _FILLER).open("wb") as filler:
@@ -107,12 +114,12 @@ def fill(at: Path) -> int:
 
 
 def free(at: Path) -> None:
-    """Remove the file that `fill` created."""
+    """Removes the file that `fill` created."""
     (at / _FILLER).unlink(missing_ok=True)
 
 
 def write(at: Path, count: int, every_s: float) -> list[float]:
-    """Returns the latencies, in ms, of synced writes of one block, with a pause after each."""
+    """Writes and syncs a block `count` times, with pauses of `every_s` seconds; returns the latencies in ms."""
     latencies_ms = []
     for _ in range(count):
         began = time.monotonic()
@@ -135,7 +142,7 @@ def _tool(*argv: str) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Command line; see the module docstring. An error is printed as one line to standard error."""
+    """Runs the command line in the module docstring. Errors are printed to standard error, on one line."""
     verb, *rest = argv
     try:
         match verb:

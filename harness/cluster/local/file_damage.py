@@ -2,7 +2,9 @@
 
 Run in the supervisor's mount namespace, as `python -m harness.cluster.local.file_damage`:
 
-    KIND DATA PREFIX SEED    damage files of topics that begin with PREFIX; prints what was done, as JSON
+    KIND DATA PREFIX SEED    damage files of topics whose names begin with PREFIX; prints what was done, as JSON
+
+KIND is one of the kinds in `harness.cluster.local.file_damage_kinds`, which damage one part of each log, or
 
     flip-bits          flip one bit in each of a few places of the largest segment, in bytes that a checksum covers
     truncate-tail      cut off the last part of the largest segment, most likely in the middle of a batch
@@ -13,9 +15,7 @@ Run in the supervisor's mount namespace, as `python -m harness.cluster.local.fil
     delete-checkpoint  delete recovery-point-offset-checkpoint, replication-offset-checkpoint and the clean shutdown
                        file
 
-and the kinds in `harness.cluster.local.file_damage_kinds`, which damage one part of each log.
-
-Such damage is caused by failing disks or memory, or by operators. Sources: Kafka documentation, 6.5 (log recovery);
+Failing disks or memory cause such damage, and so do operators. Sources: Kafka documentation, 6.5 (log recovery);
 KIP-101.
 """
 
@@ -48,13 +48,13 @@ FORMATTED: Final = ("meta.properties", BOOTSTRAP, "lost+found")
 
 
 def _largest(data: Path, prefix: str) -> Path | None:
-    """Returns the largest non-empty segment; the first by name if several are equally large."""
+    """Returns the largest non-empty segment. If several are equally large, returns the first of them by name."""
     files = sorted(data.glob(f"{prefix}*/*.log"))
     return max((file for file in files if file.stat().st_size), key=lambda file: file.stat().st_size, default=None)
 
 
 def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Flip one bit in each of FLIPS places."""
+    """Flips one bit in each of `FLIPS` bytes of the largest segment."""
     file = _largest(data, prefix)
     if file is None:
         return {}
@@ -71,7 +71,7 @@ def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def truncate_tail(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Cut off between a tenth and a half of the largest segment."""
+    """Cuts off the end of the largest segment: between a tenth and a half of its bytes."""
     file = _largest(data, prefix)
     if file is None:
         return {}
@@ -83,7 +83,7 @@ def truncate_tail(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]
 
 
 def damage_index(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Overwrite the first entries of every index; an empty index gets garbage entries."""
+    """Overwrites the first entries of every index with garbage. An empty index gets new entries with garbage."""
     files = [file for kind in ("index", "timeindex") for file in sorted(data.glob(f"{prefix}*/*.{kind}"))]
     for file in files:
         with file.open("r+b") as index:
@@ -92,7 +92,7 @@ def damage_index(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def delete_checkpoint(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Delete the files that let a server skip log recovery when it starts."""
+    """Deletes the files that let a server skip log recovery when it starts."""
     present = [name for name in CHECKPOINTS if (data / name).exists()]
     for name in present:
         (data / name).unlink()
@@ -100,7 +100,7 @@ def delete_checkpoint(data: Path, prefix: str, rng: random.Random) -> dict[str, 
 
 
 def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Delete everything but the files that formatting writes; returns how many entries of the folder were deleted."""
+    """Deletes everything except the files that formatting writes; returns how many files and folders were deleted."""
     doomed = [path for path in sorted(data.iterdir()) if path.name not in FORMATTED]
     for path in doomed:
         if path.is_dir():
@@ -111,7 +111,10 @@ def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _formatted(synced: bool, data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Format again. The original bootstrap.checkpoint is kept next to the data folder in case it gets lost."""
+    """Erases the data, and writes the original bootstrap.checkpoint again.
+
+    The original is kept next to the data folder, in case the one in the data folder gets lost.
+    """
     bootstrap, kept = data / BOOTSTRAP, data.with_name(f"kept-{BOOTSTRAP}")
     if not kept.exists() and bootstrap.exists():
         kept.write_bytes(bootstrap.read_bytes())
@@ -140,7 +143,7 @@ KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = 
 
 
 def main(argv: Sequence[str]) -> int:
-    """Command line; see the module docstring."""
+    """Runs the command line in the module docstring."""
     kind, data, prefix, seed = argv
     try:
         done = KINDS[kind](Path(data), prefix, random.Random(int(seed)))

@@ -1,18 +1,21 @@
 """Kinds of damage to one part of every log of the run's topics, and to the files that control recovery.
 
-    flip-last, flip-first      flip one bit that a checksum covers, in the last non-empty segment, or in the first
+    flip-last, flip-first      flip one bit that a checksum covers, in the last or in the first non-empty segment
     tail-last                  truncate the last non-empty segment in the middle of its last batch
-    zero-last, zero-first      fill with zeroes the page in which a batch in the middle of that segment begins
-    index-bad, timeindex-bad   overwrite the first entries of every (offset, time) index with garbage
+    zero-last, zero-first      overwrite one page of the last or first non-empty segment with zeroes: the page in which
+                               the middle batch of the segment begins
+    index-bad, timeindex-bad   overwrite the first entries of every offset index, or of every time index, with garbage
     index-short                truncate every index in the middle of an entry
-    index-gone                 delete every index of both kinds
+    index-gone                 delete every offset index and every time index
     snapshot-bad               overwrite every producer snapshot with garbage, except its first bytes
     epochs-bad                 put a malformed line into leader-epoch-checkpoint
-    no-point, no-marker        delete recovery-point-offset-checkpoint, or the clean shutdown file
-    no-point-no-marker         delete both
+    no-point                   delete recovery-point-offset-checkpoint
+    no-marker                  delete the clean shutdown file
+    no-point-no-marker         delete recovery-point-offset-checkpoint and the clean shutdown file
     point-bad                  put a malformed line into recovery-point-offset-checkpoint
-    folder-fails, folder-back  make the second log directory (data2) unusable, and usable again
     point-high                 set the recovery points beyond the ends of the logs
+    folder-fails               make the second log directory (data2) unusable
+    folder-back                make the second log directory usable again
 
 Sources: KAFKA-615 (the recovery point); Kafka's LogLoader and LogManager, 3.9 to 4.3.
 """
@@ -43,7 +46,10 @@ def logs(data: Path, prefix: str) -> list[Path]:
 
 
 def segment(log: Path, which: int) -> Path | None:
-    """Returns the first (0) or last (-1) non-empty segment of a log; no first one if it is also the last."""
+    """Returns the first (`which` 0) or last (-1) non-empty segment of a log, or None.
+
+    A log's only segment counts as the last, not as the first.
+    """
     files = [file for file in sorted(log.glob("*.log")) if file.stat().st_size]
     if which == 0 and len(files) < 2:
         return None  # recovery would scan the last segment
@@ -53,7 +59,7 @@ def segment(log: Path, which: int) -> Path | None:
 def _segments(
     which: int, change: Callable[[bytearray, random.Random], str], data: Path, prefix: str, rng: random.Random
 ) -> dict[str, Any]:
-    """Apply `change` to one segment of every log that has one; returns the files and what was done to each."""
+    """Applies `change` to one segment of every log; returns what was done to which file."""
     done = {}
     for log in logs(data, prefix):
         file = segment(log, which)
@@ -68,7 +74,7 @@ def _segments(
 
 
 def _flip(content: bytearray, rng: random.Random) -> str:
-    """Flip one bit of a batch in the middle of the segment."""
+    """Flips one bit of the segment's middle batch."""
     batches = covered(content)
     if not batches:
         return ""
@@ -78,7 +84,7 @@ def _flip(content: bytearray, rng: random.Random) -> str:
 
 
 def _tail(content: bytearray, rng: random.Random) -> str:
-    """Truncate the file somewhere within its last batch, as an unfinished write would."""
+    """Truncates the segment somewhere within its last batch, as an unfinished write would."""
     batches = covered(content)
     if not batches:
         return ""
@@ -89,7 +95,7 @@ def _tail(content: bytearray, rng: random.Random) -> str:
 
 
 def _zero(content: bytearray, rng: random.Random) -> str:
-    """Fill with zeroes the page in which a batch in the middle begins, as a lost write would leave it."""
+    """Overwrites one page with zeroes, as a lost write would: the page in which the middle batch begins."""
     batches = covered(content)
     if not batches:
         return ""
@@ -102,14 +108,17 @@ def _zero(content: bytearray, rng: random.Random) -> str:
 def _files(
     pattern: str, change: Callable[[Path, random.Random], bool], data: Path, prefix: str, rng: random.Random
 ) -> dict[str, Any]:
-    """Apply `change` to every file that matches a pattern in the run's logs; returns how many changed."""
+    """Applies `change` to every file that matches `pattern` in the run's logs; returns how many were changed."""
     found = [file for log in logs(data, prefix) for file in sorted(log.glob(pattern))]
     count = sum(change(file, rng) for file in found)
     return {"changed": count} if count else {}
 
 
 def _garbage(head: int, size: int) -> Callable[[Path, random.Random], bool]:
-    """Overwrite up to `size` existing bytes after the first `head` with random bytes."""
+    """Returns a `change` for `_files` that overwrites part of a file with random bytes.
+
+    It keeps the first `head` bytes and the length of the file, and overwrites at most `size` bytes.
+    """
 
     def change(file: Path, rng: random.Random) -> bool:
         length = min(size, file.stat().st_size - head)
@@ -156,7 +165,7 @@ def _point_bad(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _point_high(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Set the recovery point of each of the run's logs far beyond its end."""
+    """Sets the recovery point of each of the run's logs far beyond the end of the log."""
     file = data / POINT
     if not file.exists():
         return {}
@@ -169,7 +178,10 @@ def _point_high(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _folder_fails(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Replace the directory by a file: open files keep working, and nothing can be opened or created in it."""
+    """Replaces the second log directory by a file.
+
+    Files that are open already keep working, but none can be opened or created there.
+    """
     second, aside = _second(data)
     if not second.is_dir() or aside.exists():
         return {}

@@ -1,4 +1,4 @@
-"""Starts a process in a network namespace with chosen descriptors, from a single-threaded process.
+"""Starts a process in a network namespace with chosen file descriptors, from a single-threaded process.
 
 It calls fork and exec directly: `subprocess` cannot place descriptors at chosen numbers, and its precautions for
 threads are not needed here.
@@ -15,11 +15,12 @@ from harness.cluster.local import namespaces
 
 
 def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, fds: Sequence[int], network: int | None) -> int:
-    """Start `argv` and return its pid.
+    """Starts `argv`; returns the pid.
 
-    fds      become descriptors 1, 2, 3, ... of the child; 0 is /dev/null; nothing else is inherited, since Python
-             opens every descriptor with close-on-exec
+    fds      become descriptors 1, 2, 3, ... of the child. Its descriptor 0 is /dev/null. It inherits no others, since
+             Python opens every descriptor with close-on-exec
     network  descriptor of the network namespace to run in; None: this process's
+
     Raises OSError if the process cannot be started.
     """
     report_fd, failure_fd = os.pipe2(os.O_CLOEXEC)
@@ -49,7 +50,10 @@ def _become(
     network: int | None,
     failure_fd: int,
 ) -> None:
-    """In the child: set everything up and exec; on failure, report the reason on `failure_fd`. Never returns."""
+    """In the child: sets everything up and execs `argv`; never returns.
+
+    On failure, reports the reason on `failure_fd`.
+    """
     what = "start"
     try:
         namespaces.die_with_parent()
@@ -78,5 +82,5 @@ def _become(
 
 
 def _above(fd: int, floor: int) -> int:
-    """Duplicate `fd` at a number above `floor`, with close-on-exec."""
+    """Returns a duplicate of `fd` with a number above `floor` and with close-on-exec."""
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, floor + 1)

@@ -1,13 +1,14 @@
 """Makes a disk stall repeatedly, by freezing and thawing its file system.
 
-FIFREEZE, which snapshots use too, flushes everything and then blocks all writers; reads continue. It works on every
-disk file system, without control groups or a device mapper, and requires root.
+The ioctl FIFREEZE, which snapshot tools use, too, flushes everything and then blocks all writers; reads continue. It
+works on every disk file system, without control groups or a device mapper, and requires root.
 
-A process that waits for a frozen disk cannot be killed, and a frozen file system outlives its mount. Therefore the
-guard process of the namespaces thaws whatever was mounted in them when the cluster ends: `thaw_all`.
+A process that waits for a frozen disk cannot be killed, and a frozen file system outlives its mount. Therefore, when
+the cluster ends, the guard process of the namespaces thaws all file systems that were mounted in them (`thaw_all`).
 
-Run as `python -m harness.cluster.local.freeze_disk AT STALL_S GAP_S` with a socket as descriptor 3. It sends {} once
-the first stall has begun, or {"why": text} if it failed; when the other side of the socket closes, it thaws and ends.
+Run as `python -m harness.cluster.local.freeze_disk AT STALL_S GAP_S` with a socket as descriptor 3. The process sends
+{} once the first stall has begun, or {"why": text} if it failed. When the other side of the socket closes, the process
+thaws the disk and ends.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ _ESCAPES: Final = ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "
 
 
 def freeze(at: str) -> None:
-    """Block all writes to the file system mounted at `at`. Raises OSError."""
+    """Blocks all writes to the file system mounted at `at`. Raises OSError."""
     _control(at, _FREEZE, errno.EBUSY)  # frozen already
 
 
 def thaw(at: str) -> None:
-    """Unblock writes; does nothing if they are not blocked. Raises OSError."""
+    """Unblocks writes to the file system mounted at `at`; does nothing if they are not blocked. Raises OSError."""
     _control(at, _THAW, errno.EINVAL)  # not frozen
 
 
 def mounted(mountinfo: int) -> frozenset[str]:
-    """Returns the mount points of ext4 file systems, read from a descriptor of a mountinfo file."""
+    """Returns the mount points of ext4 file systems. `mountinfo` is a descriptor of a file /proc/.../mountinfo."""
     os.lseek(mountinfo, 0, os.SEEK_SET)
     with os.fdopen(os.dup(mountinfo), encoding="utf-8", errors="surrogateescape") as lines:
         found = set()
@@ -57,14 +58,17 @@ def mounted(mountinfo: int) -> frozenset[str]:
 
 
 def thaw_all(places: Iterable[str]) -> None:
-    """Thaw these mount points, ignoring errors."""
+    """Unblocks writes to the file systems mounted at these places; ignores errors."""
     for at in places:
         with suppress(OSError):
             thaw(at)
 
 
 def _control(at: str, request: int, harmless: int) -> None:
-    """Issue one ioctl. The file is open only for that moment: an open file would prevent unmounting the disk."""
+    """Issues one ioctl for a mount point; ignores the error number `harmless`.
+
+    Opens the mount point only for that moment, because an open file would prevent unmounting the disk.
+    """
     disk = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.ioctl(disk, request, 0)
@@ -76,7 +80,7 @@ def _control(at: str, request: int, harmless: int) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Command line; see the module docstring."""
+    """Runs the command line in the module docstring."""
     at, stall_s, gap_s = argv[0], float(argv[1]), float(argv[2])
     control = socket.socket(fileno=CONTROL)
     announced = False

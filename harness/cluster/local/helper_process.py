@@ -1,6 +1,6 @@
-"""Helper processes that apply a fault until the harness closes a socket.
+"""Helper processes, each of which applies a fault until the harness closes a socket.
 
-A helper sends {} once the fault is active, or {"why": text} if it failed; the socket is its descriptor 3.
+The socket is the helper's descriptor 3. The helper sends {} once the fault is active, or {"why": text} if it failed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Spawn = Callable[[Sequence[str], Sequence[int]], RemoteChild]
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A running helper process. `what` names its fault in error messages."""
+    """A running helper process. `what` names the helper's fault in error messages."""
 
     child: RemoteChild
     end: socket.socket
     what: str
 
     def ask(self) -> dict[str, Any]:
-        """Request the helper's current report. Raises ClusterTrouble if it has ended or does not answer."""
+        """Returns the helper's current report. Raises ClusterTrouble if the helper has ended or does not answer."""
         try:
             self.end.send(b"?")
         except OSError as error:
@@ -41,7 +41,7 @@ class Helper:
         return self._receive(_ANSWER_TIMEOUT_S)
 
     def close(self) -> bool:
-        """Make the helper undo its fault and end. Returns whether it ended in time."""
+        """Makes the helper undo its fault and end. Returns whether the helper ended in time."""
         self.end.close()
         return self.child.wait(_END_TIMEOUT_S) is not None
 
@@ -60,7 +60,10 @@ class Helper:
 
 
 def start(spawn: Spawn, module: str, arguments: Sequence[str], what: str) -> Helper:
-    """Start `python -m module` and wait until its fault is active. Raises ClusterTrouble with the helper's reason."""
+    """Starts `python -m module`, and waits until its fault is active.
+
+    Raises ClusterTrouble with the helper's reason if the fault cannot be applied.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         with theirs:

@@ -1,4 +1,4 @@
-"""Decides which servers a local cluster has, and their names, ids, addresses and ports. Pure."""
+"""Decides which servers a local cluster has, and what their names, ids, addresses and ports are. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Layout:
     """The servers, by kind.
 
     brokers      n1, n2, ...
-    controllers  c1, c2, ...: dedicated controllers; empty if the first brokers are controllers too
-    zookeepers   z1, ...: empty with KRaft
+    controllers  c1, c2, ...: dedicated controllers; empty if the first brokers are also controllers
+    zookeepers   z1, ...; empty with KRaft
     """
 
     brokers: tuple[Node, ...]
@@ -36,7 +36,7 @@ class Layout:
 
     @property
     def voters(self) -> tuple[Node, ...]:
-        """The voters of the metadata quorum; empty with ZooKeeper."""
+        """The controllers that vote in the metadata quorum; empty with ZooKeeper."""
         return () if self.zookeepers else self.controllers or broker_config.controllers(self.brokers)
 
     @property
@@ -57,11 +57,10 @@ def _make(
     address: Callable[[int], str],
     port: Callable[[int], int],
 ) -> Layout:
-    """Build a layout.
+    """Returns a layout. Ids of dedicated controllers follow those of the brokers.
 
-    address  address of the server with a given number
-    port     given the usual port of a listener, returns the port to use
-    Ids of dedicated controllers follow those of the brokers.
+    address  host number -> address; brokers are hosts 1, 2, ..., controllers 101, ..., ZooKeepers 201, ...
+    port     the usual port of a listener -> the port to use
     """
     if not 1 <= nodes <= MAX_NODES:
         raise BadInput(f"--nodes {nodes}: give 1 to {MAX_NODES}")
@@ -96,10 +95,13 @@ def _keepers(nodes: int, metadata: Metadata) -> int:
 
 
 def isolated(nodes: int, controllers: int, metadata: Metadata) -> Layout:
-    """A layout in which every server has an address of its own. Raises BadInput."""
+    """Returns a layout in which every server has its own address. Raises BadInput."""
     return _make(nodes, controllers, metadata, lambda n: f"10.64.1.{n}", lambda usual: usual)
 
 
 def on_loopback(nodes: int, controllers: int, metadata: Metadata, free: Callable[[], int]) -> Layout:
-    """A layout with all servers on 127.0.0.1 and distinct ports. Raises BadInput, and whatever `free` raises."""
+    """Returns a layout in which all servers are on 127.0.0.1, at ports that `free` returns.
+
+    Raises BadInput, and whatever `free` raises.
+    """
     return _make(nodes, controllers, metadata, lambda n: "127.0.0.1", lambda usual: free())

@@ -1,7 +1,8 @@
-"""Degraded links on the local cluster: rules at the receivers send packets through a queue process.
+"""Degraded links on the local cluster: rules at the receiving hosts send packets through a queue process.
 
-The process is `harness.cluster.local.packet_queue`. The harness's own requests to a node and connections through its
-forwarded port are unaffected, so that observation does not depend on the fault. The queues end with the supervisor.
+The process is `harness.cluster.local.packet_queue`. The harness's own requests to a node, and connections through the
+node's forwarded port, are unaffected, so that observation does not depend on the fault. The queues end with the
+supervisor.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ Ask = Callable[[str, Mapping[str, object]], object]
 
 
 def why_not() -> str:
-    """Returns why this kernel cannot queue packets, and what to do; empty if it can. Tries it."""
+    """Returns why this kernel cannot queue packets, and what to do; empty if it can.
+
+    To find out, sets up a queue in temporary namespaces.
+    """
     argv = [sys.executable, "-m", "harness.cluster.local.packet_queue", "--probe"]
     env = {**os.environ, "PYTHONPATH": namespaces.python_path()}
     try:
@@ -61,7 +65,10 @@ def why_not() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Degraded:
-    """Links degraded by one helper process. hosts: name -> address of the hosts whose links are affected."""
+    """The links that one helper process degrades.
+
+    hosts  name -> address of the hosts whose links are degraded
+    """
 
     helper: Helper
     hosts: Mapping[str, str]
@@ -77,9 +84,11 @@ class LinkFaults:
         self._lock = threading.Lock()
 
     def degrade(self, hosts: Mapping[str, str], names: Sequence[str], quality: LinkQuality, seed: int) -> None:
-        """Degrade all links between each of `names` and the other `hosts` (address by name), from now on.
+        """Degrades, from now on, each link between a host in `names` and any other host.
 
-        Raises ClusterTrouble with the kernel's reason if the queue cannot be set up.
+        hosts  name -> address of all hosts
+
+        Raises ClusterTrouble with the kernel's reason if the packet queue cannot be set up.
         """
         with self._lock:
             self._used += 1
@@ -99,7 +108,7 @@ class LinkFaults:
                     self._ask("hold", {"at": at, "sources": sources, "number": number})
 
     def counts(self, at: str) -> LinkCounts:
-        """Returns what happened to the packets of a host's links. Raises ClusterTrouble if the queue has ended."""
+        """Returns counters of the packets on a host's links. Raises ClusterTrouble if the queue process has ended."""
         with self._lock:
             for degraded in self._degraded.values():
                 if at in degraded.hosts:
@@ -107,7 +116,10 @@ class LinkFaults:
         return LinkCounts()
 
     def restore(self) -> None:
-        """Restore all links. Raises ClusterTrouble if a queue process does not end; the others are ended anyway."""
+        """Restores all links.
+
+        Raises ClusterTrouble if a queue process does not end, after it has ended the others.
+        """
         with self._lock:
             if not self._degraded:
                 return
@@ -119,9 +131,10 @@ class LinkFaults:
 
 
 def round_trip_ms(new_socket: Callable[[], socket.socket], places: Sequence[tuple[str, int]]) -> float | None:
-    """Returns the median time of a few TCP connects to the given (address, port)s in turn; None if all failed.
+    """Returns the median time that it takes to open a TCP connection to one of `places` (address, port).
 
-    A connect takes one round trip, and more if packets are lost.
+    Opens a few connections to each place in turn. Opening one takes one round trip, and more if packets are lost.
+    Returns None if all attempts fail.
     """
     took: list[float] = []
     for n in range(_CONNECTIONS):

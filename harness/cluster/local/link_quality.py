@@ -1,7 +1,8 @@
 """Decides for each packet on a link of a given quality when it is forwarded, or that it is dropped. Pure.
 
-Each direction of a link is a queue of its own. Packets keep their order whatever the jitter is, as in a router's
-queue, except for the share given by `reorder`, which is forwarded at once. All times are in ns of one clock.
+Each direction of a link has its own queue. Packets keep their order even if their delays vary, as in a router's queue.
+The only exception is the share of packets given by `reorder`: these are forwarded without delay. All times are in ns,
+on the caller's clock.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ Packet: TypeAlias = tuple[int, int]
 
 @dataclass(slots=True)
 class _Line:
-    """One direction: when the last packet in order is forwarded, and when the link has sent all packets so far."""
+    """The state of one direction of a link.
+
+    last_ns  when the last of the packets that keep their order will be forwarded
+    free_ns  when the link will have transmitted all packets so far, at its rate
+    """
 
     last_ns: int = 0
     free_ns: int = 0
 
 
 class Shaper:
-    """Simulates one link. Random choices follow from the seed."""
+    """Simulates one link. All random choices follow from the seed."""
 
     def __init__(self, quality: LinkQuality, seed: int) -> None:
         self._quality = quality
@@ -51,7 +56,7 @@ class Shaper:
         self._jitter_until_ns = 0
 
     def arrive(self, packet: Packet, incoming: bool, size: int, now_ns: int) -> None:
-        """Take a packet of `size` bytes. Packet numbers within one queue increase."""
+        """Adds a packet of `size` bytes, and decides what happens to it. In each queue, packet numbers increase."""
         quality, count = self._quality, self._count
         count["packets"] += 1
         if len(self._queued) >= MAX_QUEUED:
@@ -81,13 +86,13 @@ class Shaper:
         heapq.heappush(self._queued, (due_ns, packet, now_ns))
 
     def next_ns(self, now_ns: int) -> int | None:
-        """Returns how long until a packet is due; None if none is queued."""
+        """Returns the time until the next packet must be forwarded or dropped; None if no packet is queued."""
         if self._dropped:
             return 0
         return max(0, self._queued[0][0] - now_ns) if self._queued else None
 
     def due(self, now_ns: int) -> tuple[list[Packet], list[Packet]]:
-        """Returns the packets to forward now, in order, and those to drop. Each is returned once."""
+        """Returns the packets to forward now, in order, and the packets to drop. Returns each packet only once."""
         accepted = []
         while self._queued and self._queued[0][0] <= now_ns:
             accepted.append(self._let_go(now_ns))
@@ -95,11 +100,11 @@ class Shaper:
         return accepted, dropped
 
     def rest(self) -> tuple[list[Packet], list[Packet]]:
-        """Returns all queued packets in order, and those to drop, when the link is restored."""
+        """Returns all queued packets, in order, and the packets to drop. Called when the link is restored."""
         return [heapq.heappop(self._queued)[1] for _ in range(len(self._queued))], self._dropped
 
     def counts(self) -> LinkCounts:
-        """Returns how many packets have been delayed, dropped and so on so far."""
+        """Returns how many packets have been delayed, dropped and so on, so far."""
         count = self._count
         held_ms = self._delayed_ns / _MS / count["delayed"] if count["delayed"] else 0.0
         return LinkCounts(
@@ -124,7 +129,11 @@ class Shaper:
         return packet
 
     def _delay_ns(self, now_ns: int) -> int:
-        """Jitter is kept for a while: with a new value per packet, in-order packets would all wait for the slowest."""
+        """Returns the delay of a packet that arrives now.
+
+        The random part of the delay (jitter) changes only from time to time. If it changed with every packet, all
+        packets would wait for the slowest one, because they keep their order.
+        """
         quality = self._quality
         if now_ns >= self._jitter_until_ns:
             self._jitter_ns = int(quality.jitter_ms * _MS * (2 * self._draw.random() - 1))
@@ -132,7 +141,10 @@ class Shaper:
         return max(0, int(quality.delay_ms * _MS) + self._jitter_ns)
 
     def _is_bad(self, now_ns: int) -> bool:
-        """Whether the link is in a bad period. Good and bad periods alternate, with exponential lengths."""
+        """Returns whether the link is in a bad period.
+
+        Good and bad periods alternate. Their lengths are exponentially distributed.
+        """
         quality = self._quality
         if not quality.good_s:
             return True

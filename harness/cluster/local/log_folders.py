@@ -7,9 +7,9 @@ prints {"clean": whether the clean shutdown file exists,
                              "epochs": lines of leader-epoch-checkpoint, "snapshots": number of producer snapshots,
                              "indexes": [number of offset indexes, number of time indexes]}}}
 
-If a server has several log directories (DATA, DATA2, ...), all are read. The recovery point is null if the checkpoint
-does not list the partition or cannot be read; Kafka then starts recovery at 0. Checkpoints are text: a version, a
-count, and one line `topic partition offset` per partition.
+PREFIX is how the names of the run's topics begin. If a server has several log directories (DATA, DATA2, ...), all are
+read. The recovery point is null if the checkpoint does not list the partition or cannot be read; Kafka then starts
+recovery at 0. Checkpoints are text: a version, a count, and one line `topic partition offset` per partition.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.cluster.local.file_damage_kinds import EPOCHS, MARKER, POINT, logs
 
 
 def points(text: str) -> dict[str, int]:
-    """Returns partition -> offset from the text of a checkpoint; empty if a line is malformed."""
+    """Parses the text of a checkpoint: returns partition -> offset, or nothing if a line is malformed."""
     found = {}
     for line in text.splitlines()[2:]:
         parts = line.split()
@@ -37,7 +37,7 @@ def points(text: str) -> dict[str, int]:
 
 
 def look(data: Path, prefix: str) -> dict[str, Any]:
-    """Returns the description that the module docstring specifies."""
+    """Returns the description that the module docstring specifies, as a dict."""
     several = folders(data)
     found: dict[str, Any] = {}
     for folder in several:
@@ -60,7 +60,7 @@ def _log(log: Path) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Command line; see the module docstring."""
+    """Runs the command line in the module docstring."""
     data, prefix = argv
     try:
         found = look(Path(data), prefix)

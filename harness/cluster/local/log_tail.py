@@ -9,10 +9,10 @@ CHUNK_BYTES: Final = 1 << 20
 
 
 def tail(path: Path, offset: int | None) -> tuple[bytes, int]:
-    """Returns at most 1 MiB from a byte offset (None: the end of the file), and the offset after it.
+    """Returns at most 1 MiB of a log file, and the byte offset after it.
 
-    A log that is now shorter than the offset has been recreated: it is read from its beginning. Returns no bytes
-    when the file cannot be read.
+    Reading starts at byte `offset`; None: at the end of the file. A file that is shorter than `offset` has been
+    recreated, and is read from its beginning. If the file cannot be read, returns no bytes.
     """
     try:
         with path.open("rb") as file:

@@ -1,7 +1,7 @@
 """A Kafka cluster on ports of 127.0.0.1, which needs only Python and Java; it has no network faults.
 
 All processes are descendants of one supervisor: whatever ends this process, even kill -9, ends all of them.
-`harness.cluster.local.namespaced_cluster` adds a network.
+`harness.cluster.local.namespaced_cluster` extends this cluster with networks that can be broken.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _FILES_TIMEOUT_S = 120.0
 class Running:
     """State that exists between `up` and `down`.
 
-    addresses  of hosts, by name
+    addresses  host name -> address
     made       names of the hosts that have been created
-    children   the servers' processes, by name
+    children   server name -> process
     """
 
     control: Control
@@ -72,12 +72,13 @@ class Running:
 
 
 class LoopbackCluster:
-    """Satisfies Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire, Clocks and
-    Logs; not Network. Thread-safe once up.
+    """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire,
+    Clocks and Logs (harness.model.capabilities), but not Network. Thread-safe after `up`.
 
     If Clocks is needed, every server has its own clock (harness.cluster.local.clocks).
 
-    jvm_flags  of brokers; None: flags that make them start faster (harness.cluster.distribution.cds_archive)
+    jvm_flags  JVM flags of brokers; None: flags that make brokers start faster
+               (harness.cluster.distribution.cds_archive)
     """
 
     isolated: ClassVar = False
@@ -109,9 +110,9 @@ class LoopbackCluster:
     # --- start and stop -------------------------------------------------------------------------------
 
     def up(self, progress: Progress) -> None:
-        """Lay out and start all servers; returns when every broker sees all brokers registered.
+        """Lays out and starts all servers; returns when all brokers are registered in the view of every broker.
 
-        Raises ClusterTrouble; Missing and BadInput from finding Java and the jars.
+        Raises ClusterTrouble; also Missing and BadInput if Java or the jars are not found.
         """
         found = java.find()
         fetched = jars.ensure(self.version, found, progress)
@@ -125,7 +126,7 @@ class LoopbackCluster:
         try:
             supervisor = Control(self.isolated, self.work_dir / "supervisor.log")
         except Refused as error:
-            raise Missing(f"network namespaces are refused here: {error}; use loopback instead") from error
+            raise Missing(f"network namespaces are refused here: {error}; use --network loopback") from error
         laid_out = Servers(
             self.layout,
             self.version,
@@ -150,7 +151,7 @@ class LoopbackCluster:
         self._await_registered(_UP_TIMEOUT_S, progress)
 
     def _with_proxy(self, reached: Layout) -> Layout:
-        """Start the wire proxy if the spec asks for one; returns the layout with brokers reached through it."""
+        """Starts the wire proxy if the spec asks for one; returns the layout with brokers reached through the proxy."""
         if self.spec.proxy == NOBODY:
             return reached
         state, log = self._up(), str(self.work_dir / _WIRE_LOG)
@@ -168,14 +169,17 @@ class LoopbackCluster:
         return lambda: (self._ports.take(), 0, 0)
 
     def _reached(self) -> Layout:
-        """Returns the layout, with whatever is needed to reach the brokers from outside."""
+        """Returns the layout, with the listeners at which programs outside the cluster's network reach the brokers.
+
+        Here no such listeners are needed.
+        """
         return self.layout
 
     def _prepare(self) -> None:
-        """A hook that runs before the servers start; does nothing here."""
+        """Prepares whatever must exist before the servers start. A hook for subclasses; does nothing here."""
 
     def down(self) -> None:
-        """End all processes and remove what `up` laid out. Can be called repeatedly."""
+        """Ends all processes, and removes what `up` laid out. May be called more than once."""
         if self._clocks is not None:
             self._clocks.stop()
         state, self._state = self._state, None
@@ -189,7 +193,7 @@ class LoopbackCluster:
                 (self.work_dir / name).unlink(missing_ok=True)
 
     def _await_registered(self, timeout_s: float, progress: Progress) -> None:
-        """Wait until every broker sees all brokers registered. Raises ClusterTrouble."""
+        """Waits until all brokers are registered in the view of every broker. Raises ClusterTrouble."""
         began = time.monotonic()
         waiting = list(self.nodes)
         while True:
@@ -208,7 +212,7 @@ class LoopbackCluster:
                 what = (
                     f"{', '.join(silent)} did not answer"
                     if silent
-                    else (f"{', '.join(waiting)} did not see every broker registered")
+                    else (f"{', '.join(waiting)} did not report all brokers as registered")
                 )
                 raise ClusterTrouble(f"{what} within {timeout_s:.0f} s: {last_error}")
             time.sleep(0.05)
@@ -229,14 +233,14 @@ class LoopbackCluster:
         return remote_process.new_socket(self._up().control, host)
 
     def seen_by(self, node: str) -> frozenset[str]:
-        """Returns the names of the brokers that a node sees registered; empty if it does not answer."""
+        """Returns the names of the brokers that `node` regards as registered; empty if `node` does not answer."""
         place = next(place for place in self.layout.brokers if place.name == self._known(node))
         view = self._queries.view(place)
         ids = view.brokers if view else frozenset()
         return frozenset(other.name for other in self.layout.brokers if other.id in ids)
 
     def views(self) -> list[View]:
-        """Returns the metadata views of all brokers that answer: leaders, replicas, registered brokers."""
+        """Returns the view of the metadata of each broker that answers: leaders, replicas, registered brokers."""
         return self._queries.views()
 
     def controller(self) -> int | None:
@@ -244,13 +248,13 @@ class LoopbackCluster:
         return self._queries.controller()
 
     def silent(self) -> list[str]:
-        """Returns the names of the metadata servers that do not answer."""
+        """Returns the names of the metadata servers (dedicated controllers, ZooKeepers) that do not answer."""
         return self._queries.silent()
 
     # --- the servers' processes -----------------------------------------------------------------------
 
     def start(self, node: str) -> None:
-        """Start a server that is not running; does not wait until it has registered."""
+        """Starts a server that is not running; does not wait until it has registered."""
         with self._starting:
             if not self.running(node):
                 state = self._up()
@@ -260,11 +264,14 @@ class LoopbackCluster:
                 state.children[node] = self.spawn(node, state.servers.argv(place), env, [], log)
 
     def kill(self, node: str) -> None:
-        """Send SIGKILL; returns when the process has ended."""
+        """Sends SIGKILL; returns when the process has ended."""
         self._end(node, signal.SIGKILL, _KILL_TIMEOUT_S)
 
     def stop(self, node: str, within_s: float = STOP_S) -> None:
-        """Send SIGTERM; returns when the server has ended, after it moved its leaderships and flushed its logs."""
+        """Sends SIGTERM; returns when the server has ended.
+
+        Before it ends, the server gives up its leaderships and flushes its logs.
+        """
         self._end(node, signal.SIGTERM, within_s)
 
     def _end(self, node: str, number: signal.Signals, timeout_s: float) -> None:
@@ -313,7 +320,7 @@ class LoopbackCluster:
 
     @property
     def clocks(self) -> Clocks:
-        """Raises ClusterTrouble if the servers were started without clocks of their own."""
+        """The servers' clocks. Raises ClusterTrouble if the servers were started without clocks of their own."""
         if self._clocks is None:
             raise ClusterTrouble("the servers have no clocks of their own: the cluster was started without them")
         return self._clocks
@@ -336,7 +343,7 @@ class LoopbackCluster:
         return NodeFiles(folders, self._inside)
 
     def _inside(self, module: str, *arguments: str) -> str:
-        """Run a module where the servers' files are; returns its output. Raises ClusterTrouble."""
+        """Runs a Python module where the servers' files are mounted; returns its output. Raises ClusterTrouble."""
         env = {"PYTHONPATH": namespaces.python_path()}
         argv = [sys.executable, "-m", module, *arguments]
         done = remote_process.run(self._up().control, "", argv, _FILES_TIMEOUT_S, env)
@@ -368,11 +375,14 @@ class LoopbackCluster:
                 self.resume(node)
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        """Returns a server's log from a byte offset (None: its end), and the offset after it."""
+        """Returns part of a server's log, and the byte offset after that part.
+
+        The part starts at byte `offset`; None: at the end of the log.
+        """
         return log_tail.tail(self._up().servers.home(self._known(node)) / servers.LOG, offset)
 
     def collect(self, folder: str) -> None:
-        """Copy each server's current logs and configuration into `folder`/<name>/."""
+        """Copies each server's current logs and configuration into `folder`/<name>/."""
         target = Path(folder)
         for log in _LOGS:
             path = self.work_dir / log
@@ -393,17 +403,20 @@ class LoopbackCluster:
         return "127.0.0.1"
 
     def ask(self, verb: str, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Send a request to the supervisor: see `harness.cluster.local.supervisor`."""
+        """Sends a request to the supervisor: see `harness.cluster.local.supervisor`."""
         return self._up().control.ask(verb, arguments)[0]
 
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Start a process on a host; `env` is added to this process's environment."""
+        """Starts a process on a host. `env` is added to this process's environment."""
         self.host(host)
         return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command on a node's host. Raises ClusterTrouble if it cannot be started or does not end in time."""
+        """Runs a command on a node's host.
+
+        Raises ClusterTrouble if the command cannot be started or does not end in time.
+        """
         self.host(self._known(node))
         return remote_process.run(self._up().control, node, argv, timeout_s)

@@ -1,4 +1,4 @@
-"""Checks which capabilities of the local cluster this machine lacks: capability -> the reason, with what to do.
+"""Finds out which capabilities of the local cluster this machine lacks, why, and what to do about it.
 
 A check runs only when its capability is needed, because some checks try the operation.
 """
@@ -26,5 +26,5 @@ def _network() -> str:
 
 
 def reasons(needed: Iterable[type] = tuple(WHY_NOT)) -> dict[type, str]:
-    """Returns the reason for each given capability; an empty text where the machine allows it."""
+    """Returns, for each needed capability, why this machine lacks it; an empty text if this machine has it."""
     return {need: WHY_NOT[need]() for need in needed if need in WHY_NOT}

@@ -1,7 +1,7 @@
 """A Kafka cluster on this machine in which each server and each worker host has its own network.
 
-`LocalCluster` gives every host a network namespace and an address, and can partition hosts. Systems that refuse
-namespaces use `harness.cluster.local.loopback_cluster`. `make` chooses between them.
+`LocalCluster` gives every host a network namespace and an address, and can partition hosts. On systems that refuse
+namespaces, `harness.cluster.local.loopback_cluster` is used instead. `make` chooses between the two.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ FORWARD_PORT = 9094
 
 
 def make(spec: ClusterSpec) -> LoopbackCluster:
-    """Create a cluster of the kind that this system allows. With network "auto", a fallback is reported to `spec.say`.
+    """Returns a LocalCluster, or a LoopbackCluster if this system refuses namespaces or `spec.network` is "loopback".
 
-    Raises BadInput for invalid options; Missing if memory or disk do not suffice, or if namespaces are required but
-    refused.
+    If namespaces are refused and `spec.network` is "auto", reports that through `spec.say`. Raises BadInput for invalid
+    options. Raises Missing if there is too little memory or disk space, or if required namespaces are refused.
     """
     if spec.network not in get_args(NetworkMode):
         raise BadInput(f"unknown network mode {spec.network!r}: give auto, namespaces or loopback")
@@ -44,22 +44,27 @@ def make(spec: ClusterSpec) -> LoopbackCluster:
         if allowed:
             return LocalCluster(spec)
         if spec.network == "namespaces":
-            raise Missing(f"network namespaces are refused here: {reason}; use loopback, without network faults")
-        spec.say(f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults")
+            raise Missing(
+                f"network namespaces are refused here: {reason}; use --network loopback, without network faults"
+            )
+        spec.say(
+            f"network namespaces are refused here: {reason}. Brokers run on loopback ports, so no network faults are "
+            "possible"
+        )
     return LoopbackCluster(spec)
 
 
 def _with_tier(spec: ClusterSpec) -> ClusterSpec:
-    """Add the broker settings for tiered storage to the spec. Raises Missing."""
+    """Returns the spec with the broker settings for tiered storage. Raises Missing."""
     jar = tiered_storage.jar(spec.kafka_version, spec.say)
     settings = tiered_storage.settings(jar, tiered_storage.folder(spec.work_dir), spec.nodes)
     return replace(spec, broker_config={**spec.broker_config, **settings})
 
 
 class LocalCluster(LoopbackCluster):
-    """A LoopbackCluster that also satisfies Network, Links, Disks and SlowDisks.
+    """A LoopbackCluster that also satisfies the protocols Network, Links, Disks and SlowDisks.
 
-    If Disks or SlowDisks are needed, each server's data is on its own disk (harness.cluster.local.disks).
+    If Disks or SlowDisks is needed, each server's data is on its own disk (harness.cluster.local.disks).
     """
 
     isolated: ClassVar = True
@@ -79,7 +84,7 @@ class LocalCluster(LoopbackCluster):
 
     @property
     def files(self) -> NodeFiles:
-        """The servers' files; if they have their own disks, these are mounted only in the supervisor's namespace."""
+        """The servers' files. Disks of the servers, if any, are mounted only in the supervisor's namespace."""
         files = super().files
         return replace(files, root=Path(f"/proc/{self._up().control.pid}/root")) if self._disks else files
 
@@ -88,7 +93,10 @@ class LocalCluster(LoopbackCluster):
             self.files.make_disks()
 
     def _reached(self) -> Layout:
-        """Returns the layout; if needed, with a second listener per broker that a port of 127.0.0.1 forwards to."""
+        """Returns the layout. If `spec.outside` is set, each broker in it has a second listener.
+
+        Each of these listeners is reached at a port of 127.0.0.1, from which a process forwards connections.
+        """
         if not self.spec.outside:
             return self.layout
         brokers = self.layout.brokers
@@ -111,7 +119,7 @@ class LocalCluster(LoopbackCluster):
     # --- hosts and their network ----------------------------------------------------------------------
 
     def host(self, name: str) -> str:
-        """Returns the address of a host, which is created if it does not exist. Servers are hosts too."""
+        """Returns the address of a host, and creates the host if it does not exist. Servers are hosts, too."""
         state = self._up()
         with self._lock:
             if name not in state.addresses:
@@ -124,7 +132,7 @@ class LocalCluster(LoopbackCluster):
             return address
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, drop packets from `sources` at `at`. Hosts that do not exist are created."""
+        """Makes `at` drop packets from `sources`, from now on. Hosts that do not exist are created."""
         self.host(at)
         self.ask("drop", {"at": at, "sources": [self.host(source) for source in sources]})
 
@@ -149,16 +157,19 @@ class LocalCluster(LoopbackCluster):
         return round_trip_ms(lambda: self._socket(at), places)
 
     def _spawn_helper(self, argv: Sequence[str], fds: Sequence[int], queues: Sequence[str] = ()) -> RemoteChild:
-        """Start a process in the supervisor's network, with a netfilter socket in the network of each of `queues`."""
+        """Starts a process in the supervisor's network.
+
+        It gets a netfilter socket in the network of each host in `queues`.
+        """
         env, log = {"PYTHONPATH": namespaces.python_path()}, str(self.work_dir / "supervisor.log")
         return remote_process.spawn(self._up().control, "", argv, env, fds, log, queues)
 
     # --- disks ----------------------------------------------------------------------------------------
 
     def power_off(self, nodes: Sequence[str]) -> dict[str, int]:
-        """Cut the power of several nodes at once; returns how many bytes of their logs were lost, by node.
+        """Cuts the power of several nodes at once; returns node -> how many bytes of its logs were lost.
 
-        Their servers are paused first, so that none acknowledges in between. Raises ClusterTrouble.
+        Pauses the servers first, so that none of them acknowledges records in between. Raises ClusterTrouble.
         """
         self._require_disks()
         self.unstall()
@@ -173,7 +184,7 @@ class LocalCluster(LoopbackCluster):
         return {name: before[name] - after[name] for name in nodes}
 
     def _require_disks(self) -> None:
-        """Make sure that a fault which breaks a disk can never reach the host's disk."""
+        """Raises ClusterTrouble if the nodes have no disks of their own. No fault may break this machine's disk."""
         if not self._disks:
             raise ClusterTrouble("the servers have no disks of their own: the cluster was started without them")
 

@@ -1,7 +1,7 @@
 """Linux namespaces through the C library, because Python 3.11 has neither unshare nor setns.
 
-A network namespace is kept as a file descriptor, so it needs no name and no mount, and disappears with the last
-process in it and the last descriptor.
+A network namespace is kept as a file descriptor, so it needs no name and no mount. It disappears when its last process
+has ended and its last descriptor has been closed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Refused(OSError):
-    """The system refuses a namespace; `step` names it."""
+    """Raised when the system refuses a namespace. `step` names what was refused."""
 
     def __init__(self, step: str, error: OSError) -> None:
         super().__init__(error.errno, error.strerror)
@@ -60,19 +60,23 @@ def _call(name: str, *args: object) -> None:
 
 
 def die_with_parent() -> None:
-    """Send this process SIGKILL when the thread that forked it ends. Not inherited by fork; kept across exec."""
+    """Makes the kernel send SIGKILL to this process when the thread that forked it ends.
+
+    This holds after exec, too, but not for children of this process.
+    """
     _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of descendants whose own parents die."""
+    """Makes this process the parent of those of its descendants whose own parents end."""
     _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def enter() -> None:
-    """Move this process into new network and mount namespaces, its children into a new pid namespace.
+    """Moves this process into new network and mount namespaces, and its future children into a new pid namespace.
 
-    Adds a user namespace if the process is not root. Must run while the process has one thread. Raises Refused.
+    If the process is not root, it also gets a user namespace. Must run while the process has one thread. Raises
+    Refused.
     """
     if os.geteuid() != 0:
         _enter_user()
@@ -104,7 +108,7 @@ def _enter_user() -> None:
 
 
 def _private_mounts() -> None:
-    """Keep mounts of this namespace from propagating to the rest of the system."""
+    """Makes mounts in this namespace private, so that the rest of the system does not see them."""
     try:
         _call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
     except OSError as error:
@@ -112,7 +116,7 @@ def _private_mounts() -> None:
 
 
 def mount_proc() -> bool:
-    """Mount a /proc that shows this pid namespace. Returns False if that is refused; nothing depends on it."""
+    """Mounts a /proc that shows this pid namespace; returns whether that worked. Nothing depends on it."""
     try:
         _call("mount", b"proc", b"/proc", b"proc", _MS_NOSUID_NODEV_NOEXEC, None)
     except OSError:
@@ -126,7 +130,7 @@ def current_network() -> int:
 
 
 def new_network() -> int:
-    """Returns a descriptor of a new, empty network namespace; this thread stays in its own."""
+    """Returns a descriptor of a new, empty network namespace. This thread stays in its own namespace."""
     home = current_network()
     try:
         _call("unshare", _CLONE_NEWNET)
@@ -139,13 +143,16 @@ def new_network() -> int:
 
 
 def join(network: int) -> None:
-    """Move this thread to another network namespace."""
+    """Moves this thread to another network namespace."""
     _call("setns", network, _CLONE_NEWNET)
 
 
 @contextmanager
 def inside(network: int) -> Iterator[None]:
-    """Run a block in another network namespace: sockets created in it belong to that network. Not for fork."""
+    """Runs the block in another network namespace: sockets created in the block belong to that network.
+
+    Do not fork in the block.
+    """
     home = current_network()
     try:
         join(network)
@@ -158,9 +165,9 @@ def inside(network: int) -> Iterator[None]:
 
 
 def available() -> tuple[bool, str]:
-    """Returns whether this user may use what the local cluster needs, and the reason if not.
+    """Returns whether this user may use what the local cluster needs, and if not, why.
 
-    Tries it in a separate process: namespaces, a bridge, a pair of links, a packet filter.
+    To find out, a separate process creates namespaces, a bridge, a pair of links and a packet filter.
     """
     argv = [sys.executable, "-m", "harness.cluster.local.supervisor", "--probe"]
     try:
@@ -183,7 +190,7 @@ def available() -> tuple[bool, str]:
 
 
 def hint() -> str:
-    """Returns what to do about a refusal if its cause can be determined; otherwise an empty text."""
+    """Returns what to do if namespaces are refused; an empty text if the cause cannot be determined."""
     for path, bad, setting in SWITCHES:
         with suppress(OSError):
             if Path(path).read_text().strip() == bad:
@@ -192,7 +199,7 @@ def hint() -> str:
 
 
 def python_path() -> str:
-    """Returns a PYTHONPATH with which a child imports this package, whatever its working directory."""
+    """Returns a PYTHONPATH with which a child process can import this package, whatever its working directory."""
     root = str(Path(__file__).resolve().parents[3])
     inherited = os.environ.get("PYTHONPATH")
     return f"{root}:{inherited}" if inherited else root

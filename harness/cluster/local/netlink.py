@@ -1,7 +1,7 @@
-"""Creates a bridge, hosts on it, and silent one-way packet filters, through pyroute2 (no `ip` or `nft` binary).
+"""Creates a bridge, hosts on the bridge, and silent one-way packet filters, through pyroute2 (no `ip` or `nft` binary).
 
 All hosts share one subnet, 10.64.0.0/16, in a network namespace that has no connection to the outside. Rules apply at
-the receiver, match a source address, count what they drop, and send no reply.
+the receiver, match a source address, count the packets that they drop, and send no reply.
 """
 
 from __future__ import annotations
@@ -35,7 +35,12 @@ _ACCEPT = 1
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A network namespace on the bridge: its name, its address and a descriptor of it."""
+    """A network namespace on the bridge.
+
+    name     name of the host
+    address  its IPv4 address
+    network  descriptor of the namespace
+    """
 
     name: str
     address: str
@@ -43,7 +48,7 @@ class Host:
 
 
 def make_bridge() -> None:
-    """Create the bridge, with its own address, in the current (new) network namespace."""
+    """Creates the bridge, with its own address, in the current network namespace, which must be new."""
     with IPRoute() as ip:
         ip.link("set", index=_index(ip, "lo"), state="up")
         ip.link("add", ifname=_BRIDGE, kind="bridge")
@@ -53,7 +58,7 @@ def make_bridge() -> None:
 
 
 def make_host(name: str, address: str, number: int) -> Host:
-    """Create a network namespace with one link to the bridge. `number` must be unique; it names the link."""
+    """Creates a network namespace with one link to the bridge. `number` must be unique, because it names the link."""
     network = namespaces.new_network()
     try:
         with IPRoute() as ip:
@@ -71,7 +76,7 @@ def make_host(name: str, address: str, number: int) -> Host:
 
 
 def drop(host: Host, sources: Iterable[str]) -> None:
-    """From now on, silently drop packets from the addresses `sources` at `host`."""
+    """Makes `host` drop all packets from the addresses `sources` silently, from now on."""
     with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
         nft.table("add", name=_TABLE)
         nft.chain("add", table=_TABLE, name=_CHAIN, hook="input", type="filter", priority=0, policy=_ACCEPT)
@@ -81,7 +86,7 @@ def drop(host: Host, sources: Iterable[str]) -> None:
 
 
 def heal(host: Host) -> None:
-    """Remove all drop rules at `host`."""
+    """Removes all drop rules at `host`."""
     _remove(host, _TABLE)
 
 
@@ -98,7 +103,7 @@ def dropped(host: Host) -> int:
 
 
 def hold(host: Host, sources: Iterable[str], number: int) -> None:
-    """From now on, send packets from the addresses `sources` through queue `number` at `host`.
+    """Makes `host` send all packets from the addresses `sources` through its queue `number`, from now on.
 
     Packets pass unchanged while no process listens on the queue.
     """
@@ -115,12 +120,12 @@ def hold(host: Host, sources: Iterable[str], number: int) -> None:
 
 
 def release(host: Host) -> None:
-    """Stop sending packets through queues at `host`."""
+    """Makes `host` stop sending packets through queues."""
     _remove(host, _QUEUE_TABLE)
 
 
 def queue_socket(host: Host) -> int:
-    """Returns the descriptor of a netfilter socket in the host's network: see `packet_queue`."""
+    """Returns the descriptor of a netfilter socket in the host's network, for `packet_queue`."""
     with namespaces.inside(host.network):
         return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER).detach()
 
@@ -136,7 +141,7 @@ def _queue(number: int) -> Any:
 
 
 def _queue_target(number: int) -> Any:
-    """struct xt_NFQ_info_v3, padded: queue, number of queues, flags."""
+    """Returns a rule's target that sends packets to a queue: struct xt_NFQ_info_v3, padded (queue, number, flags)."""
     info = struct.pack("=HHH2x", number, 1, _BYPASS)
     return genex("target", {"NAME": "NFQUEUE", "REV": 3, "INFO": info})
 

@@ -1,6 +1,6 @@
 """Accesses the files of a local cluster's nodes, for disk and data faults.
 
-The work is done by programs that run in the supervisor's mount namespace, where the files are:
+Programs that run in the supervisor's mount namespace, where the files are, do the work:
 `harness.cluster.local.disks`, `harness.cluster.local.file_damage`, `harness.cluster.local.log_folders` and
 `harness.cluster.local.copy_data`.
 """
@@ -20,9 +20,9 @@ DISK_BYTES: Final = 4 << 30  # an upper bound: the file is sparse
 class NodeFiles:
     """Where the files are, and how to reach them.
 
-    folders  by node
+    folders  node name -> folder of the node
     inside   runs a module in the mount namespace and returns its output, or raises ClusterTrouble
-    root     path, for this process, of the mount namespace's root directory
+    root     root directory of the mount namespace, as a path that this process can use
     """
 
     folders: Mapping[str, Path]
@@ -33,35 +33,35 @@ class NodeFiles:
         return str(self.folders[node] / "data")
 
     def here(self, node: str) -> Path:
-        """A node's data folder, as a path that this process can read."""
+        """Returns a node's data folder, as a path that this process can use."""
         return self.root / self.data(node).lstrip("/")
 
     def image(self, node: str) -> str:
         return str(self.folders[node] / "disk.img")
 
     def make_disks(self) -> None:
-        """Create a disk for every node, containing what is in its data folder."""
+        """Creates a disk for every node, with the contents of its data folder, and mounts it there."""
         rows = [(self.image(node), self.data(node), str(DISK_BYTES)) for node in self.folders]
         self._disks("make", *(each for row in rows for each in row))
 
     def log_bytes(self, nodes: Sequence[str]) -> dict[str, int]:
-        """Returns the total size of all log segments, by node."""
+        """Returns node -> total size of its log segments, in bytes."""
         return self._counted("sizes", nodes)
 
     def cut(self, nodes: Sequence[str]) -> None:
-        """Cut the power of these nodes' disks: from now on no write reaches them."""
+        """Cuts the power of these nodes' disks: from now on, no write reaches the disks."""
         self._disks("cut", *map(self.data, nodes))
 
     def mount_again(self, nodes: Sequence[str]) -> None:
-        """Mount the disks again, with what had been synced before the power cut. No server may be running."""
+        """Mounts the disks again. They contain what had been synced before the power cut. No server may be running."""
         self._disks("again", *(each for node in nodes for each in (self.image(node), self.data(node))))
 
     def fill(self, nodes: Sequence[str]) -> dict[str, int]:
-        """Fill the disks completely; returns the bytes that were free, by node."""
+        """Fills the disks completely; returns node -> how many bytes were free."""
         return self._counted("fill", nodes)
 
     def free(self, nodes: Sequence[str]) -> None:
-        """Free the space that `fill` took."""
+        """Frees the space that `fill` took."""
         self._disks("free", *map(self.data, nodes))
 
     def write_ms(self, node: str) -> list[float]:
@@ -70,20 +70,26 @@ class NodeFiles:
         return took
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> dict[str, Any]:
-        """Damage the files of a stopped node; returns what was done."""
+        """Damages the files of a stopped node; returns what was done."""
         output = self.inside("harness.cluster.local.file_damage", kind, self.data(node), topic_prefix, str(seed))
         done: dict[str, Any] = json.loads(output)
         return done
 
     def look(self, node: str, topic_prefix: str) -> dict[str, Any]:
-        """Describe a node's logs of the topics with a prefix: see `harness.cluster.local.log_folders`."""
+        """Describes a node's logs of topics whose names begin with `topic_prefix`.
+
+        See `harness.cluster.local.log_folders`.
+        """
         found: dict[str, Any] = json.loads(
             self.inside("harness.cluster.local.log_folders", self.data(node), topic_prefix)
         )
         return found
 
     def keep(self, folder: str, topic_prefix: str, most: int, nodes: Sequence[str]) -> dict[str, Any]:
-        """Copy some nodes' data of the topics with a prefix: see `harness.cluster.local.copy_data`."""
+        """Copies nodes' data of topics whose names begin with `topic_prefix` to `folder`, at most `most` bytes.
+
+        See `harness.cluster.local.copy_data`.
+        """
         rows = [f"{node}={self.data(node)}" for node in nodes]
         done: dict[str, Any] = json.loads(
             self.inside("harness.cluster.local.copy_data", folder, topic_prefix, str(most), *rows)

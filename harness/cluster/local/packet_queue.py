@@ -1,18 +1,18 @@
 """Makes links slow, lossy or narrow by delaying packets in queues of the kernel (NFQUEUE).
 
-The kernel passes on the number of each packet that a rule (`netlink.hold`) sends to a queue, and keeps the packet until
-this process accepts or drops it. No netem, root or library is needed. Packets are delayed at the receiver: a sender
-whose packets are delayed on their way out would hold back further packets (TCP small queues), and would notice at once
-when one is dropped.
+The kernel keeps each packet that a rule (`netlink.hold`) sends to a queue, and reports the packet's number to this
+process, until this process accepts or drops the packet. No netem, root or library is needed. Packets are delayed at the
+receiver. At the sender, a delay would make TCP hold back further packets (TCP small queues), and a loss would be
+noticed at once.
 
 When this process ends, it accepts all queued packets. If it is killed, the kernel drops them and lets later packets
 pass (the bypass flag), so a queue without a process blocks nothing.
 
-Run as `python -m harness.cluster.local.packet_queue NUMBER QUALITY SEED ADDRESS ...`: QUALITY is a `LinkQuality` as
-JSON, for the links of the addresses. Descriptor 3 is a control socket; 4 and up are netfilter sockets of the networks
-whose packets are delayed, in queue NUMBER of each. The process sends {} once it listens, or {"why": text} if it failed;
-answers each message with {address: `LinkCounts`} as JSON; and ends when the other side closes. `--probe` tries all this
-in temporary namespaces.
+Run as `python -m harness.cluster.local.packet_queue NUMBER QUALITY SEED ADDRESS ...`. QUALITY is a `LinkQuality` as
+JSON, for the links of the hosts with these addresses. Descriptor 3 is a control socket. Descriptors 4 and up are
+netfilter sockets, one for each host at which packets are queued. The packets are in queue NUMBER of that host's
+network. The process sends {} once it listens, or {"why": text} if it failed. It answers each message with
+{address: `LinkCounts`} as JSON, and ends when the other side closes. `--probe` tries all this in temporary namespaces.
 
 Source: linux/netfilter/nfnetlink_queue.h.
 """
@@ -59,7 +59,7 @@ _ID: Final = struct.Struct("!I")
 
 
 class Queue:
-    """A packet queue in the network of a netfilter socket. Raises OSError if the kernel does not support it."""
+    """A packet queue in the network of a netfilter socket. Raises OSError if the kernel does not support queues."""
 
     def __init__(self, end: socket.socket, number: int) -> None:
         self.end = end
@@ -75,7 +75,7 @@ class Queue:
         end.setblocking(False)
 
     def arrived(self) -> Iterator[tuple[int, bytes, bytes, int]]:
-        """Yields (number, sender, receiver, size in bytes) of new packets, at most `_AT_ONCE`."""
+        """Yields (number, sender, receiver, size in bytes) of new packets, at most `_AT_ONCE` of them."""
         for _ in range(_AT_ONCE):
             try:
                 data = self.end.recv(4096)
@@ -89,7 +89,7 @@ class Queue:
                 yield _packet(data)
 
     def decide(self, numbers: Sequence[int], verdict: int) -> None:
-        """Accept or drop packets, in this order."""
+        """Accepts or drops (`verdict`) the packets with these numbers, in this order."""
         for start in range(0, len(numbers), _AT_ONCE):
             batch = numbers[start : start + _AT_ONCE]
             self.end.send(b"".join(self._verdict(number, verdict) for number in batch))
@@ -125,7 +125,7 @@ def _packet(data: bytes) -> tuple[int, bytes, bytes, int]:
 
 
 def serve(queues: Sequence[Queue], shapers: Mapping[bytes, Shaper], control: socket.socket) -> None:
-    """Delay packets as the shapers of their links decide, until the other side of `control` closes."""
+    """Delays or drops packets as the shapers of their links decide, until the other side of `control` closes."""
     poll = select.poll()
     for each in (control, *(queue.end for queue in queues)):
         poll.register(each, select.POLLIN)
@@ -149,7 +149,10 @@ def serve(queues: Sequence[Queue], shapers: Mapping[bytes, Shaper], control: soc
 
 
 def _take(index: int, queue: Queue, shapers: Mapping[bytes, Shaper]) -> None:
-    """Take new packets from a queue. A packet between two degraded hosts is delayed once, for the sender's link."""
+    """Passes new packets of a queue to the shapers of their links; accepts packets of other links at once.
+
+    A packet between two hosts with degraded links is delayed once, by the shaper of its sender.
+    """
     now_ns = time.monotonic_ns()
     for number, sender, receiver, size in queue.arrived():
         if sender in shapers:
@@ -170,7 +173,7 @@ def _decide(queues: Sequence[Queue], accepted: Sequence[Packet], dropped: Sequen
 
 
 def main(argv: list[str]) -> int:
-    """Command line; see the module docstring."""
+    """Runs the command line in the module docstring."""
     if argv == ["--probe"]:
         return probe()
     number, content, seed, *addresses = argv
@@ -198,7 +201,7 @@ def _given() -> Iterator[socket.socket]:
 
 
 def probe() -> int:
-    """Test whether the kernel supports packet queues; returns the exit code."""
+    """Tests whether the kernel supports packet queues; returns the exit code."""
     from harness.cluster.local import namespaces, netlink
 
     try:

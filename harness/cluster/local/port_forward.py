@@ -2,9 +2,9 @@
 
     python -m harness.cluster.local.port_forward 10.64.1.1:9094 10.64.1.2:9094 ...
 
-Descriptor 3 is a listening socket for the first address, 4 for the second, and so on. They were opened outside the
-cluster's network namespace and still belong to the outside; sockets that this process opens belong to the namespace
-that it runs in.
+Descriptor 3 is a listening socket for the first address, 4 for the second, and so on. The listening sockets were opened
+outside the cluster's network namespace, and still belong to the outside. Sockets that this process opens belong to the
+namespace in which it runs, that of the cluster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIRST_FD = 3
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy bytes until end of stream, and forward the end of stream."""
+    """Copies bytes until the end of the stream, and forwards the end of the stream."""
     with suppress(OSError):
         while data := await reader.read(_CHUNK_BYTES):
             writer.write(data)
@@ -31,7 +31,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _carry(outer: tuple[asyncio.StreamReader, asyncio.StreamWriter], address: str, port: int) -> None:
-    """Forward one connection in both directions. It is closed if the broker is unreachable, as if it were refused."""
+    """Forwards one connection in both directions. If the broker is unreachable, closes the connection."""
     with suppress(OSError, TimeoutError):
         opening = asyncio.open_connection(address, port)
         inner = await asyncio.wait_for(opening, _CONNECT_TIMEOUT_S)

@@ -11,9 +11,9 @@ _LOWEST, _HIGHEST = 20_000, 32_000  # below the system's ephemeral port range
 
 
 class Ports:
-    """Reserves each port with a socket that is bound but does not listen.
+    """Reserves each port with a socket that is bound to it but does not listen.
 
-    Another run that tries to reserve the port fails. A server can still bind it, repeatedly, because every JVM
+    Another run that tries to reserve the port fails. A server can still bind to the port, repeatedly, because every JVM
     binds with SO_REUSEADDR. All ports are released when this process ends, for whatever reason.
     """
 
@@ -22,7 +22,7 @@ class Ports:
         self._holders: list[socket.socket] = []
 
     def take(self) -> int:
-        """Returns a port that is not in use, and reserves it. Raises Missing."""
+        """Reserves a port that is not in use, and returns it. Raises Missing."""
         for _ in range(_HIGHEST - _LOWEST):
             port = self._next
             self._next = port + 1 if port + 1 < _HIGHEST else _LOWEST
@@ -39,7 +39,7 @@ class Ports:
         raise Missing(f"all ports of 127.0.0.1 from {_LOWEST} to {_HIGHEST} are in use: stop programs that use them")
 
     def give_back(self) -> None:
-        """Release all ports."""
+        """Releases all ports."""
         for holder in self._holders:
             holder.close()
         self._holders = []

@@ -24,28 +24,28 @@ _NONSENSE: Final = b"\xff\xff\xff\xff"
 
 @dataclass(frozen=True, slots=True)
 class ServerQueries:
-    """Queries the servers of one cluster. connect: creates a TCP socket in the cluster's network."""
+    """Queries the servers of one cluster. `connect` creates a TCP socket in the cluster's network."""
 
     layout: Layout
     connect: Callable[[], socket.socket]
 
     def view(self, broker: Node) -> View | None:
-        """Returns a broker's view of the cluster metadata; None if it does not answer."""
+        """Returns a broker's view of the metadata; None if the broker does not answer."""
         with suppress(OSError, ValueError):
             return brokers_metadata_views.ask(self.connect(), broker.address, broker.port, _TIMEOUT_S)
         return None
 
     def views(self) -> list[View]:
-        """Returns the metadata views of all brokers that answer."""
+        """Returns the view of the metadata of each broker that answers."""
         found = (self.view(broker) for broker in self.layout.brokers)
         return [view for view in found if view is not None]
 
     def controller(self) -> int | None:
         """Returns the id of the active controller; None if it cannot be determined.
 
-        With KRaft it is the leader of the metadata quorum, according to the voters' answer with the highest epoch.
-        (Brokers would forward the question to the leader they know, and wait if that leader is silent.) With
-        ZooKeeper it is the broker that more brokers name than any other.
+        With KRaft this is the leader of the metadata quorum, as reported by the voter whose response has the highest
+        epoch. (Brokers are not asked: they would forward the question to the leader that they know, and wait if that
+        leader is silent.) With ZooKeeper it is the broker that the brokers name most often.
         """
         if self.layout.zookeepers:
             return most_named(view.controller for view in self.views())
@@ -56,11 +56,11 @@ class ServerQueries:
         return max(found)[1] if found else None
 
     def silent(self) -> list[str]:
-        """Returns the names of the metadata servers (brokers excluded) that do not answer."""
+        """Returns the names of the dedicated controllers and ZooKeepers that do not answer."""
         return [place.name for place in self.layout.metadata_servers if not self._answers(place)]
 
     def provoke(self, name: str) -> None:
-        """Make a broker or controller write a line to its log. Raises OSError if it does not accept connections."""
+        """Makes a broker or controller write a line to its log. Raises OSError if it accepts no connections."""
         node = next(place for place in self.layout.places if place.name == name and isinstance(place, Node))
         with self.connect() as connection:
             connection.settimeout(_TIMEOUT_S)
@@ -75,12 +75,12 @@ class ServerQueries:
         return False
 
     def _quorum(self, voter: Node) -> bytes:
-        """A controller's answer to a DescribeQuorum request."""
+        """Returns a controller's response to a DescribeQuorum request."""
         port = voter.controller_port
         return exchange(self.connect(), voter.address, port, quorum.REQUEST, _TIMEOUT_S)
 
     def _status(self, address: str, port: int) -> bytes:
-        """A ZooKeeper's answer to a status command; ZooKeeper closes the connection after it."""
+        """Returns a ZooKeeper's answer to a status command. ZooKeeper then closes the connection."""
         answer = b""
         with self.connect() as connection:
             connection.settimeout(_TIMEOUT_S)
@@ -92,7 +92,7 @@ class ServerQueries:
 
 
 def most_named(named: Iterable[int | None]) -> int | None:
-    """Returns the value named more often than any other; None if there is none."""
+    """Returns the most frequent value, ignoring None; None if there is no value, or if two are equally frequent."""
     counted = Counter(each for each in named if each is not None).most_common(2)
     if not counted or (len(counted) == 2 and counted[0][1] == counted[1][1]):
         return None

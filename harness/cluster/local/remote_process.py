@@ -22,7 +22,7 @@ _KILL_TIMEOUT_S = 10.0
 
 @dataclass(slots=True)
 class RemoteChild:
-    """A process started by the supervisor. `pid` is its pid in the supervisor's namespace."""
+    """A process started by the supervisor. `pid` is the pid in the supervisor's pid namespace."""
 
     pid: int
     control: Control
@@ -51,11 +51,13 @@ def spawn(
     log: str,
     queues: Sequence[str] = (),
 ) -> RemoteChild:
-    """Start a process on a host ("": in the supervisor's own network).
+    """Starts a process on a host ("": in the supervisor's own network).
 
-    env  is added to this process's environment
-    fds  become its descriptors 3, 4, ..., followed by one netfilter socket for each host in `queues`
-    log  receives its standard output and error, appended
+    env     is added to this process's environment
+    fds     become descriptors 3, 4, ... of the process
+    queues  hosts; after `fds`, the process gets a netfilter socket in the network of each of these hosts
+    log     file to which the process's standard output and error are appended
+
     Raises ClusterTrouble if the process cannot be started.
     """
     path = Path(log)
@@ -71,7 +73,10 @@ def run(
     timeout_s: float,
     env: Mapping[str, str] = MappingProxyType({}),
 ) -> CommandResult:
-    """Run a command on a host. Raises ClusterTrouble if it cannot be started or does not end in time."""
+    """Runs a command on a host.
+
+    Raises ClusterTrouble if the command cannot be started or does not end in time.
+    """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = _spawn(control, host, argv, env, [out.fileno(), err.fileno()])
         code = child.wait(timeout_s)
@@ -87,7 +92,7 @@ def run(
 
 
 def new_socket(control: Control, host: str = "") -> socket.socket:
-    """Returns a new TCP socket in the network of a host ("": the supervisor's). Connecting it works from here."""
+    """Returns a new TCP socket in the network of a host ("": the supervisor's). This process can use it as its own."""
     _, fds = control.ask("socket", {"host": host})
     return socket.socket(fileno=fds[0])
 

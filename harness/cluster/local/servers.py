@@ -1,4 +1,4 @@
-"""Lays out each server of a local cluster in a folder: configuration, logging, storage and command line.
+"""Lays out each server of a local cluster in a folder: configuration, logging and storage. Builds its command line.
 
 nodes/n1/server.properties  log4j*.properties  server.log  stdout.log  data/     a broker or controller
 nodes/z1/zoo.cfg            log4j.properties   server.log  stdout.log  data/     a ZooKeeper
@@ -29,12 +29,12 @@ LOG: Final = "server.log"
 class Servers:
     """Settings that all servers of the cluster share.
 
-    folder      contains one folder per server
-    overrides   broker settings of the user
-    template    formatted storage; None with ZooKeeper, where brokers create their own
-    cluster_id  written into copies of the template
+    folder      contains one folder for each server
+    overrides   the user's broker settings
+    template    formatted storage, which is copied for each node; None with ZooKeeper, where brokers create their own
+    cluster_id  id of the cluster, written into the copies of the template
     log_dirs    number of log directories of each broker; the first also contains the metadata log
-    jvm_flags   of brokers
+    jvm_flags   JVM flags of brokers
     """
 
     layout: Layout
@@ -55,12 +55,12 @@ class Servers:
         return self.home(name) / "data"
 
     def folders(self, place: Place) -> list[Path]:
-        """A server's log directories: data, data2, ..."""
+        """Returns a server's log directories: data, data2, ..."""
         more = range(2, self.log_dirs + 1) if isinstance(place, Node) else ()
         return [self.data(place.name), *(self.home(place.name) / f"data{n}" for n in more)]
 
     def lay_out(self, place: Place) -> None:
-        """Create a server's folder with everything that it needs to start."""
+        """Creates a server's folder, with everything that the server needs to start."""
         home = self.home(place.name)
         home.mkdir()
         config, text = self._config(place)
@@ -70,7 +70,7 @@ class Servers:
         self.store(place)
 
     def store(self, place: Place) -> None:
-        """Create a server's empty storage, which must not exist yet."""
+        """Creates a server's empty storage. The server must not have any storage yet."""
         for data in self.folders(place):
             if isinstance(place, Node) and self.template is not None:
                 storage_format.write(self.template, data, self.cluster_id, place.id)
@@ -91,7 +91,7 @@ class Servers:
         return broker_config.java_argv(self.java, self.jars, str(home / log_name), main, [str(home / config)], flags)
 
     def last_error(self, name: str) -> str:
-        """Returns the last error in a server's logs, and where the logs are."""
+        """Returns the last error in a server's logs, and the folder of these logs."""
         lines: list[str] = []
         for file in (LOG, STDOUT):
             with suppress(OSError):
@@ -101,7 +101,7 @@ class Servers:
         return f"{last.strip()[:500]} (its logs are in {self.home(name)})"
 
     def _config(self, place: Place) -> tuple[str, str]:
-        """Returns (file name, text) of a server's configuration."""
+        """Returns (file name, text) of a server's configuration file."""
         data, layout = ",".join(map(str, self.folders(place))), self.layout
         if not isinstance(place, Node):
             return "zoo.cfg", zookeeper.config(place, layout.zookeepers, data)
@@ -112,5 +112,5 @@ class Servers:
 
 
 def kraft_template(layout: Layout, java: Java, jars: Jars, progress: Progress) -> Template | None:
-    """Returns the formatted storage for nodes; None with ZooKeeper, where brokers create their own."""
+    """Returns formatted storage, to be copied for each node; None with ZooKeeper, where brokers create their own."""
     return storage_format.template(java, jars, progress) if layout.metadata == versions.KRAFT else None

@@ -1,9 +1,9 @@
 """Runs a shell or a command on a node's host, attached to this terminal.
 
-On the host it runs as `python -m harness.cluster.local.shell_on_a_node ARGV...`, whose descriptors 3, 4 and 5 become
-standard input, output and error. If this process has a terminal, these are one end of a pseudo-terminal, and this
-process copies between the other end and its own terminal: a process in the namespace cannot use a terminal that belongs
-to a session outside it.
+The command is started on the host through `python -m harness.cluster.local.shell_on_a_node ARGV...`. Descriptors 3, 4
+and 5 of that process become standard input, output and error of the command. If the harness has a terminal, the three
+descriptors are one end of a pseudo-terminal, and the harness copies between the other end and its own terminal. (A
+process in the namespace cannot use a terminal that belongs to a session outside the namespace.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Spawn = Callable[[Sequence[str], Sequence[int]], Child]
 
 
 def run(spawn: Spawn, argv: Sequence[str]) -> int:
-    """Run `argv` with this process's input and output; returns its exit code. `spawn(argv, fds)` starts it inside."""
+    """Runs `argv` on a host with this process's input and output; returns its exit code.
+
+    spawn  (argv, fds) -> the process, started on the host with these descriptors
+    """
     inside = [sys.executable, "-m", "harness.cluster.local.shell_on_a_node", *argv]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return _plainly(spawn, inside)
@@ -65,7 +68,7 @@ def _code(child: Child) -> int:
 
 
 def _copy(ours: int) -> None:
-    """Copy between this terminal and the pseudo-terminal until the latter is closed."""
+    """Copies between this terminal and the pseudo-terminal, until the pseudo-terminal is closed."""
     here, out = sys.stdin.fileno(), sys.stdout.fileno()
     while True:
         ready = select.select([here, ours], [], [])[0]
@@ -87,7 +90,7 @@ def _same_size(other: int) -> None:
 
 
 def main(argv: Sequence[str]) -> Any:
-    """Inside: install the descriptors, acquire the controlling terminal if there is one, and exec the command."""
+    """On the host: installs the descriptors, acquires the controlling terminal, if any, and execs the command."""
     for number in range(3):
         os.dup2(number + 3, number)
         os.close(number + 3)

@@ -1,8 +1,8 @@
-"""Formats nodes' storage without starting a JVM for each: Kafka's tool formats once per version, into the cache.
+"""Formats nodes' storage without starting a JVM for each node: Kafka's tool formats once per version, into the cache.
 
 `kafka.tools.StorageTool format` writes two small files. bootstrap.checkpoint contains the version's initial feature
-levels and is the same for every node and cluster; meta.properties names the cluster, the node and, from 3.7 on, the
-directory. A node's storage is a copy of the first, and of the second with the node's own ids.
+levels, and is the same for every node and cluster. meta.properties contains the ids of the cluster, the node and, from
+3.7 on, the directory. A node's storage is a copy of bootstrap.checkpoint, and a meta.properties with the node's ids.
 """
 
 from __future__ import annotations
@@ -29,14 +29,21 @@ _BOOTSTRAP = "bootstrap.checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What the tool wrote for a version: properties whose ids are replaced, bytes to copy (None: no such file)."""
+    """What Kafka's tool wrote for a version.
+
+    meta       meta.properties; its ids are replaced for each node
+    bootstrap  bootstrap.checkpoint, which is copied to each node; None: the tool wrote no such file
+    """
 
     meta: dict[str, str]
     bootstrap: bytes | None
 
 
 def random_id() -> str:
-    """Returns a Kafka Uuid: 22 characters of base64 that do not start with "-", which would look like an option."""
+    """Returns a Kafka Uuid: 22 characters of base64.
+
+    The id does not start with "-", because Kafka's tool would take it for an option.
+    """
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -44,7 +51,7 @@ def random_id() -> str:
 
 
 def template(java: Java, jars: Jars, progress: Progress) -> Template:
-    """Returns the version's template, from the cache or created now (one JVM start). Raises ClusterTrouble."""
+    """Returns the version's template from the cache. If it is not there, runs Kafka's tool. Raises ClusterTrouble."""
     folder = download_cache.root() / "format" / jars.version
     if not (folder / _META).exists():
         with download_cache.locked(folder.with_name(f"{jars.version}.lock"), progress, "formatting storage"):
@@ -58,7 +65,7 @@ def template(java: Java, jars: Jars, progress: Progress) -> Template:
 
 
 def write(made: Template, data: Path, cluster_id: str, node_id: int) -> None:
-    """Write a node's empty storage to `data`, synced so that it survives a power cut."""
+    """Writes a node's empty storage to `data`, and syncs it, so that it survives a power cut."""
     data.mkdir(parents=True)
     renamed = {**made.meta, "cluster.id": cluster_id, "node.id": str(node_id)}
     if "directory.id" in renamed:
@@ -76,7 +83,7 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _format(java: Java, jars: Jars, target: Path) -> None:
-    """Run the tool for a dummy node, and copy what it wrote to `target`."""
+    """Runs Kafka's tool for a dummy node, and copies the files that it wrote to `target`."""
     node = broker_config.Node("n1", 1, "127.0.0.1", 9092, 9093)
     with tempfile.TemporaryDirectory(prefix="format-", dir=target.parent) as name:
         temporary = Path(name)

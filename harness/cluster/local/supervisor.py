@@ -4,23 +4,23 @@
                             └─ one network namespace per host, on a bridge
 
 With `--namespaces FD` a guard process enters new namespaces and forks the supervisor as PID 1 there. When the
-supervisor ends, for whatever reason, the kernel ends every process in the namespaces, and network namespaces, links and
-rules disappear with the last of them. With `--loopback FD` there are no namespaces, and children are killed one by one.
+supervisor ends, for whatever reason, the kernel ends every process in the namespaces. Network namespaces, links and
+rules disappear with the last process. With `--loopback FD` there are no namespaces, and children are killed one by one.
 End-of-file on the socket FD ends the supervisor, so a killed harness leaves nothing behind.
 
-Verbs (see `harness.cluster.json_messages` for the message format):
+Verbs, their arguments and their answers (see `harness.cluster.json_messages` for the message format):
 
     host     {name, address}                 create a network namespace for `name` if it has none
     spawn    {host, argv, env, cwd} + fds    -> {pid}; the descriptors become 1, 2, 3, ... of the child; with
-                                             {queues: [host]}, netfilter sockets of these networks follow
+                                             {queues: [host]}, netfilter sockets of these hosts' networks follow
     signal   {pid, signal}                   -> {sent}; signals the child's whole process group
     socket   {host}                          -> a new TCP socket in the host's network ("": the supervisor's)
-    drop     {at, sources: [address]}        drop packets
+    drop     {at, sources: [address]}        make host `at` drop packets from these addresses
     heal     {}                              remove all drop rules
-    hold     {at, sources: [address], number}  send packets through a queue
+    hold     {at, sources: [address], number}  make host `at` send packets from these addresses through queue `number`
     release  {}                              send no more packets through queues
-    dropped  {at}                            -> {packets}
-    end      {}                              is answered, then everything ends
+    dropped  {at}                            -> {packets}: how many packets host `at` has dropped
+    end      {}                              is answered; then everything ends
 
 The supervisor has a single thread: entering a namespace affects only the calling thread, and fork is safe.
 """
@@ -48,7 +48,7 @@ _END: Final = "end"
 
 
 class Supervisor:
-    """The request loop, with the running children and existing hosts."""
+    """The loop that answers requests. Keeps track of the running children and of the hosts."""
 
     def __init__(self, control: socket.socket, isolated: bool) -> None:
         self._control = control
@@ -57,7 +57,7 @@ class Supervisor:
         self._hosts: dict[str, Any] = {}
 
     def serve(self) -> None:
-        """Answer requests and report children that end, until the socket closes or `end` is requested."""
+        """Answers requests and reports children that end, until the socket closes or the request `end` arrives."""
         wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -78,7 +78,7 @@ class Supervisor:
                     return
 
     def _request(self) -> str:
-        """Read and answer one request; returns its verb."""
+        """Reads and answers one request; returns its verb."""
         message, fds = json_messages.receive(self._control)
         answer: dict[str, Any] = {"id": message["id"]}
         passed: list[int] = []
@@ -133,7 +133,7 @@ class Supervisor:
         return {}
 
     def _socket(self, host: str) -> int:
-        """Returns the descriptor of a new socket. It belongs to the network that it was created in."""
+        """Returns the descriptor of a new socket in the network of `host`, to which the socket belongs for good."""
         with contextlib.ExitStack() as stack:
             if host and self._isolated:
                 stack.enter_context(namespaces.inside(self._hosts[host].network))
@@ -144,7 +144,7 @@ class Supervisor:
             self._hosts[name] = self._netlink().make_host(name, address, len(self._hosts) + 1)
 
     def _netlink(self) -> Any:
-        """The netlink module, imported only when needed: never without namespaces."""
+        """The module `netlink`. It is imported only when needed: never without namespaces."""
         if not self._isolated:
             raise ValueError("without namespaces there is no network to change")
         from harness.cluster.local import netlink
@@ -152,7 +152,10 @@ class Supervisor:
         return netlink
 
     def _signal(self, pid: int, number: int) -> bool:
-        """Signal one of our own children. Any other pid may have been reused by an unrelated process."""
+        """Sends a signal to the process group of a child; returns whether it was sent.
+
+        Other pids are refused: they may have been reused by unrelated processes.
+        """
         if pid not in self._running:
             return False
         with suppress(ProcessLookupError):
@@ -164,7 +167,7 @@ class Supervisor:
         return False
 
     def _reap(self) -> None:
-        """Reap processes that have ended, including orphans, and report our own children."""
+        """Reaps all processes that have ended, including orphans. Reports those that are children of this process."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -181,7 +184,7 @@ class Supervisor:
                 json_messages.send(self._control, {"event": "exit", "pid": pid, "code": code})
 
     def kill_all(self) -> None:
-        """Kill every descendant and wait until none remains, at most `_KILL_TIMEOUT_S`."""
+        """Kills every descendant, and waits until none remains, at most `_KILL_TIMEOUT_S`."""
         deadline = time.monotonic() + _KILL_TIMEOUT_S
         while time.monotonic() < deadline:
             # For PID 1, kill(-1) signals every process in its namespace but itself.
@@ -197,7 +200,7 @@ class Supervisor:
 
 
 def _other_groups(session: int) -> set[int]:
-    """Returns the process groups of a session except its first: client programs of a worker."""
+    """Returns the process groups of a session except its first: those of a worker's client programs."""
     groups = set()
     for folder in os.scandir("/proc"):
         if folder.name.isdecimal():
@@ -226,7 +229,7 @@ def _descendants() -> list[int]:
 
 
 def run_isolated(control: socket.socket) -> int:
-    """Enter new namespaces, fork PID 1 and guard it; returns the exit code."""
+    """Enters new namespaces, forks PID 1 there, and guards it; returns the exit code."""
     try:
         namespaces.enter()
     except namespaces.Refused as error:
@@ -240,7 +243,7 @@ def run_isolated(control: socket.socket) -> int:
 
 
 def _first(control: socket.socket) -> int:
-    """Run as PID 1 of the namespaces."""
+    """Runs the supervisor as PID 1 of the namespaces; returns the exit code."""
     namespaces.die_with_parent()
     try:
         namespaces.mount_proc()
@@ -255,9 +258,9 @@ def _first(control: socket.socket) -> int:
 
 
 def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
-    """Wait for PID 1; kill it if the harness has ended but PID 1 does not react (because it is stopped, for example).
+    """Waits until PID 1 or the harness ends, then kills PID 1, which may be stopped. Returns PID 1's exit code.
 
-    Its children cannot die while they wait for a frozen disk, so thaw the disks.
+    Children of PID 1 cannot die while they wait for a frozen disk, so the guard thaws the disks.
     """
     before = freeze_disk.mounted(mountinfo)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -277,7 +280,7 @@ def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
 
 
 def run_loopback(control: socket.socket) -> int:
-    """Serve without namespaces; at the end kill every descendant, including those whose parent has changed."""
+    """Serves without namespaces. At the end, kills every descendant, including those whose parent has ended."""
     namespaces.adopt_orphans()
     supervisor = Supervisor(control, isolated=False)
     signal.signal(signal.SIGTERM, lambda *_: control.shutdown(socket.SHUT_RDWR))
@@ -289,7 +292,7 @@ def run_loopback(control: socket.socket) -> int:
 
 
 def probe() -> int:
-    """Try everything that the network needs, in namespaces that end with this process."""
+    """Tries everything that the network needs, in namespaces that end with this process; returns the exit code."""
     try:
         namespaces.enter()
     except namespaces.Refused as error:
@@ -313,7 +316,7 @@ def probe() -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Command line; see the module docstring."""
+    """Runs the command line in the module docstring."""
     if argv == ["--probe"]:
         return probe()
     mode, number = argv

@@ -28,16 +28,19 @@ Answer = tuple[dict[str, Any], list[int]]
 
 
 class Refused(Exception):
-    """The system does not allow namespaces; the text gives the reason."""
+    """Raised if the system does not allow namespaces; the text gives the reason."""
 
 
 class Control:
-    """A running supervisor. Closing it, or the end of this process, ends everything that it started."""
+    """A running supervisor.
+
+    Everything that the supervisor has started ends when `close` is called, or when this process ends.
+    """
 
     def __init__(self, isolated: bool, log: Path) -> None:
-        """Start a supervisor, in namespaces if `isolated`; its output is appended to the file `log`.
+        """Starts a supervisor, in namespaces if `isolated`. Its output is appended to the file `log`.
 
-        Raises Refused, or ClusterTrouble if it does not start at all.
+        Raises Refused if namespaces are refused, ClusterTrouble if the supervisor does not start at all.
         """
         ours, theirs = json_messages.pair()
         self._socket = ours
@@ -84,7 +87,7 @@ class Control:
 
     @property
     def pid(self) -> int:
-        """The supervisor's pid, as the harness sees it."""
+        """The supervisor's pid, in the harness's pid namespace."""
         return self._process.pid
 
     def ask(
@@ -94,7 +97,10 @@ class Control:
         fds: Sequence[int] = (),
         timeout_s: float = _ANSWER_TIMEOUT_S,
     ) -> Answer:
-        """Send a request and wait for its answer. Raises ClusterTrouble if it is refused or not answered in time."""
+        """Sends a request, and waits for its answer.
+
+        Raises ClusterTrouble if the request is refused or not answered in time.
+        """
         answers: SimpleQueue[Answer] = SimpleQueue()
         with self._lock:
             if self._closed or self._gone:
@@ -121,9 +127,9 @@ class Control:
         return message["ok"], received
 
     def wait(self, pid: int, timeout_s: float) -> int | None:
-        """Returns the exit code of a child, or None if it still runs after `timeout_s`.
+        """Returns the exit code of a child; None if the child is still running after `timeout_s`.
 
-        The end of the supervisor kills all children that are still running.
+        If the supervisor has ended, all children have been killed.
         """
         deadline = time.monotonic() + timeout_s
         with self._changed:
@@ -137,7 +143,7 @@ class Control:
             return self._exits[pid]
 
     def close(self) -> None:
-        """End the supervisor and all its descendants. Can be called repeatedly."""
+        """Ends the supervisor and all its descendants. May be called more than once."""
         with suppress(ClusterTrouble):
             self.ask("end", {}, timeout_s=_END_TIMEOUT_S)
         with self._lock:
@@ -153,7 +159,7 @@ class Control:
         self._socket.close()
 
     def _read(self) -> None:
-        """Deliver answers to waiting threads and record exits, until the supervisor ends."""
+        """Passes answers to the threads that wait for them, and records exits, until the supervisor ends."""
         try:
             with suppress(OSError):  # Closed is a subclass; closing the socket here raises another
                 while True:
@@ -166,7 +172,7 @@ class Control:
                 self._changed.notify_all()
 
     def _hear(self, message: Mapping[str, Any], fds: list[int]) -> None:
-        """Process one answer or notice."""
+        """Handles one answer or exit notice."""
         with self._changed:
             if message.get("event") == "exit":
                 self._exits[message["pid"]] = message["code"]

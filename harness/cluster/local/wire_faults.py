@@ -1,9 +1,10 @@
 """Starts and controls the wire proxy of a local cluster.
 
 Each broker has a listener for clients that advertises a socket of the proxy at the broker's own address, so a client
-that follows the metadata connects to the proxy without any configuration. The listening sockets belong to the brokers'
-network namespaces, and the proxy's connections to a broker come from outside them. So a packet filter between two hosts
-blocks traffic through the proxy just like direct traffic. The harness's own requests go to the brokers directly.
+that follows the metadata connects to the proxy without any configuration. The proxy's listening sockets belong to the
+brokers' network namespaces, and its connections to a broker come from outside that broker's namespace. So a packet
+filter between two hosts blocks traffic through the proxy just like direct traffic. The harness's own requests go to the
+brokers directly.
 
     w0 ── n1's network: proxy's socket :9096 ── proxy (in the supervisor's network) ── n1's network: broker :9095
 """
@@ -39,7 +40,12 @@ _ANSWER_BYTES_MAX: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Listener:
-    """A listening socket of the proxy, to which `sender`s connect, and the target that it forwards to."""
+    """A listening socket of the proxy.
+
+    node    the broker
+    sender  who connects to the socket: clients or brokers
+    target  (address, port) to which the proxy forwards connections
+    """
 
     listener: socket.socket
     node: str
@@ -55,10 +61,12 @@ def start(
     proxied: Proxied,
     log: str,
 ) -> tuple[tuple[Node, ...], WireProxy]:
-    """Start a proxy. Returns the brokers as clients reach them through it, and the proxy. Raises ClusterTrouble.
+    """Starts a proxy. Returns the brokers, with the ports at which they are reached through the proxy, and the proxy.
 
-    listen  (host, address, port) -> a listening socket there
-    take    returns ports for a broker
+    listen  (host, address, port) -> a socket that listens there
+    take    returns (client_port, proxy_port, peer_port) for a broker
+
+    Raises ClusterTrouble.
     """
     placed, listeners = [], []
     for node in brokers:
@@ -75,7 +83,7 @@ def start(
 
 
 def listening(fresh: socket.socket, address: str, port: int) -> socket.socket:
-    """Make a new socket listen."""
+    """Makes the new socket `fresh` listen at an address and port; returns it."""
     fresh.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     fresh.bind((address, port))
     fresh.listen(_BACKLOG)
@@ -86,7 +94,7 @@ class WireProxy:
     """A running proxy process. Thread-safe. The supervisor ends it together with the cluster."""
 
     def __init__(self, control: Control, listeners: Sequence[_Listener], log: str) -> None:
-        """Start the proxy; its output is appended to the file `log`. Raises ClusterTrouble."""
+        """Starts the proxy. Its output is appended to the file `log`. Raises ClusterTrouble."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.settimeout(_ANSWER_TIMEOUT_S)
         self._socket, self._lock, self._last_request, self._log = ours, threading.Lock(), 0, log
@@ -112,7 +120,7 @@ class WireProxy:
         return Traffic(**self._ask("traffic"))
 
     def close(self) -> None:
-        """Close the connection to the proxy, which makes it end. Can be called repeatedly."""
+        """Closes the connection to the proxy, which makes the proxy end. May be called more than once."""
         self._socket.close()
 
     def _ask(self, verb: str, **arguments: object) -> Any:
@@ -125,7 +133,7 @@ class WireProxy:
         return answer["ok"]
 
     def _exchange(self, line: bytes, number: int) -> Mapping[str, Any]:
-        """Send a line and wait for its answer; late answers to earlier requests are skipped."""
+        """Sends the request `line`, and returns the answer with this number; skips late answers to earlier requests."""
         try:
             self._socket.sendall(line + b"\n")
             received = bytearray()

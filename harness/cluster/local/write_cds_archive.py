@@ -1,6 +1,6 @@
-"""Starts and stops one broker so that it writes an archive of the classes it loaded (class data sharing).
+"""Starts and stops one broker, which writes an archive of the classes that it loaded (class data sharing).
 
-Run as `python -m harness.cluster.local.write_cds_archive VERSION`. An environment variable names the archive's path:
+Run as `python -m harness.cluster.local.write_cds_archive VERSION`. An environment variable contains the archive's path:
 see `harness.cluster.distribution.cds_archive`.
 """
 
@@ -18,7 +18,7 @@ from harness.model.errors_and_exit_codes import HarnessError
 
 
 def main(version: str) -> int:
-    """Start a one-broker cluster and stop it. Returns the exit code; that of the error if one occurs."""
+    """Starts a cluster of one broker, and stops it. Returns 0, or the exit code of the error that occurred."""
     with tempfile.TemporaryDirectory(prefix="classes-") as folder:
         spec = ClusterSpec(nodes=1, kafka_version=version, work_dir=Path(folder) / "cluster")
         cluster = LoopbackCluster(spec, writing(os.environ[TO]))

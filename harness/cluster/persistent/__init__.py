@@ -1,1 +1,1 @@
-"""The client side of persistent clusters, as runs use them, and the calls to their keeper process."""
+"""The client side of persistent clusters: how runs use them, and how they call the keeper process of a cluster."""

@@ -1,13 +1,13 @@
 """Persistent clusters, client side: `harness cluster up NAME` starts one, and runs use it as local:NAME.
 
-    <cache>/clusters/NAME/   plan.yaml    its plan
-                             state.json   its owner and start time; exists once it is up
-                             socket       where its keeper process (`harness.persistent.server`) accepts calls
+    <cache>/clusters/NAME/   plan.yaml    the cluster's plan
+                             state.json   owner and start time; exists once the cluster is up
+                             socket       where the keeper process (`harness.persistent.server`) accepts calls
                              keeper.log   output of the keeper
                              cluster/     the cluster's working directory
 
-The keeper owns the supervisor and all its descendants, and offers runs what a cluster of their own would
-(`harness.cluster.persistent.named_cluster`).
+The keeper owns the cluster's supervisor and all its descendants. To a run, the cluster is a `NamedCluster`
+(`harness.cluster.persistent.named_cluster`), whose methods call the keeper.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ LOG: Final = "keeper.log"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """kind: as in --cluster; owner: the keeper, as in `process_owner`; since: UTC."""
+    """The state of a cluster, as stored in state.json.
+
+    kind   kind of cluster, as in --cluster
+    owner  owner text of the keeper process (`process_owner`)
+    since  start time, UTC
+    """
 
     name: str
     kind: str
@@ -51,12 +56,12 @@ class State:
 
 
 def folder(name: str) -> Path:
-    """Returns the folder of the cluster with that name."""
+    """Returns the folder of the cluster with this name."""
     return download_cache.root() / "clusters" / name
 
 
 def write(state: State) -> None:
-    """Write a cluster's state atomically."""
+    """Writes the state of a cluster atomically."""
     path = folder(state.name) / STATE
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps(asdict(state)))
@@ -64,7 +69,7 @@ def write(state: State) -> None:
 
 
 def read(name: str) -> State | None:
-    """Returns the state of a cluster, whether it is up or not; None if it has no state (yet)."""
+    """Returns the state of a cluster, whether or not the cluster is up; None if there is no state file (yet)."""
     try:
         return State(**json.loads((folder(name) / STATE).read_text()))
     except (OSError, ValueError, TypeError):
@@ -72,18 +77,21 @@ def read(name: str) -> State | None:
 
 
 def names() -> list[str]:
-    """Returns the names of all clusters that have files, whether they are up or not."""
+    """Returns the names of all clusters that have a folder, whether or not they are up."""
     clusters = download_cache.root() / "clusters"
     return sorted(path.name for path in clusters.iterdir() if path.is_dir()) if clusters.is_dir() else []
 
 
 def alive() -> list[State]:
-    """Returns the clusters that are up."""
+    """Returns the states of the clusters that are up."""
     return [state for name in names() if (state := read(name)) is not None and state.alive]
 
 
 def find(name: str = "", kind: str = "") -> State:
-    """Returns the cluster of that name, or the only one that is up. Raises BadInput."""
+    """Returns the state of the cluster with this name and kind. Empty: any name, any kind.
+
+    Raises BadInput if no such cluster, or more than one, is up.
+    """
     up = [state for state in alive() if kind in ("", state.kind)]
     fitting = [state for state in up if name in ("", state.name)]
     if len(fitting) == 1:
@@ -98,18 +106,24 @@ def find(name: str = "", kind: str = "") -> State:
 
 
 def call(name: str, do: str, fds: Sequence[int] = (), timeout_s: float = CALL_TIMEOUT_S, **more: Any) -> Any:
-    """Send a request to a cluster's keeper; returns the answer. Raises what the keeper raised, or ClusterTrouble."""
+    """Sends a request to a cluster's keeper; returns the answer.
+
+    Raises the error that the keeper raised, or ClusterTrouble if the keeper does not answer.
+    """
     return rpc.call(folder(name) / SOCKET, {"do": do, **more}, fds, timeout_s)
 
 
 def call_method(name: str, method: str, *arguments: Any) -> Any:
-    """Call a method of the persistent cluster; returns its result. Raises what it raised, or ClusterTrouble."""
+    """Calls a method of the persistent cluster; returns its result.
+
+    Raises the error that the method raised, or ClusterTrouble if the keeper does not answer.
+    """
     return call(name, "call", method=method, arguments=arguments)
 
 
 @dataclass(slots=True)
 class KeeperChild:
-    """A process that the keeper's cluster started for this run. `pid` is its pid in the supervisor's namespace."""
+    """A process that the keeper has started for this run. `pid` is the pid in the supervisor's pid namespace."""
 
     pid: int
     cluster: str

@@ -1,7 +1,7 @@
-"""A persistent cluster as a run sees it: every capability is a method that calls the cluster's keeper process.
+"""A persistent cluster as a run sees it: every method of a capability calls the cluster's keeper process.
 
-Which capabilities the cluster really has is in `capabilities`, as reported by the keeper;
-`harness.model.capabilities.offers` uses that list.
+The class has the methods of all capabilities. Those that the cluster really has are listed in `capabilities`, as
+reported by the keeper; `harness.model.capabilities.offers` uses that list.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ HOLD_TIMEOUT_S: Final = 200.0
 
 
 class NamedCluster:
-    """Satisfies Cluster, Hosts, and the capabilities in `capabilities`.
+    """Satisfies the protocols Cluster and Hosts, and those named in `capabilities` (harness.model.capabilities).
 
-    capabilities  names of the capabilities that the persistent cluster offers
-    run           the run that reserves the cluster from `up` to `down`; a second run is refused
-    left_runs     once up: earlier runs whose topics still exist
+    capabilities  names of the capabilities that the persistent cluster has
+    run           the run that reserves the cluster from `up` to `down`; in this time other runs are refused
+    left_runs     from `up` on: earlier runs whose topics still exist
     """
 
     def __init__(self, state: State, run: str) -> None:
@@ -50,7 +50,10 @@ class NamedCluster:
     # --- reserving the cluster ------------------------------------------------------------------------
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Reserve the cluster; returns once it is healed and healthy. Raises BadInput if another run uses it."""
+        """Reserves the cluster; returns when it has been healed and is healthy.
+
+        Raises BadInput if another run uses it.
+        """
         hold = rpc.connect(client.folder(self.name) / client.SOCKET, HOLD_TIMEOUT_S)
         try:
             owner = process_owner.owner(os.getpid())
@@ -70,7 +73,10 @@ class NamedCluster:
         progress(f"the {len(self.nodes)} brokers of {self.name} are healthy")
 
     def down(self) -> None:
-        """Heal and release the cluster. Can be called repeatedly. Raises ClusterTrouble if it does not heal."""
+        """Releases the cluster, which is then healed. May be called more than once.
+
+        Raises ClusterTrouble if the cluster does not become healthy.
+        """
         hold, self._hold = self._hold, None
         if hold is None:
             return
@@ -83,20 +89,23 @@ class NamedCluster:
             rpc.value(answer)
 
     def forget(self, runs: Sequence[str]) -> None:
-        """Make the keeper forget these earlier runs: their topics have been deleted, or are to stay."""
+        """Removes these earlier runs from the keeper's list of runs whose topics still exist.
+
+        Their topics have been deleted, or are to stay.
+        """
         client.call(self.name, "forget", runs=list(runs))
 
     # --- Cluster, Hosts, OwnAddresses -----------------------------------------------------------------
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command on a node's host."""
+        """Runs a command on a node's host."""
         result: CommandResult = self._call("run", node, list(argv), timeout_s)
         return result
 
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> KeeperChild:
-        """Start a process on a host; `env` is added to this process's environment."""
+        """Starts a process on a host. `env` is added to this process's environment."""
         environment = {**os.environ, "PYTHONPATH": namespaces.python_path(), **env}
         path = str(Path(log).absolute())
         pid = client.call(self.name, "spawn", fds, host=host, argv=list(argv), env=environment, log=path)
@@ -245,7 +254,10 @@ class NamedCluster:
 
 
 def attach(name: str, kind: str, run: str) -> NamedCluster:
-    """Returns the cluster of that name, for a run. Raises BadInput, or Missing if its keeper does not answer."""
+    """Returns the cluster with this name and kind, for a run.
+
+    Raises BadInput if it is not up, Missing if its keeper does not answer.
+    """
     state = client.find(name, kind)
     try:
         return NamedCluster(state, run)

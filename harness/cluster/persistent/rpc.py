@@ -1,10 +1,12 @@
 """Calls between processes of one user on one machine: one request and its answer per connection.
 
     request  an object, with file descriptors
-    answer   {"value": ...}, {"raise": name of the error, "text": ...}, or, while a request is in progress, {"say": ...}
+    answer   {"value": ...}, or {"raise": name of the error, "text": ...}
+             before the answer, any number of progress messages {"say": ...}
 
-Values without a JSON representation are encoded by `harness.cluster.persistent.values`. Whoever can connect can run any
-command. Therefore the socket is in a folder that only its user can enter, and the uid of the peer is checked.
+Values without a JSON representation are encoded by `harness.cluster.persistent.values`. Whoever can connect to the
+socket can run any command. Therefore the socket is in a folder that only its user can enter, and the peer's user id is
+checked.
 """
 
 from __future__ import annotations
@@ -26,13 +28,16 @@ _ERRORS: Final = {kind.__name__: kind for kind in (HarnessError, BadInput, Missi
 
 
 def _short(path: Path) -> tuple[int, str]:
-    """A socket's path has at most 107 bytes, so the folder is replaced by a descriptor, to be closed after use."""
+    """Returns (descriptor of the folder of `path`, a short path to the same file through this descriptor).
+
+    A socket's path may have at most 107 bytes. The caller closes the descriptor after use.
+    """
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     return folder, f"/proc/self/fd/{folder}/{path.name}"
 
 
 def listen(path: Path) -> socket.socket:
-    """Returns a listening socket at `path`; replaces an existing one."""
+    """Returns a listening socket at `path`, where it replaces an existing socket."""
     path.unlink(missing_ok=True)
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder, name = _short(path)
@@ -63,25 +68,25 @@ def connect(path: Path, timeout_s: float) -> socket.socket:
 
 
 def same_user(end: socket.socket) -> bool:
-    """Whether the other side belongs to this user or to root."""
+    """Returns whether the other end of the connection belongs to this user or to root."""
     raw = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return _CREDENTIALS.unpack(raw)[1] in (os.geteuid(), 0)
 
 
 def send(end: socket.socket, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
-    """Send a request with descriptors. Raises OSError."""
+    """Sends a request with file descriptors. Raises OSError."""
     json_messages.send(end, values.encode(request), fds)
 
 
 def receive(end: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Returns a request or an answer, and its descriptors. Raises Closed at the end, TimeoutError."""
+    """Returns a request or an answer, and its file descriptors. Raises TimeoutError; Closed at the stream's end."""
     data, fds = json_messages.receive(end)
     message: dict[str, Any] = values.decode(data)
     return message, fds
 
 
 def answered(work: Callable[[], Any]) -> dict[str, Any]:
-    """Do some work; returns the answer as JSON: its value, or the error that the other side is to raise."""
+    """Calls `work`; returns the answer as JSON: the result of `work`, or the error that it raised."""
     try:
         return {"value": values.encode(work())}
     except HarnessError as error:
@@ -91,7 +96,7 @@ def answered(work: Callable[[], Any]) -> dict[str, Any]:
 
 
 def reply(end: socket.socket, work: Callable[[], Any]) -> None:
-    """Send the answer of some work, or an error if the answer cannot be encoded. Raises OSError."""
+    """Calls `work`, and sends its result as the answer, or an error if the result cannot be encoded. Raises OSError."""
     answer = answered(work)
     try:
         json_messages.send(end, answer)
@@ -100,14 +105,17 @@ def reply(end: socket.socket, work: Callable[[], Any]) -> None:
 
 
 def value(answer: Mapping[str, Any]) -> Any:
-    """Returns the value of an answer. Raises what the other side raised."""
+    """Returns the value in an answer. If the answer contains an error instead, raises that error."""
     if "raise" in answer:
         raise _ERRORS.get(answer["raise"], ClusterTrouble)(answer["text"])
     return answer["value"]
 
 
 def call(path: Path, request: Mapping[str, Any], fds: Sequence[int] = (), timeout_s: float = 30.0) -> Any:
-    """Send a request; returns the value of the answer. Raises what the other side raised, or ClusterTrouble."""
+    """Sends a request; returns the value in the answer.
+
+    Raises the error in the answer, or ClusterTrouble if there is no answer.
+    """
     try:
         with connect(path, timeout_s) as end:
             send(end, request, fds)

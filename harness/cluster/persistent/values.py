@@ -1,4 +1,4 @@
-"""JSON encoding of values in calls to a persistent cluster: {"is": type, "of": ...} for non-JSON types."""
+"""JSON encoding of values in calls to a persistent cluster. Types unknown to JSON become {"is": type, "of": ...}."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _typed(name: str, content: Any) -> dict[str, Any]:
 
 
 def decode(data: Any) -> Any:
-    """The inverse of `encode`. Raises ValueError for an unknown type."""
+    """Returns the value that `encode` encoded. Raises ValueError for an unknown type."""
     if isinstance(data, list):
         return [decode(item) for item in data]
     if not isinstance(data, dict):

@@ -1,7 +1,8 @@
 """Finds and removes what killed runs have left on the hosts of an ssh cluster.
 
-The harness of an active run renews a lease every few seconds: it increments a number in a file of the run's folder. A
-run whose number does not change is a leftover, and so is a packet filter of ours that no run refers to.
+The harness of an active run renews a lease every few seconds: it increments a number in a file of the run's folder. If
+that number does not change, the run is a leftover. A packet filter of the harness is a leftover if no run's folder
+names it.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _LOOK_AGAIN_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What remains of a run whose harness has ended.
+    """Something that a run whose harness has ended has left on a host.
 
-    kind   "run" (a folder, and what runs in it) or "filter"
-    host   where it is
-    name   the folder, or "TOOL TABLE"
+    kind   "run" (a folder, and the processes that run in it) or "filter" (packet filter)
+    host   the host
+    name   path of the folder; for a filter, "TOOL TABLE"
     run    the run's id and the node; empty for a filter
     since  creation time, UTC; empty for a filter
     """
@@ -43,7 +44,14 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run's folder: whether its watchdog and its broker are running, and the number in its lease."""
+    """The folder of a run on a host.
+
+    guarded  whether the run's watchdog is running
+    running  whether the run's broker is running
+    lease    the number in the run's lease
+    filter   "TOOL TABLE" of the run's packet filter
+    since    creation time, UTC
+    """
 
     folder: str
     guarded: bool
@@ -54,16 +62,17 @@ class _Run:
 
 
 def leftovers(hosts: Sequence[Host]) -> list[Leftover]:
-    """Returns everything that runs have left on the hosts. Takes 10 s if a run may be in use.
+    """Returns everything that runs whose harness has ended have left on the hosts.
 
-    Raises ClusterTrouble or Missing for a host that does not answer.
+    Takes 10 s if a run may be in use, to see whether its lease changes. Raises ClusterTrouble or Missing if a host does
+    not answer.
     """
     with ThreadPoolExecutor(len(hosts)) as pool:
         return [one for found in pool.map(_on, hosts) for one in found]
 
 
 def remove(leftover: Leftover) -> None:
-    """Remove one leftover: processes, files and filters. Can be called repeatedly. Raises ClusterTrouble."""
+    """Removes one leftover: processes, files and filters. May be called more than once. Raises ClusterTrouble."""
     link = Link(leftover.host)
     try:
         if leftover.kind == "run":
@@ -99,7 +108,7 @@ def _on(host: Host) -> list[Leftover]:
 
 
 def read(answer: str) -> tuple[list[_Run], list[str]]:
-    """Parse the answer of `survey`: (runs, filters). Raises ClusterTrouble if it is malformed."""
+    """Parses the output of the command `survey`: (runs, filters). Raises ClusterTrouble if the output is malformed."""
     runs, filters = [], []
     for line in answer.splitlines()[1:]:
         words = line.split(" ", 7)

@@ -1,8 +1,8 @@
-"""Brokers on other hosts, through ssh: all files that they need are installed there, and removed afterwards.
+"""Brokers on other hosts, through ssh. All files that the brokers need are installed there, and removed afterwards.
 
-On each host our watchdog ends the broker and removes the packet filters if this process has not renewed its lease for
-`SILENCE_S`, so a killed harness leaves only files (see `harness.cluster.ssh.cleanup`). Clients run on this machine,
-under a supervisor without namespaces.
+A watchdog of the harness runs on each host. If this process has not renewed its lease for `SILENCE_S`, the watchdog
+ends the broker and removes the packet filters, so a killed harness leaves only files (see
+`harness.cluster.ssh.cleanup`). Clients run on this machine, under a supervisor process without network namespaces.
 """
 
 from __future__ import annotations
@@ -65,16 +65,17 @@ class _Running:
 
 
 def make(spec: ClusterSpec) -> SshCluster:
-    """Returns a cluster on the hosts of a file; starts nothing. Raises BadInput."""
+    """Returns a cluster on the hosts that the file `spec.hosts` describes; starts nothing. Raises BadInput."""
     return SshCluster(spec, load(Path(spec.hosts)))
 
 
 class SshCluster:
-    """Satisfies Cluster, Hosts, Processes, Network, Logs. Thread-safe once up; before, `bootstrap` is empty.
+    """Satisfies the protocols Cluster, Hosts, Processes, Network and Logs (harness.model.capabilities).
 
-    If Network is needed, `up` rejects hosts without working packet filters.
+    Thread-safe after `up`; before, `bootstrap` is empty. If Network is needed, `up` rejects hosts without working
+    packet filters.
 
-    silence_s  the hosts consider the harness dead if it has not renewed its lease for so long
+    silence_s  the hosts consider the harness dead if it has not renewed its lease for this time
     """
 
     def __init__(self, spec: ClusterSpec, hosts: Sequence[Host], silence_s: int = SILENCE_S) -> None:
@@ -91,9 +92,10 @@ class SshCluster:
     # --- start and stop -------------------------------------------------------------------------------
 
     def up(self, progress: Progress) -> None:
-        """Check the hosts, install, start; returns when every node sees all brokers registered.
+        """Checks the hosts, installs the brokers and starts them.
 
-        Raises Missing or BadInput before anything is installed, ClusterTrouble afterwards.
+        Returns when all brokers are registered in the view of every node. Raises Missing or BadInput before anything is
+        installed, ClusterTrouble afterwards.
         """
         table = f"{cleanup.TABLE}{self._token}"
         ready = preflight.ready(list(self._links.values()), table, Network in self._spec.needed)
@@ -137,14 +139,14 @@ class SshCluster:
         self._await_registered(progress)
 
     def _install(self, pack: Pack) -> None:
-        """Install the files on a host, and start its watchdog. Raises ClusterTrouble."""
+        """Installs the files on a host, and starts the host's watchdog. Raises ClusterTrouble."""
         name = pack.node.name
         install.install(self._up().hosts[name].link, pack)
         self._ask(name, "guard", _ASK_S, str(self._silence_s))
         threading.Thread(target=self._renew, args=(name,), daemon=True).start()
 
     def _renew(self, name: str) -> None:
-        """Renew the lease on a host repeatedly; runs in a thread."""
+        """Renews the lease on a host again and again; runs in a thread."""
         state, number = self._up(), 0
         while not state.ended.wait(_RENEW_S):
             number += 1
@@ -152,9 +154,9 @@ class SshCluster:
                 ask(state.hosts[name].link, _ASK_S, "renew", state.folders[name], str(number))
 
     def down(self) -> None:
-        """Remove everything from the hosts, end the clients. Can be called repeatedly.
+        """Removes everything from the hosts, and ends the clients. May be called more than once.
 
-        What could not be removed is reported; that does not prevent the run's verdict.
+        Reports what could not be removed, but raises no error, so that the run still gets a verdict.
         """
         state, self._state = self._state, None
         if state is not None:
@@ -179,7 +181,7 @@ class SshCluster:
             link.close()
 
     def _await_registered(self, progress: Progress) -> None:
-        """Wait until every node sees all brokers registered. Raises ClusterTrouble."""
+        """Waits until all brokers are registered in the view of every node. Raises ClusterTrouble."""
         began = time.monotonic()
         waiting = list(self.nodes)
         while waiting:
@@ -189,8 +191,8 @@ class SshCluster:
                     raise ClusterTrouble(f"{name} exited during startup: {self._last_error(name)}")
             if waiting and time.monotonic() - began > _UP_S:
                 raise ClusterTrouble(
-                    f"{', '.join(waiting)} did not see every broker registered within {_UP_S:.0f} s. Check that the "
-                    f"hosts can reach each other, and this machine can reach them, at the brokers' ports. "
+                    f"{', '.join(waiting)} did not report all brokers as registered within {_UP_S:.0f} s. Check that "
+                    "the hosts can reach each other at the brokers' ports, and that this machine can reach them there. "
                     f"{waiting[0]} reports: {self._last_error(waiting[0])}"
                 )
             if waiting:
@@ -209,14 +211,14 @@ class SshCluster:
     # --- what the brokers report ----------------------------------------------------------------------
 
     def seen_by(self, node: str) -> frozenset[str]:
-        """Returns the names of the nodes that a node sees registered; empty if it does not answer."""
+        """Returns the names of the nodes that `node` regards as registered; empty if `node` does not answer."""
         queries, number = self._up().queries, self.nodes.index(self._known(node))
         view = queries.view(queries.layout.brokers[number])
         ids = view.brokers if view else frozenset()
         return frozenset(name for id_, name in enumerate(self.nodes, start=1) if id_ in ids)
 
     def views(self) -> list[View]:
-        """Returns the metadata views of all nodes that answer: leaders, replicas, registered brokers."""
+        """Returns the view of the metadata of each node that answers: leaders, replicas, registered brokers."""
         return self._up().queries.views()
 
     def controller(self) -> int | None:
@@ -226,11 +228,11 @@ class SshCluster:
     # --- the brokers' processes -----------------------------------------------------------------------
 
     def kill(self, node: str) -> None:
-        """Send SIGKILL, and return when the broker has exited."""
+        """Sends SIGKILL; returns when the broker has exited."""
         self._ask(node, "end", _KILL_S + _ASK_S, "KILL", str(_KILL_S))
 
     def stop(self, node: str, within_s: float = STOP_S) -> None:
-        """Send SIGTERM, and return when the broker has exited."""
+        """Sends SIGTERM; returns when the broker has exited."""
         self._ask(node, "end", within_s + _ASK_S, "TERM", str(math.ceil(within_s)))
 
     def pause(self, node: str) -> None:
@@ -240,7 +242,7 @@ class SshCluster:
         self._ask(node, "signal", _ASK_S, "CONT")
 
     def start(self, node: str) -> None:
-        """Start a node that is not running; does not wait until it has registered."""
+        """Starts a node that is not running; does not wait until it has registered."""
         self._ask(node, "start", _ASK_S)
 
     def running(self, node: str) -> bool:
@@ -249,11 +251,11 @@ class SshCluster:
     # --- their network --------------------------------------------------------------------------------
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, drop packets from `sources` at `at`; a name that is not a node stands for all clients."""
+        """Makes `at` drop packets from `sources`, from now on. A name that is not a node stands for all clients."""
         self._up().filters.drop(at, sources)
 
     def heal(self) -> None:
-        """Remove all rules."""
+        """Removes all packet filter rules."""
         self._up().filters.heal()
 
     def dropped(self, at: str) -> int:
@@ -263,17 +265,20 @@ class SshCluster:
     # --- commands, clients, logs ----------------------------------------------------------------------
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command on a node's host. Raises ClusterTrouble if it cannot start or does not end in time."""
+        """Runs a command on a node's host.
+
+        Raises ClusterTrouble if the command cannot be started or does not end in time.
+        """
         return self._up().hosts[self._known(node)].link.run(shlex.join(argv), timeout_s)
 
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Start a process on this machine; `env` is added to this process's environment."""
+        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
         return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
-        """Copy each node's current logs and configuration to `folder`/<node>/."""
+        """Copies each node's current logs and configuration to `folder`/<node>/."""
         state = self._state
         if state is None:
             return
@@ -290,9 +295,9 @@ class SshCluster:
             state.say(f"logs were not collected: {'; '.join(missing)}")
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        """Returns at most 1 MiB of a node's server log from a byte offset (None: its end), and the offset after it.
+        """Returns at most 1 MiB of a node's server log, and the byte offset after it.
 
-        Raises ClusterTrouble.
+        Reading starts at byte `offset`; None: at the end of the log. Raises ClusterTrouble.
         """
         if offset is None:
             return b"", int(self._ask(node, "size", _ASK_S))
@@ -307,13 +312,13 @@ class SshCluster:
     # --- commands of host_commands.sh -----------------------------------------------------------------
 
     def _ask(self, node: str, what: str, timeout_s: float, *arguments: str) -> str:
-        """Run a command of host_commands.sh on a node's host; returns its output. Raises ClusterTrouble."""
+        """Runs the command `what` of host_commands.sh on a node's host; returns its output. Raises ClusterTrouble."""
         state = self._up()
         name = self._known(node)
         return ask(state.hosts[name].link, timeout_s, what, state.folders[name], *arguments)
 
     def _everywhere(self, act: Callable[[str], None]) -> None:
-        """Act on all nodes in parallel. Raises ClusterTrouble with all errors."""
+        """Calls `act` with the name of each node, in parallel. Raises ClusterTrouble with all errors."""
 
         def one(name: str) -> HarnessError | None:
             try:
@@ -338,7 +343,7 @@ class SshCluster:
 
 
 def _each(names: Sequence[str], act: Callable[[str], T]) -> list[T]:
-    """Returns the results of `act` for all names, run in parallel."""
+    """Calls `act` with each name, in parallel; returns the results."""
     with ThreadPoolExecutor(max(len(names), 1)) as pool:
         return list(pool.map(act, names))
 

@@ -1,7 +1,7 @@
 """Runs commands on a host through ssh, with byte streams and time limits.
 
-Only keys are accepted, and only hosts whose own key is known. A broken connection is re-established once per command,
-and the command is run again, so commands must be repeatable. Errors name the host. Thread-safe.
+Login is by key only, and only to hosts whose own key is known. If the connection breaks during a command, it is
+re-established once and the command is run again, so commands must be repeatable. Errors name the host. Thread-safe.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OUTPUT_BYTES: Final = 1 << 20
 
 
 class Link:
-    """A connection to one host, established on first use."""
+    """An ssh connection to one host, established on first use."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -35,17 +35,17 @@ class Link:
         self._closed = False
 
     def connect(self) -> None:
-        """Connect, unless connected already. Raises Missing with what to do."""
+        """Connects, unless connected already. Raises Missing, with what to do."""
         self._transport()
 
     def close(self) -> None:
-        """Close for good: later commands fail. Can be called repeatedly."""
+        """Closes the connection for good: later commands fail. May be called more than once."""
         with self._lock:
             self._closed = True
             self._drop()
 
     def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
-        """Run a command to its end. Raises ClusterTrouble if it cannot run or does not end in time."""
+        """Runs a command, and waits until it ends. Raises ClusterTrouble if it cannot run or does not end in time."""
         out = bytearray()
 
         def keep(chunk: bytes) -> None:
@@ -60,9 +60,13 @@ class Link:
     def stream(
         self, command: str, timeout_s: float, give: Source, take: Sink, again: Callable[[], None]
     ) -> tuple[int, str]:
-        """Run a command that reads from `give` and writes to `take`; returns its exit code and standard error.
+        """Runs a command; returns its exit code and standard error.
 
-        `again` is called before the command is run again after a broken connection. Raises ClusterTrouble.
+        give   writes the command's input to the function that it gets
+        take   receives the command's output
+        again  is called before the command is run a second time, because the connection broke
+
+        Raises ClusterTrouble.
         """
         deadline = time.monotonic() + timeout_s
         for last in (False, True):
@@ -131,14 +135,17 @@ def _left(deadline: float) -> float:
 
 
 def _drain(channel: Any, into: bytearray) -> None:
-    """Read a command's standard error. Errors of the connection are handled where standard output is read."""
+    """Reads a command's standard error until its end.
+
+    Ignores errors of the connection, because the thread that reads standard output handles them.
+    """
     with contextlib.suppress(OSError, EOFError):
         while chunk := channel.recv_stderr(1 << 14):
             into.extend(chunk[: _OUTPUT_BYTES - len(into)])
 
 
 def _feed(channel: Any, deadline: float, give: Source) -> None:
-    """Write a command's input. The command may end before it has read everything."""
+    """Writes a command's input. Ignores errors, because the command may end before it has read all its input."""
 
     def sink(data: bytes) -> None:
         channel.settimeout(_left(deadline))

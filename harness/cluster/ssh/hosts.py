@@ -9,9 +9,9 @@
   sudo: true                   passwordless sudo, for packet filters; default: false
   internal: 192.168.0.11       address for other brokers, if not `address`
   kafka_port: 9092             the broker uses this port and the two after it
-  folder: /data/kafka-harness  default: ~/.kafka-log-harness of the user on the host
+  folder: /data/kafka-harness  where runs are stored on the host; default: ~/.kafka-log-harness of `user`
 
-Paths of key and known_hosts are relative to the file's folder.
+The paths `key` and `known_hosts` are relative to the file's folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ADDRESS: Final = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
 
 
 class Host(BaseModel):
-    """One entry. `name` is empty only until `load` has assigned one."""
+    """One entry of the file. `name` is empty only until `load` has assigned one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -68,7 +68,7 @@ _HOSTS: Final = TypeAdapter(tuple[Host, ...])
 
 
 def load(path: Path) -> tuple[Host, ...]:
-    """Returns the hosts of a file. Raises BadInput: one line per mistake, with file, line and column."""
+    """Returns the hosts in a file. Raises BadInput: one line for each mistake, with file, line and column."""
     loaded = yaml_data.load(path, _WHAT)
     if not isinstance(loaded.data, list) or not loaded.data:
         raise BadInput(f"{loaded.where((), True)}: not {_WHAT}; write one entry per host, starting with `- address:`")
@@ -103,7 +103,10 @@ def _completed(host: Host, number: int, folder: Path) -> Host:
 
 
 def _check_apart(hosts: Sequence[Host], loaded: Loaded) -> None:
-    """Check that names, and ports at the same address, are unique. Raises BadInput."""
+    """Checks that hosts have different names, and that hosts with the same address have different Kafka ports.
+
+    Raises BadInput.
+    """
     for number, host in enumerate(hosts):
         if _CLIENTS.fullmatch(host.name):
             at = loaded.where((number, "name"), True)
@@ -114,6 +117,6 @@ def _check_apart(hosts: Sequence[Host], loaded: Loaded) -> None:
             shared = set(host.ports) & set(other.ports)
             if host.address == other.address and shared and host.port == other.port:
                 raise BadInput(
-                    f"{loaded.where((number, 'address'), True)}: {other.name} has the address {host.address} too, with "
-                    f"port {min(shared)}; give one of them another kafka_port"
+                    f"{loaded.where((number, 'address'), True)}: {other.name} also has the address {host.address} and "
+                    f"uses port {min(shared)}; give one of the two another kafka_port"
                 )

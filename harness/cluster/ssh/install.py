@@ -19,7 +19,10 @@ _UPLOAD_S: Final = 600.0
 
 
 def install(link: Link, pack: Pack) -> None:
-    """Create the run's folder, unpack the broker's files, and test a packed Java. Raises ClusterTrouble."""
+    """Creates the run's folder on a host, and unpacks the broker's files there. If they include a Java, tests it.
+
+    Raises ClusterTrouble.
+    """
     who = f"{link.host.name} ({link.host.at})"
     preflight.ask(link, _ASK_S, "make", pack.folder)
     unpacking = f"tar -x -o -f - -C {shlex.quote(pack.folder)}"
@@ -36,7 +39,7 @@ def install(link: Link, pack: Pack) -> None:
 
 
 def nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
-    """Returns the brokers with their addresses. A host with an internal address has a separate port for clients."""
+    """Returns the brokers with their addresses. A broker with an internal address has a separate port for clients."""
     found = []
     for number, each in enumerate(ready, start=1):
         ports, apart = each.host.ports, each.inside != each.address
@@ -56,15 +59,15 @@ def nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
 
 
 def reached(node: Node) -> Node:
-    """Returns the node with the address and port at which this machine reaches it."""
+    """Returns the node with the address and the port at which this machine reaches it."""
     if node.outside_port is None:
         return node
     return Node(node.name, node.id, node.outside_address, node.outside_port, node.controller_port)
 
 
 def _ignore(data: bytes) -> None:
-    """Ignore tar's output."""
+    """Ignores tar's output."""
 
 
 def _nothing() -> None:
-    """Nothing to undo before a retry: unpacking again overwrites the files."""
+    """Does nothing before a retry: unpacking again overwrites the files."""

@@ -1,4 +1,4 @@
-"""Logs in to a host by ssh, with a key, and only if the host's own key is known. Errors say what to do."""
+"""Logs in to a host through ssh, with a key, and only if the host's own key is known. Errors say what to do."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Unknown(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
 
 
 def connect(host: Host) -> Any:
-    """Returns a connected paramiko client. Raises Missing, with the reason and what to do."""
+    """Returns a paramiko client that is connected to the host. Raises Missing, with the reason and what to do."""
     who = f"{host.name} ({host.at})"
     client = paramiko.SSHClient()
     _load_known(client, host)
@@ -81,7 +81,10 @@ def connect(host: Host) -> Any:
 
 
 def resolve(address: str) -> str:
-    """Returns the IPv4 address of a name, since packet filters and brokers need addresses. Raises gaierror."""
+    """Returns the IPv4 address of a host name. Raises gaierror.
+
+    Packet filters and brokers need addresses, not names.
+    """
     found = socket.getaddrinfo(address, None, socket.AF_INET, socket.SOCK_STREAM)
     return str(found[0][4][0])
 
@@ -93,7 +96,7 @@ def fingerprint(key: Any) -> str:
 
 
 def _load_known(client: Any, host: Host) -> None:
-    """Load the known host keys. Raises Missing if a configured file cannot be read."""
+    """Loads the known host keys. Raises Missing if a known_hosts file named in the hosts file cannot be read."""
     if host.known_hosts is None:
         for path in (Path("~/.ssh/known_hosts").expanduser(), _SYSTEM_KNOWN):
             with contextlib.suppress(OSError):
@@ -106,7 +109,7 @@ def _load_known(client: Any, host: Host) -> None:
 
 
 def _check_key(host: Host, who: str) -> None:
-    """Check that the key file is readable, and not for other users. Raises Missing."""
+    """Checks that this user can read the key file, and that other users cannot. Raises Missing."""
     assert host.key is not None
     path = Path(host.key)
     try:
@@ -119,7 +122,7 @@ def _check_key(host: Host, who: str) -> None:
 
 
 def _refusal(host: Host, who: str, error: BaseException) -> BaseException:
-    """Translates an error into one that tells the user what to do."""
+    """Translates an error of the ssh library into an error that tells the user what to do."""
     if isinstance(error, paramiko.BadHostKeyException):
         file = host.known_hosts or "~/.ssh/known_hosts"
         name = host.address if host.port == 22 else f"[{host.address}]:{host.port}"

@@ -17,7 +17,7 @@ READ_BYTES: Final = 1 << 20
 
 
 def fetch(link: Link, source: str, target: Path, timeout_s: float) -> None:
-    """Copy logs and configuration from a run's folder on the host to `target`. Raises ClusterTrouble."""
+    """Copies logs and configuration from a run's folder on the host (`source`) to `target`. Raises ClusterTrouble."""
     with tempfile.TemporaryFile() as packed:
 
         def take(data: bytes) -> None:
@@ -32,7 +32,7 @@ def fetch(link: Link, source: str, target: Path, timeout_s: float) -> None:
 
 
 def read(link: Link, source: str, offset: int, timeout_s: float) -> bytes:
-    """Returns at most 1 MiB of the server's log from a byte offset. Raises ClusterTrouble."""
+    """Returns at most 1 MiB of the server's log, from byte `offset` on. Raises ClusterTrouble."""
     found = bytearray()
     _stream(link, timeout_s, found.extend, found.clear, "from", source, str(offset + 1), str(READ_BYTES))
     return bytes(found)
@@ -41,7 +41,7 @@ def read(link: Link, source: str, offset: int, timeout_s: float) -> bytes:
 def _stream(
     link: Link, timeout_s: float, take: Sink, discard: Callable[[], None], name: str, folder: str, *more: str
 ) -> None:
-    """Pass the output of a command of host_commands.sh to `take`. Raises ClusterTrouble."""
+    """Passes the output of the command `name` of host_commands.sh to `take`. Raises ClusterTrouble."""
 
     def give(sink: Sink) -> None:
         sink(preflight.script())
@@ -53,7 +53,10 @@ def _stream(
 
 
 def unpack(packed: Any, folder: Path) -> None:
-    """Extract the files of a tar stream to a folder; only plain file names, since the host is not trusted."""
+    """Extracts the files of a tar stream to a folder.
+
+    Extracts only files with plain names, without folders, because the host is not trusted.
+    """
     packed.seek(0)
     folder.mkdir(parents=True, exist_ok=True)
     with suppress(tarfile.TarError), tarfile.open(fileobj=packed, mode="r:") as tar:

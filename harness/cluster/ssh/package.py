@@ -38,7 +38,7 @@ class Pack:
     """The files of one broker.
 
     folder     the target folder on the host
-    host_java  path of the host's own Java; empty: this machine's Java is packed too
+    host_java  path of the host's own Java; empty: this machine's Java is packed, too
     """
 
     node: Node
@@ -53,7 +53,7 @@ class Pack:
     cluster_id: str
 
     def write(self, sink: Sink) -> None:
-        """Write the stream to `sink`."""
+        """Writes the tar stream to `sink`."""
         out: Any = _Out(sink)
         with tarfile.open(fileobj=out, mode="w|", bufsize=_PIECE, format=tarfile.GNU_FORMAT) as tar:
             for name, text in self.texts().items():
@@ -71,7 +71,7 @@ class Pack:
                     _add_file(tar, path, f"data/{path.name}")
 
     def texts(self) -> dict[str, str]:
-        """Returns name -> text for the generated files."""
+        """Returns file name -> text of the generated files."""
         log_name, log_text = broker_config.log_config(self.version, f"{self.folder}/server.log")
         java_on_host = replace(self.java, path=self.host_java or f"{self.folder}/java/bin/java")
         jars = replace(self.jars, folder=Path(self.folder) / "jars")
@@ -90,7 +90,7 @@ class Pack:
 
 
 def java_home(found: Java) -> Path:
-    """Returns the home folder of a Java, even if its `java` is a wrapper script. Raises Missing."""
+    """Returns the home folder of a Java, even if the Java's executable is a wrapper script. Raises Missing."""
     inspected = java.inspect(found.path)
     if isinstance(inspected, str):
         raise Missing(f"{found.path}: {inspected}")
@@ -98,7 +98,7 @@ def java_home(found: Java) -> Path:
 
 
 def java_files(home: Path) -> Iterator[Path]:
-    """Yields the files that Java needs at run time; follows links, skips broken ones."""
+    """Yields the files that Java needs at run time. Follows links; skips broken ones."""
     for folder, below, names in os.walk(home, followlinks=True):
         below[:] = sorted(name for name in below if name not in _LEFT_OUT)
         for name in sorted(set(names) - _LEFT_OUT):

@@ -1,7 +1,7 @@
-"""Packet filters on the hosts of an ssh cluster: rules at the receivers, only for the brokers' ports.
+"""Packet filters on the hosts of an ssh cluster: rules at the receiving hosts, only for the brokers' ports.
 
 Other traffic of the hosts continues, including the ssh connection. Clients run on this machine and share its address.
-To cut all clients off from a broker's answers, packets are dropped where the broker's host sends them.
+To cut all clients off from a broker's responses, the broker's host drops the packets that it sends to this machine.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _IPTABLES_COUNT: Final = re.compile(r"^\s*(\d+)\s+\d+\s+DROP\s", re.MULTILINE)
 class Filters:
     """The rules in effect. Thread-safe.
 
-    hosts    by node name
-    folders  the run's folder on each host
-    table    the run's own name for its rules
+    hosts    node name -> host
+    folders  node name -> the run's folder on the host
+    table    name of this run's rules
     """
 
     def __init__(self, hosts: Mapping[str, Ready], folders: Mapping[str, str], table: str) -> None:
@@ -34,7 +34,7 @@ class Filters:
         self._lock = threading.Lock()
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """From now on, drop packets from `sources` at `at`; a name that is not a node stands for all clients."""
+        """Makes `at` drop packets from `sources`, from now on. A name that is not a node stands for all clients."""
         with self._lock:
             for name, rules in wanted(self._hosts, at, sources).items():
                 in_effect = self._rules.setdefault(name, [])
@@ -44,7 +44,7 @@ class Filters:
                     self._add(name, new)
 
     def heal(self) -> None:
-        """Remove all rules. Raises ClusterTrouble; then it can be called again."""
+        """Removes all rules. Raises ClusterTrouble; after that, `heal` may be called again."""
         with self._lock:
             hit = list(self._rules)
             with ThreadPoolExecutor(max(len(hit), 1)) as pool:
@@ -71,7 +71,7 @@ class Filters:
 
 
 def wanted(hosts: Mapping[str, Ready], at: str, sources: Sequence[str]) -> dict[str, list[Rule]]:
-    """Returns the rules, by the node to which they belong, that drop packets from `sources` at `at`."""
+    """Returns the rules that make `at` drop packets from `sources`, by the node whose host needs the rule."""
     found: dict[str, list[Rule]] = {}
     for source in sources:
         if at in hosts:
@@ -86,7 +86,7 @@ def wanted(hosts: Mapping[str, Ready], at: str, sources: Sequence[str]) -> dict[
 
 
 def _addresses(source: Ready, at: Ready) -> list[str]:
-    """Returns all addresses that a host may send from, except those the receiver has too (such as a local bridge)."""
+    """Returns all addresses that `source` may send from, except those that `at` has, too (such as a local bridge)."""
     every = {source.inside, source.address, *source.look.addresses}
     return sorted(every - at.look.addresses - {at.inside, at.address})
 

@@ -1,6 +1,6 @@
 """Checks, before anything is installed, whether the hosts of an ssh cluster are suitable.
 
-A host's answers come in sections (see host_commands.sh); parsing and judging them is pure.
+The output of a command on a host has sections (see host_commands.sh). Parsing and judging it is pure.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Look:
     java       (path of a Java that is new enough, ""), or ("", what was found instead)
     filters    ("nft" or "iptables", whichever works, ""), or ("", why none works)
     listening  TCP ports that are in use
-    addresses  the host's own, IPv4
-    seen_as    this machine's address as the host sees it
+    addresses  the host's own IPv4 addresses
+    seen_as    this machine's address, as the host sees it
     """
 
     system: str
@@ -59,8 +59,8 @@ class Look:
 class Ready:
     """A suitable host.
 
-    address  IPv4 address for clients
-    inside   IPv4 address for the other brokers
+    address  the host's IPv4 address for clients
+    inside   the host's IPv4 address for the other brokers
     """
 
     host: Host
@@ -71,17 +71,23 @@ class Ready:
 
 
 def script() -> bytes:
-    """Returns the script that runs on the hosts."""
+    """Returns the content of host_commands.sh, the script that runs on the hosts."""
     return _SCRIPT.read_bytes()
 
 
 def command(host: Host, name: str, folder: str, *arguments: str) -> str:
-    """Returns the shell command that runs a command of host_commands.sh, which is passed as standard input."""
+    """Returns the shell command that runs the command `name` of host_commands.sh.
+
+    The shell reads the script from standard input.
+    """
     return shlex.join(["sh", "-s", "--", name, folder, "1" if host.sudo else "0", *arguments])
 
 
 def ask(link: Link, timeout_s: float, name: str, folder: str, *arguments: str) -> str:
-    """Run a command of host_commands.sh; returns its output. Raises ClusterTrouble with the host's error message."""
+    """Runs the command `name` of host_commands.sh; returns its output.
+
+    Raises ClusterTrouble with the host's error message.
+    """
     host = link.host
     done = link.run(command(host, name, folder, *arguments), timeout_s, script())
     if done.code:
@@ -90,10 +96,10 @@ def ask(link: Link, timeout_s: float, name: str, folder: str, *arguments: str) -
 
 
 def ready(links: Sequence[Link], table: str, filters: bool) -> list[Ready]:
-    """Check all hosts in parallel. Raises Missing with everything that is wrong with any of them.
+    """Checks all hosts in parallel. Raises Missing, with everything that is wrong with any host.
 
-    table    an unused name for a packet filter, to test whether filters work
-    filters  whether faults need packet filters
+    table    an unused name for a packet filter, with which the hosts test whether filters work
+    filters  whether the run's faults need packet filters
     """
 
     def one(link: Link) -> Ready | list[str]:
@@ -118,14 +124,14 @@ def ready(links: Sequence[Link], table: str, filters: bool) -> list[Ready]:
 
 
 def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
-    """Returns everything that prevents a broker from running on a host, each with a remedy."""
+    """Returns everything that prevents a broker from running on a host. Each text says what to do."""
     name = f"{host.name} ({host.at})"
     kind = look.system.split(" ")[0]
     if kind != "Linux":
         return [f"{name} runs {kind or 'an unknown system'}: brokers can be started on Linux only"]
     found = []
     if look.lacking:
-        found.append(f"{name} lacks {', '.join(look.lacking)}: install them there")
+        found.append(f"{name} lacks {', '.join(look.lacking)}: install what is missing there")
     if not look.writable:
         found.append(f"{name}: {look.folder} is not writable: choose another `folder` in the hosts file")
     elif look.space_mb < _SPACE_MB:
@@ -150,7 +156,7 @@ def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
     if inside not in look.addresses:
         theirs = ", ".join(sorted(look.addresses)) or "none"
         found.append(
-            f"{name}: {inside} is not an address of the host itself, which has {theirs}: set `internal` to the one "
+            f"{name}: {inside} is not an address of the host itself, which has {theirs}: set `internal` to the address "
             "at which the other hosts reach it"
         )
     if filters and not look.filters[0]:
@@ -162,12 +168,12 @@ def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
 
 
 def here() -> str:
-    """Returns this machine's system, in the format of `uname -sm`."""
+    """Returns this machine's operating system and machine type, in the format of `uname -sm`."""
     return f"{platform.system()} {platform.machine()}"
 
 
 def read(answer: str) -> Look:
-    """Parse the answer of `look`."""
+    """Parses the output of the command `look`."""
     parts = sections(answer)
     space = parts.get("space", "").split()
     memory = parts.get("memory", "").split()
@@ -188,7 +194,7 @@ def read(answer: str) -> Look:
 
 
 def sections(answer: str) -> dict[str, str]:
-    """Returns title -> text."""
+    """Splits a command's output into its sections: title -> text."""
     found: dict[str, str] = {}
     title = ""
     for line in answer.splitlines():
@@ -232,12 +238,15 @@ def _filters(parts: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _listening(text: str) -> frozenset[int]:
-    """Returns the local ports of the listening sockets in /proc/net/tcp."""
+    """Returns the TCP ports on which sockets listen, from the text of /proc/net/tcp."""
     rows = (line.split() for line in text.splitlines())
     return frozenset(int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[3] == _LISTEN)
 
 
 def _addresses(text: str) -> frozenset[str]:
-    """Returns the host's addresses from /proc/net/fib_trie, where `/32 host LOCAL` follows each of them."""
+    """Returns the host's own addresses, from the text of /proc/net/fib_trie.
+
+    In that text, `/32 host LOCAL` follows each of these addresses.
+    """
     found = re.findall(r"\|-- ([\d.]+)\s+/32 host LOCAL", text)
     return frozenset(address for address in found if not address.startswith("127."))

@@ -1,7 +1,7 @@
 """One client's connection to one broker through the proxy: a stream of frames in each direction, subject to rules.
 
-A held frame delays all later frames in the same direction of its connection: a stream keeps its order. When a client's
-connection is cut, or the client closes it while frames are held, the connection to the broker stays open until these
+A held frame also delays all later frames in its direction, because a stream keeps its order. When the proxy cuts a
+client's connection, or the client closes it while frames are held, the connection to the broker stays open until these
 frames have been forwarded and answered. So a broker may receive a request whose client has already disconnected.
 """
 
@@ -11,12 +11,12 @@ import time
 from collections import deque
 from typing import Final
 
-from harness.cluster.wire_proxy import rules
+from harness.cluster.wire_proxy import error_answers, rules
 from harness.cluster.wire_proxy.connection_parts import QueuedFrame, Sent, Shared
 from harness.cluster.wire_proxy.loop import WAITING_BYTES_MAX, Endpoint
 from harness.cluster.wire_proxy.rules import ActiveRule, HeldFrame
 from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
-from harness.model.wire_rules import CUT, DROP, DUPLICATE, NAMES
+from harness.model.wire_rules import ANSWER, CUT, DROP, DUPLICATE, NAMES
 from harness.protocol import request_head
 from harness.protocol.request_head import Request
 
@@ -26,7 +26,7 @@ _UNKNOWN: Final = Request(-1, 0, 0)
 
 
 class Connection:
-    """See the module docstring. `start` sets its two endpoints."""
+    """A client's connection through the proxy. `start` sets its two endpoints: the client and the broker."""
 
     client: Endpoint
     broker: Endpoint
@@ -42,6 +42,7 @@ class Connection:
         self._response_taken: tuple[ActiveRule | None, Sent] = (None, Sent(_UNKNOWN))
         self._drops_requests: ActiveRule | None = None  # the rule that drops all further requests
         self._drops_responses: ActiveRule | None = None  # the same for responses
+        self._overdue: list[Sent] = []  # requests to answer before the response that is being completed
         self._lingers = False
         self._requests = Splitter(
             request_head.REQUEST_BYTES_MIN,
@@ -81,6 +82,7 @@ class Connection:
         self._shared.counters.bytes_in += len(data)
         if self._drops_responses is None:
             self._responses.feed(data)
+            self._answer_first()
             if self.client.waiting > WAITING_BYTES_MAX or _bytes(self._to_client) > WAITING_BYTES_MAX:
                 self.broker.listen(False)
         if self._lingers:
@@ -96,7 +98,10 @@ class Connection:
             self.client.listen(True)
 
     def _not_kafka(self) -> None:
-        """The stream is not Kafka's protocol: let all of it pass, since responses cannot be matched any more."""
+        """Lets both streams pass unchanged from now on, because one of them is not Kafka's protocol.
+
+        Responses could no longer be matched with requests.
+        """
         self._shared.counters.unparsed += 1
         for queued in (*self._to_broker, *self._to_client):
             if queued.held:
@@ -126,7 +131,7 @@ class Connection:
         return WHOLE
 
     def _passes(self, sent: Sent) -> None:
-        """Record that a request is being forwarded to the broker."""
+        """Records that a request is being forwarded to the broker."""
         if sent.request.answered:
             self._inflight.append(sent)
         elif self._shared.rules.waiting:
@@ -142,6 +147,8 @@ class Connection:
         active, sent = self._request_taken
         if active is None:
             self._queue(self._to_broker, QueuedFrame(frame, (sent,)))
+        elif active.rule.action == ANSWER:
+            self._queue(self._to_broker, self._refused(active, frame, sent))
         elif active.rule.action == DROP:
             self._drops_requests = active
         elif active.rule.action == CUT:
@@ -152,6 +159,14 @@ class Connection:
             self._queue(self._to_broker, QueuedFrame(frame, (sent,), self._hold(active, sent)))
             if active.rule.cut:
                 self._cut()
+
+    def _refused(self, active: ActiveRule, frame: bytes, sent: Sent) -> QueuedFrame:
+        """Queues no bytes, but the answer of the proxy; the request itself where no such answer can be made."""
+        try:
+            return QueuedFrame(b"", (sent._replace(answer=error_answers.refusal(frame, active.rule.error)),))
+        except error_answers.NotPossibleError as why:
+            active.not_applied(str(why))
+            return QueuedFrame(frame, (sent,))
 
     def _hold(self, active: ActiveRule, sent: Sent) -> HeldFrame:
         held = self._shared.rules.hold(active, sent.request, time.monotonic(), self.number)
@@ -165,6 +180,7 @@ class Connection:
             return WHOLE
         counters = self._shared.counters
         counters.responses += 1
+        own_answers, self._overdue = any(each.answer for each in self._inflight), []
         sent = self._answered(request_head.CORRELATION.unpack_from(head)[0])
         if sent is None:
             counters.unmatched += 1
@@ -177,13 +193,19 @@ class Connection:
         if actives and not sent.repeated:
             active = rules.first(actives, sent.request, self._node, self._sender)
         self._response_taken = active, sent
-        return PASS if active is None and not sent.repeated and not self._to_client else WHOLE
+        # The proxy's own answers come before or after a whole response.
+        return PASS if active is None and not sent.repeated and not self._to_client and not own_answers else WHOLE
 
     def _answered(self, correlation: int) -> Sent | None:
-        """Returns the request that is answered. Answers come in order, unless a request was dropped."""
+        """Returns the request that a response answers, by its correlation id; None if there is none.
+
+        Responses come in the order of the requests, unless a request was dropped. The proxy's own answers to earlier
+        requests are to be given before this response.
+        """
         for at, sent in enumerate(self._inflight):
-            if sent.request.correlation == correlation:
+            if sent.request.correlation == correlation and not sent.answer:
                 del self._inflight[at]
+                self._overdue = [self._inflight.popleft() for _ in range(at) if self._inflight[0].answer]
                 return sent
         return None
 
@@ -195,14 +217,36 @@ class Connection:
         active, sent = self._response_taken
         if self._drops_responses or sent.repeated:
             return
+        self._give(self._overdue)
         if active is None:
             self._queue(self._to_client, QueuedFrame(frame))
         elif active.rule.action == DROP:
             self._drops_responses = active
         elif active.rule.action == CUT:
             self._cut()
+        elif active.rule.action == ANSWER:
+            self._queue(self._to_client, QueuedFrame(self._failed(active, frame, sent)))
         else:
             self._queue(self._to_client, QueuedFrame(frame, held=self._hold(active, sent)))
+        self._answer_first()
+
+    def _failed(self, active: ActiveRule, frame: bytes, sent: Sent) -> bytes:
+        try:
+            return error_answers.failure(frame, sent.request, active.rule.error)
+        except error_answers.NotPossibleError as why:
+            active.not_applied(str(why))
+            return frame
+
+    def _answer_first(self) -> None:
+        """Gives the proxy's own answers to the oldest requests, those before which no other waits for its answer."""
+        while self._inflight and self._inflight[0].answer and self._responses.between_frames:
+            self._give([self._inflight.popleft()])
+
+    def _give(self, answered: list[Sent]) -> None:
+        for sent in answered:
+            if self._shared.rules.waiting:
+                self._shared.free(self._shared.rules.released_by(sent.request, self.number))
+            self._queue(self._to_client, QueuedFrame(sent.answer))
 
     # --- queues ---------------------------------------------------------------------------------------
 
@@ -212,7 +256,7 @@ class Connection:
             self.pump()
 
     def pump(self) -> None:
-        """Forward all frames that are due, in order."""
+        """Forwards all frames that are due, in order."""
         now_s = time.monotonic()
         while self._to_broker and self._to_broker[0].from_s <= now_s:
             queued = self._to_broker.popleft()
@@ -222,6 +266,7 @@ class Connection:
             self._forward(queued.data)
             if queued.cut:
                 self._cut()
+            self._answer_first()
         while self._to_client and self._to_client[0].from_s <= now_s:
             queued = self._to_client.popleft()
             self._release(queued, self.client.open)
@@ -240,7 +285,7 @@ class Connection:
     # --- closing --------------------------------------------------------------------------------------
 
     def _cut(self) -> None:
-        """Close the client's connection; requests that it has sent are still forwarded."""
+        """Closes the client's connection. Requests that the client has sent are still forwarded."""
         self.client.close()
         self._linger()
 
@@ -268,7 +313,7 @@ class Connection:
         self._discard_all()
 
     def close(self) -> None:
-        """Close both sides now and discard queued frames. Can be called repeatedly."""
+        """Closes both sides at once, and discards queued frames. May be called more than once."""
         self.client.close()
         self.broker.close()
         self._discard_all()
@@ -281,7 +326,10 @@ class Connection:
         self._shared.closed(self)
 
     def forget(self, actives: list[ActiveRule]) -> None:
-        """Rules were removed: forward what they hold; close the connection if they drop its frames."""
+        """Handles the removal of rules: forwards the frames that they hold.
+
+        If one of these rules drops all frames of this connection, closes the connection.
+        """
         if self._drops_requests in actives or self._drops_responses in actives:
             return self.close()
         held_frames = [queued.held for queued in (*self._to_broker, *self._to_client) if queued.held is not None]

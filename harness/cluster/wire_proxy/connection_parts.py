@@ -1,4 +1,4 @@
-"""Plain data of connections, and what all connections of a proxy share."""
+"""Plain data of a connection, and what all connections of a proxy share."""
 
 from __future__ import annotations
 
@@ -11,23 +11,29 @@ from harness.protocol.request_head import Request
 
 
 class Numbered(Protocol):
-    """What a proxy needs of a connection: its number."""
+    """A connection, as far as a proxy needs to know it: by its number."""
 
     number: int
 
 
 class Sent(NamedTuple):
-    """A request that waits for its answer. `repeated`: it is the duplicate, whose answer is discarded."""
+    """A request that waits for its response.
+
+    repeated  whether this is the copy of a duplicated request; the response to the copy is discarded
+    answer    the response that the proxy gives instead of the broker, once all earlier requests have been answered;
+              empty if the broker answers
+    """
 
     request: Request
     repeated: bool = False
+    answer: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedFrame:
-    """A frame in the queue of one direction: held, or waiting behind a held frame.
+    """A frame in the queue of one direction: either held, or waiting behind a held frame.
 
-    cut  close the sender's connection once the frame has been forwarded
+    cut  whether to close the sender's connection once the frame has been forwarded
     """
 
     data: bytes
@@ -37,13 +43,13 @@ class QueuedFrame:
 
     @property
     def from_s(self) -> float:
-        """The time from which the frame may be forwarded."""
+        """The time from which on the frame may be forwarded."""
         return self.held.until_s if self.held else 0.0
 
 
 @dataclass(slots=True)
 class Counters:
-    """Mutable counters of `harness.model.wire_rules.Traffic`."""
+    """The counts of `harness.model.wire_rules.Traffic`, in mutable form."""
 
     connections: int = 0
     requests: int = 0
@@ -61,7 +67,7 @@ class Shared:
     """State that all connections of a proxy share.
 
     at      calls a function at a given time
-    free    forwards released frames, whatever connections they are on
+    free    forwards released frames of any connections
     closed  is called with a connection that has closed
     """
 

@@ -23,7 +23,7 @@ Ready = Callable[[int], None]
 
 
 class Loop:
-    """Calls functions when a descriptor is ready or a time has come."""
+    """Calls functions when a file descriptor is ready, or when their time has come."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -43,12 +43,15 @@ class Loop:
         self._epoll.unregister(fd)
 
     def at(self, when_s: float, call: Callable[[], None]) -> None:
-        """Call a function at a time of `time.monotonic`. The function must check whether it is still wanted."""
+        """Calls a function at a given time (`time.monotonic`).
+
+        A call cannot be cancelled, so the function itself must check whether there is still something to do.
+        """
         self._count += 1
         heapq.heappush(self._times, (when_s, self._count, call))
 
     def run(self, going: Callable[[], bool]) -> None:
-        """Run while `going` returns true."""
+        """Runs while `going` returns true."""
         while going():
             wait_s = self._times[0][0] - time.monotonic() if self._times else -1.0
             for fd, events in self._epoll.poll(max(wait_s, 0.0) if self._times else None):
@@ -62,8 +65,8 @@ class Loop:
 class Endpoint:
     """One side of a connection: a socket and its output buffer.
 
-    `read` receives what arrives, b"" at the end; `drained` is called when the output buffer is nearly empty, so that a
-    sender that was too fast may continue.
+    read     receives what arrives, and b"" at the end of the stream
+    drained  is called when the output buffer is nearly empty, so that a sender that was too fast may continue
     """
 
     def __init__(
@@ -106,13 +109,13 @@ class Endpoint:
         return self._arrange()
 
     def listen(self, reading: bool) -> None:
-        """Start or stop reading what arrives."""
+        """Starts or stops reading what arrives."""
         if self.open and reading != self._reading:
             self._reading = reading
             self._arrange()
 
     def end(self) -> None:
-        """Close once the output buffer is empty."""
+        """Closes the socket once the output buffer is empty."""
         self._ending = True
         if not self._out:
             self.close()
@@ -120,7 +123,7 @@ class Endpoint:
             self.listen(False)
 
     def close(self) -> None:
-        """Close now. Can be called repeatedly."""
+        """Closes the socket at once. May be called more than once."""
         if self.open:
             self.open = False
             self._loop.remove(self._fd)

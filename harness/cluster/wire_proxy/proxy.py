@@ -6,10 +6,10 @@ Descriptor 3 is the control socket, 4 a listening socket for the first broker, 5
 advertise the addresses of these sockets, so clients connect to the proxy automatically, and frames need no changes. The
 process has a single thread. It ends when the control socket is closed.
 
-Control protocol: one JSON object per line, {"id": n, "do": verb, ...}, answered by {"id": n, "ok": ...} or
-{"id": n, "error": text}.
+Control protocol: one JSON object per line, {"id": n, "do": verb, ...}. The answer is {"id": n, "ok": ...} or
+{"id": n, "error": text}. Verbs, their arguments and their answers:
 
-    apply   {name, rules: [Rule], seed}     put rules into effect; they replace earlier rules of the same name
+    apply   {name, rules: [Rule], seed}     put rules into effect; they replace earlier rules with the same name
     counts  {name}                          -> [RuleCounts]
     clear   {name}                          -> final [RuleCounts]; frames that the rules hold are forwarded
     traffic {}                              -> Traffic
@@ -57,13 +57,13 @@ class Proxy:
         self._unparsed = 0
 
     def serve(self) -> None:
-        """Serve until the control socket is closed."""
+        """Serves until the control socket is closed."""
         self.loop.run(lambda: not self._ended)
 
     # --- connections ----------------------------------------------------------------------------------
 
     def listen(self, listener: socket.socket, node: str, sender: str, target: tuple[str, int]) -> None:
-        """Forward connections to a listening socket to a broker."""
+        """Accepts connections at the socket `listener`, and forwards them to the address `target`, a broker's."""
         listener.setblocking(False)
         accept = partial(self._accept, listener, node, sender, target)
         self.loop.add(listener.fileno(), READ, accept)
@@ -118,7 +118,7 @@ class Proxy:
     # --- control --------------------------------------------------------------------------------------
 
     def control(self, control: socket.socket) -> None:
-        """Process requests from a control socket."""
+        """Answers requests from a control socket. When the socket is closed, the proxy ends."""
         control.setblocking(True)
         rest = bytearray()
 
@@ -139,7 +139,7 @@ class Proxy:
         self.loop.add(control.fileno(), READ, ready)
 
     def answer(self, line: bytes) -> bytes:
-        """Execute a request line; every failure is reported to the caller."""
+        """Executes a request; returns the answer. Every failure becomes an answer with `error`."""
         number = None
         try:
             message = orjson.loads(line)
@@ -172,7 +172,7 @@ class Proxy:
 
 
 def main(argv: list[str]) -> int:
-    """Command line; see the module docstring."""
+    """Runs the command line in the module docstring."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):

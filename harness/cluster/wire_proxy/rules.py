@@ -1,4 +1,4 @@
-"""Decides which rule applies to a frame, and which held frames a request releases. Uses no sockets."""
+"""Decides which rule applies to a frame, and which held frames are released by a request. Uses no sockets."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harness.model.randomness import Draw
-from harness.model.wire_rules import APIS, HOLD, OTHERS, PRODUCER, REORDER, REQUEST, Rule, RuleCounts
+from harness.model.wire_rules import ANSWER, APIS, HOLD, OTHERS, PRODUCER, REORDER, REQUEST, Rule, RuleCounts
 from harness.protocol.request_head import Request
 
 
 class ActiveRule:
-    """A rule in effect. `number` makes its random choices differ from those of other rules with the same seed."""
+    """A rule in effect.
+
+    number  a number that differs from those of the other rules with the same seed, so that random choices differ, too
+    """
 
     def __init__(self, rule: Rule, seed: int, number: int) -> None:
         self.rule = rule
@@ -24,11 +27,14 @@ class ActiveRule:
         self.matched = self.applied = self.released = self.lost = 0
         self.busy: set[bytes] = set()  # transactional ids that have a held frame
         self._draw = Draw.of(seed, "wire", number)
+        self._complained = False
 
     def takes(self, request: Request, node: str, sender: str) -> bool:
-        """Returns whether the rule applies to this frame, and counts it."""
+        """Returns whether the rule applies to this frame. Counts the frame."""
         rule = self.rule
         if self.apis and request.api not in self.apis:
+            return False
+        if rule.action == ANSWER and not request.answered:
             return False
         if rule.sender != sender or (rule.node and rule.node != node):
             return False
@@ -44,6 +50,13 @@ class ActiveRule:
         self.applied += 1
         return True
 
+    def not_applied(self, why: str) -> None:
+        """Records that an `answer` could not be given; the first reason goes to the log."""
+        self.applied -= 1
+        if not self._complained:
+            self._complained = True
+            print(f"cannot answer {'|'.join(self.rule.api)} with {self.rule.error}: {why}", flush=True)
+
     def counts(self) -> RuleCounts:
         return RuleCounts(self.matched, self.applied, self.released, self.lost)
 
@@ -52,9 +65,9 @@ class ActiveRule:
 class HeldFrame:
     """A frame that is held back.
 
-    until_s     when it is forwarded, on the caller's clock; the answer to another request can set it to now
-    connection  number of its connection
-    done        whether it has been forwarded or discarded
+    until_s     when the frame will be forwarded, on the caller's clock; 0 if another request has released the frame
+    connection  number of the frame's connection
+    done        whether the frame has been forwarded or discarded
     """
 
     active: ActiveRule
@@ -74,12 +87,12 @@ class Rules:
     responses: tuple[ActiveRule, ...] = ()
 
     def apply(self, name: str, rules: Sequence[Rule], seed: int) -> None:
-        """Put rules into effect; they replace earlier rules of the same name."""
+        """Puts rules into effect. They replace earlier rules with the same name."""
         self.active[name] = [ActiveRule(rule, seed, number) for number, rule in enumerate(rules)]
         self._index()
 
     def clear(self, name: str) -> list[ActiveRule]:
-        """Remove the rules of a name; returns them."""
+        """Removes the rules with this name; returns them."""
         removed = self.active.pop(name, [])
         self._index()
         return removed
@@ -93,7 +106,7 @@ class Rules:
         self.responses = tuple(active for active in every if not active.requests)
 
     def hold(self, active: ActiveRule, request: Request, now_s: float, connection: int) -> HeldFrame:
-        """Record that a frame is held."""
+        """Records that a rule holds a frame."""
         held = HeldFrame(active, request, now_s + active.rule.for_s, connection)
         if active.rule.action in (HOLD, REORDER):
             if active.rule.in_turn and request.txn:
@@ -103,7 +116,10 @@ class Rules:
         return held
 
     def release(self, held: HeldFrame, arrived: bool) -> None:
-        """Record that a frame is no longer held: forwarded, or discarded because its connection was closed."""
+        """Records that a frame is no longer held.
+
+        arrived  true: the frame has been forwarded; false: it was discarded, because its connection was closed
+        """
         if held.done:
             return
         held.done = True
@@ -116,7 +132,10 @@ class Rules:
             self.waiting.remove(held)
 
     def released_by(self, request: Request, connection: int) -> list[HeldFrame]:
-        """Returns the held frames that are released because this request has been answered."""
+        """Releases the held frames that wait for a request like this one, and returns them.
+
+        `request` has been answered, or forwarded if it gets no response. `connection` is the number of its connection.
+        """
         if not self.waiting:
             return []
         released = [held for held in self.waiting if self._frees(held, request, connection)]

@@ -1,4 +1,4 @@
-"""Splits a stream into frames, and waits for complete frames only where necessary. Uses no sockets."""
+"""Splits a stream into frames. Waits until a frame is complete only if necessary. Uses no sockets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Splitter:
     """Splits a stream into frames of `low` to `high` bytes.
 
     decide      receives the first bytes of each frame, without its size; returns PASS or WHOLE
-    emit        receives the bytes of passing frames, in pieces
-    take        receives a complete frame, including its size, in its place between those pieces
-    not_frames  is called once if the stream turns out not to consist of frames; from then on all of it passes
+    emit        receives the bytes of PASS frames, in pieces
+    take        receives each complete WHOLE frame, including its size, in the order of the stream
+    not_frames  is called once if the stream turns out not to consist of frames; the rest of the stream goes to `emit`
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Splitter:
         self.opaque = False
 
     def feed(self, data: bytes) -> None:
-        """Process the next bytes of the stream."""
+        """Processes the next bytes of the stream."""
         if self.opaque:
             return self._emit(data)
         if len(data) <= self._left:
@@ -53,15 +53,20 @@ class Splitter:
         self._buffer = bytearray(rest[done:]) if done < len(rest) else bytearray()
         return None
 
+    @property
+    def between_frames(self) -> bool:
+        """Whether no frame is passing in pieces or waiting to be complete."""
+        return not self._left and not self._wanted
+
     def give_up(self) -> None:
-        """Let the rest of the stream pass, starting with what has arrived of an incomplete frame."""
+        """Lets the rest of the stream pass, including what has arrived of an incomplete frame."""
         if not self.opaque:
             self.opaque = True
             rest, self._buffer = self._buffer, bytearray()
             self._emit(rest)
 
     def _frames(self, data: bytes | bytearray) -> int:
-        """Process the frames in `data`; returns how many of its bytes have been processed."""
+        """Processes the frames in `data`; returns how many of its bytes have been processed."""
         size, at, begin = len(data), self._left, 0
         self._left = 0
         while size - at >= 4:

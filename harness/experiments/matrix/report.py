@@ -1,4 +1,4 @@
-"""The output of a matrix: JUnit XML, a Markdown summary, and results as data for later comparison."""
+"""Writes the results of a matrix: JUnit XML, a Markdown summary, and JSON for comparison with later matrices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_XML: Final = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def write(done: Sequence[Done], folder: Path, changes: Sequence[str] = ()) -> list[Path]:
-    """Writes junit.xml, summary.md and results.json into a folder. Returns the files."""
+    """Writes junit.xml, summary.md and results.json into a folder, and returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "junit.xml").write_bytes(junit(done))
     (folder / "summary.md").write_text(markdown(done, changes))
@@ -30,7 +30,7 @@ def write(done: Sequence[Done], folder: Path, changes: Sequence[str] = ()) -> li
 
 
 def data(outcome: Done) -> dict[str, Any]:
-    """A cell as plain data."""
+    """Returns the result of one run as plain data."""
     return {
         "name": outcome.cell.name,
         "seed": outcome.cell.seed,
@@ -43,7 +43,10 @@ def data(outcome: Done) -> dict[str, Any]:
 
 
 def junit(done: Sequence[Done]) -> bytes:
-    """A test case for each expectation of each run: failed if not met, skipped if unknown."""
+    """Returns JUnit XML with a test case for each expectation of each run.
+
+    A test case has failed if the run did not meet the expectation, and is skipped if this is not known.
+    """
     suite = ElementTree.Element("testsuite", name="harness matrix")
     counts = {"tests": 0, "failures": 0, "skipped": 0}
     for outcome in done:
@@ -71,12 +74,15 @@ def junit(done: Sequence[Done]) -> bytes:
 
 
 def _plain(text: str) -> str:
-    """Text without characters that XML does not allow."""
+    """Replaces the characters that XML does not allow by question marks."""
     return _NOT_XML.sub("?", text)
 
 
 def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
-    """The summary, with runs that were not as expected first. Its size is limited to what GitHub displays."""
+    """Returns the summary, which begins with the runs that were not as expected.
+
+    Its size is limited to what GitHub displays.
+    """
     wrong = [outcome for outcome in done if outcome.exit_code == EXIT_INVALID]
     unknown = [outcome for outcome in done if outcome.exit_code == EXIT_UNKNOWN and outcome.begun]
     lines = [
@@ -107,9 +113,10 @@ def _line(outcome: Done) -> str:
 
 
 def changed(done: Sequence[Done], baseline: Path) -> list[str]:
-    """Changes against an earlier results.json: rates of agreement whose 95% intervals do not overlap.
+    """Returns a line for each cell that is as expected more or less often than in an earlier results.json.
 
-    Raises BadInput if the baseline cannot be read.
+    A cell has changed if the 95% intervals of the two rates do not overlap. Raises BadInput if the baseline cannot be
+    read.
     """
     path = baseline / "results.json" if baseline.is_dir() else baseline
     try:
@@ -127,7 +134,7 @@ def changed(done: Sequence[Done], baseline: Path) -> list[str]:
 
 
 def _rates(rows: Sequence[tuple[str, int]]) -> Mapping[str, tuple[int, int]]:
-    """name -> (runs as expected, runs with a known verdict)."""
+    """Returns name of a cell -> (number of runs as expected, number of runs with a known verdict)."""
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for name, code in rows:
         if code != EXIT_UNKNOWN:

@@ -1,4 +1,7 @@
-"""Runs a matrix within a time budget; continues after failures, and does not retry."""
+"""Runs the cells of a matrix (its planned runs) within a time budget.
+
+A failed run does not stop the matrix, and is not retried.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,11 @@ BUDGET_USED_UP: Final = "the time budget was used up before"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A cell and its run; None if the budget was used up before. `error`: why the run failed."""
+    """A cell and its run.
+
+    attempt  the run; None if it failed, or if the time budget was used up before it
+    error    why there is no run, or why its verdict is unknown; otherwise empty
+    """
 
     cell: Cell
     attempt: Attempt | None
@@ -31,7 +38,7 @@ class Done:
 
     @property
     def exit_code(self) -> int:
-        """0: as expected; 1: not as expected; 2: unknown."""
+        """Exit code 0: as expected; 1: not as expected; 2: unknown."""
         if self.attempt is None or not self.attempt.conclusive:
             return EXIT_UNKNOWN
         return EXIT_VALID if self.attempt.met else EXIT_INVALID
@@ -45,8 +52,10 @@ def matrix(
     spark_master: str = "local[*]",
     allow_commands: bool = False,
 ) -> list[Done]:
-    """Runs every cell in order. A cell that would probably exceed the budget, judging by the longest run so far,
-    is not started, nor are those after it."""
+    """Runs the cells in order, and returns all of them with their runs.
+
+    Stops before the first cell that would probably exceed the time budget, judging by the longest run so far.
+    """
     began, longest = time.monotonic(), 0.0
     found: list[Done] = []
     for at, cell in enumerate(cells):
@@ -70,7 +79,10 @@ def matrix(
 
 
 def exit_code(done: Sequence[Done]) -> int:
-    """1 if a run was not as expected, else 2 if one is unknown, else 0; runs beyond the budget do not count."""
+    """Returns 1 if a run was not as expected, else 2 if the result of a run is unknown, else 0.
+
+    Runs for which there was no time are ignored. Returns 2 if there was no time for any run.
+    """
     codes = [outcome.exit_code for outcome in done if outcome.begun]
     if not codes:
         return EXIT_UNKNOWN
@@ -78,7 +90,7 @@ def exit_code(done: Sequence[Done]) -> int:
 
 
 def counts(done: Sequence[Done]) -> str:
-    """How many runs were as expected, not as expected, unknown, and not run, such as "4 of 6 runs as expected"."""
+    """Says how many runs were as expected, not as expected, unknown, and not run, such as "4 of 6 runs as expected"."""
     begun = [outcome.exit_code for outcome in done if outcome.begun]
     parts = [f"{begun.count(EXIT_VALID)} of {len(done)} runs as expected"]
     wrong, unknown, beyond = begun.count(EXIT_INVALID), begun.count(EXIT_UNKNOWN), len(done) - len(begun)

@@ -1,12 +1,14 @@
 """Reads a matrix: a YAML file with plans to combine, and experiments.
 
-plan: {time_limit_s: 20}             fields of every run
-axes:                                a run for every combination of one entry per axis
-  workload: [{}, {txn: true}]        an entry changes the plan, and is named after its changes
+plan: {time_limit_s: 20}             fields of every plan
+axes:                                every combination of one entry from each axis is run
+  workload: [{}, {txn: true}]        each entry changes fields of the plan
   fault: [{nemesis: [kill:leader]}, {nemesis: [isolate:leader]}]
-runs: 1                              of each combination
-experiments: [acks-1, no-fsync]      in addition, as `harness experiment run` runs them
-experiment_runs: 1
+runs: 1                              number of runs of each combination
+experiments: [acks-1, no-fsync]      experiments to run in addition, as with `harness experiment run`
+experiment_runs: 1                   maximum number of runs of each case of an experiment
+
+The name of a combination is made from the changes of its entries.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ WHAT: Final = "a matrix"
 
 
 class Written(BaseModel):
-    """The content of the file."""
+    """The content of a matrix file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -57,7 +59,7 @@ class Cell:
 
 
 def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
-    """All cells, shuffled by the seed, so that those within the budget are a fair sample.
+    """Returns all runs of a matrix file, shuffled with the seed, so that those within the budget are a fair sample.
 
     Raises BadInput with file, line and column.
     """
@@ -107,7 +109,7 @@ def _possible(loaded: Loaded, places: Sequence[Place], case: Case) -> None:
 
 
 def chosen(cells: Sequence[Cell], name: str) -> list[Cell]:
-    """The cells of that name, with or without `matrix/` in front. Raises BadInput that suggests the nearest name."""
+    """Returns the cells of that name; `matrix/` in front may be omitted. Raises BadInput, with the nearest name."""
     names = list(dict.fromkeys(cell.name for cell in cells))
     found = [cell for cell in cells if name in (cell.name, cell.name.removeprefix("matrix/"))]
     if not found:
@@ -117,7 +119,7 @@ def chosen(cells: Sequence[Cell], name: str) -> list[Cell]:
 
 
 def shard(cells: Sequence[Cell], part: int, parts: int) -> list[Cell]:
-    """Every `parts`-th cell, starting with the `part`-th (counted from 1)."""
+    """Returns every `parts`-th cell, starting with the `part`-th (counted from 1)."""
     return list(cells[part - 1 :: parts])
 
 
@@ -126,7 +128,7 @@ def _keys(place: Place) -> Sequence[str]:
 
 
 def _name(changes: Sequence[Mapping[str, Any]]) -> str:
-    """A name from the entries' changes, such as "txn, nemesis kill:leader"; "default" for no changes."""
+    """Returns a name made from the changes, such as "txn, nemesis kill:leader"; "default" if there are no changes."""
     words = []
     for change in changes:
         for key, value in change.items():

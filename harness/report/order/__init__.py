@@ -1,1 +1,1 @@
-"""Order pages: for each key with anomalies, the writers and readers of every offset near them."""
+"""Order pages: a page for each key with anomalies, which shows who wrote and who read each offset near an anomaly."""

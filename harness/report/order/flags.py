@@ -1,4 +1,4 @@
-"""Assigns the marks of witnesses to the lines, polls and sends of a section, and colours to anomalies."""
+"""Finds which lines, polls and sends of a section are marked on an order page, and assigns colours to anomalies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ COLOURS: Final = ("#D55E00", "#009E73", "#5B4EA0", "#56B4E9", "#8C6D31", "#CC79A
 
 
 def colour(names: Sequence[str], name: str) -> str:
-    """Returns the colour of an anomaly, by its position among those of the page. Excess ones share the last colour."""
+    """Returns the colour of an anomaly. `names` lists the anomalies of the page; the last ones may share a colour."""
     return COLOURS[min(names.index(name), len(COLOURS) - 1)]
 
 
 @dataclass(frozen=True)
 class Flagged:
-    """The marks on lines (offset, value text), polls (op, offset) and sends (op, value text)."""
+    """The marks on the parts of a section.
+
+    lines  (offset, repr of the value) -> marks
+    polls  (op, offset) -> marks
+    sends  (op, repr of the value) -> marks
+    """
 
     lines: Mapping[tuple[int, str], Sequence[Mark]]
     polls: Mapping[tuple[int, int], Sequence[Mark]]
@@ -29,7 +34,7 @@ class Flagged:
 
 
 def flag(section: Section, marks: Sequence[Mark]) -> Flagged:
-    """Finds the lines, polls and sends of a section that the spots of marks refer to."""
+    """Returns the lines, polls and sends of a section to which the marks refer, each with these marks."""
     lines: dict[tuple[int, str], list[Mark]] = {}
     polls: dict[tuple[int, int], list[Mark]] = {}
     sends: dict[tuple[int, str], list[Mark]] = {}
@@ -75,5 +80,5 @@ def _polled(spot: Spot, by_op: Mapping[int, Sequence[Row]]) -> Sequence[Row]:
 
 
 def anchor(mark: Mark) -> str:
-    """Returns the HTML id of a witness on its page."""
+    """Returns the HTML id of a mark's witness on the page."""
     return f"w-{mark.anomaly}-{mark.number}"

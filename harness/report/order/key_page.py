@@ -1,4 +1,4 @@
-"""Renders the HTML page of one key and the index of all pages. They contain no scripts and load no other files."""
+"""Renders the HTML page of a key, and the index of these pages. No page contains scripts or loads other files."""
 
 from __future__ import annotations
 
@@ -41,11 +41,14 @@ WITNESSES_MAX: Final = 60
 class Page:
     """The content of a key's page.
 
-    sections   windows of offsets, ascending
-    marks      the suspect's marks inside one of the windows
+    about      text about the key's partition, for the heading
+    suspect    the key, with marks for the witnesses that name it
+    sections   the windows of offsets, in ascending order
+    marks      those marks of the suspect that are inside a window
     texts      Mark.name -> description, for the first WITNESSES_MAX witnesses
-    places     Mark.name -> an offset that the witness links to
-    cut        whether there are more polls than were read
+    places     Mark.name -> an offset to which the witness's description links
+    faults     when each fault was active
+    cut        whether the key has more polls than were read
     """
 
     run: str
@@ -102,7 +105,7 @@ def render(page: Page) -> str:
 
 
 def _gap(last: int, section: Section) -> list[Markup]:
-    """Returns a note about the offsets that are omitted before a section."""
+    """Returns a note about the offsets before a section that the page does not show."""
     first = next((line for line in section.lines), None)
     if first is None:
         return []
@@ -172,7 +175,7 @@ def _witnesses(page: Page, names: Sequence[str]) -> list[Markup]:
 def render_index(run: str, verdict: str, rows: Sequence[tuple[str, Suspect]], left_out: int) -> str:
     """Returns the index page as HTML.
 
-    rows      (file name, suspect), the worst first
+    rows      (file name, suspect) of each page, the key with the worst anomalies first
     left_out  number of keys with witnesses but without a page
     """
     lines = [

@@ -1,6 +1,6 @@
-"""Reads the sends and polls of one key in given windows of offsets, from the key's bucket of the tables.
+"""Reads the sends and polls of one key in given windows of offsets, from the bucket of the tables with this key.
 
-Only the rows in these windows are read, and the sends of the values that were polled there.
+Only the rows in these windows are read, and the sends of the values that were polled in the windows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ Window = tuple[int, int]
 
 @dataclass(frozen=True)
 class Records:
-    """The sends and polls of one key, in the order of the history, with the facts of some operations."""
+    """The sends and polls of one key, in the order of the history.
+
+    spans  when each fault was active
+    ops    operation -> facts about operations that were looked up
+    """
 
     sends_: Sequence[Row]
     polls_: Sequence[Row]
@@ -33,7 +37,7 @@ class Records:
         return len(self.polls_) >= ROWS_MAX
 
     def op(self, id_: int) -> OpFact | None:
-        """Returns the facts of an operation: those that were looked up, or else those that its records contain."""
+        """Returns the facts about an operation, looked up or taken from one of its records; None if unknown."""
         return self.ops.get(id_) or self._facts.get(id_)
 
     @cached_property
@@ -49,20 +53,20 @@ class Records:
         return found
 
     def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
-        """Returns the sends of a value. `key` must be the key of these records."""
+        """Returns the sends of a value. `key` must be the key of this object's records."""
         return tuple(self._by_value[0].get(repr(value), ()))
 
     def polls(self, key: Any, value: Any) -> tuple[Record, ...]:
-        """Returns the polls of a value. `key` must be the key of these records."""
+        """Returns the polls of a value. `key` must be the key of this object's records."""
         return tuple(self._by_value[1].get(repr(value), ()))
 
     def polls_by(self, key: Any, op: int) -> tuple[Record, ...]:
-        """Returns the records that an operation polled. `key` must be the key of these records."""
+        """Returns the records that an operation polled. `key` must be the key of this object's records."""
         return tuple(Record(row.op, row.value, row.offset) for row in self.polls_ if row.op == op)
 
 
 def fact_of(row: Row) -> OpFact:
-    """Returns the facts about an operation that one of its records contains."""
+    """Returns the facts about the operation of a row, as far as the row contains them."""
     f = "txn" if row.txn else "send" if row.sent else "poll"
     return OpFact(row.op, row.op, row.process, row.type, f, row.invoke_ns, row.complete_ns, None)
 
@@ -79,7 +83,7 @@ def offsets_of(lookup: Lookup, key: Any, values: Iterable[Any]) -> dict[str, set
 
 
 def polled_by(lookup: Lookup, key: Any, ops: Iterable[int]) -> dict[int, list[int]]:
-    """Returns op -> the offsets of the key that the operation polled, in order."""
+    """Returns op -> the offsets of the key that the operation polled, in the order of the poll."""
     wanted = sorted(set(ops))
     found: dict[int, list[int]] = {}
     for row in lookup.rows("polls", key, ROWS_MAX, ops=wanted) if wanted else ():
@@ -89,9 +93,10 @@ def polled_by(lookup: Lookup, key: Any, ops: Iterable[int]) -> dict[int, list[in
 
 
 def read(lookup: Lookup, key: Any, windows: Sequence[Window], limit: int = ROWS_MAX) -> Records:
-    """Reads the sends and polls of a key in windows of offsets (inclusive), and the sends of the values polled there.
+    """Reads the sends and polls of a key in windows of offsets (inclusive).
 
-    Reads at most the first `limit` of each.
+    If a value was polled in a window but not sent in one, its sends elsewhere are also read. At most the first `limit`
+    sends and polls in the windows are read, and at most as many sends elsewhere.
     """
     sends = lookup.rows("sends", key, limit, offsets=windows)
     polls = lookup.rows("polls", key, limit, offsets=windows)

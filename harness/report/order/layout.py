@@ -1,7 +1,8 @@
 """Lays out the records of one window: a line for each offset and value, and a column for each pass of a reader.
 
-A pass is a sequence of polls of one process with ascending offsets. It ends when the process moves back, or reads
-an offset again. So a consumer that reads forward is one column, and a consumer that moves back starts another one.
+A pass is a sequence of polls of one process with ascending offsets. A pass ends when the process polls the same
+offset again or a lower one. So a consumer that only reads forward is one column; each time it moves back, a new
+column begins.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ PASSES_MAX: Final = 72
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One offset with one value that was sent to it or polled from it.
+    """One offset, with one value that was sent to this offset or polled from it.
 
-    writers  the sends of that value
-    readers  number of polls of the value at this offset
+    writers  the sends of this value
+    readers  number of polls of this value at this offset
     """
 
     offset: int
@@ -47,7 +48,7 @@ class Pass:
     polls: list[Row] = field(default_factory=list)
 
     def runs(self) -> Iterator[list[Row]]:
-        """Yields the polls of the pass, grouped by operation."""
+        """Yields the polls of the pass in groups, one group for each operation."""
         run: list[Row] = []
         for row in self.polls:
             if run and run[-1].op != row.op:
@@ -69,7 +70,7 @@ class Section:
 
 
 def lines_of(records: Records, window: Window) -> list[Line | Hole]:
-    """Returns the lines of a window by offset, with holes between them, but none before the first or after the last."""
+    """Returns the lines of a window in order of offset, with a hole between lines whose offsets are not consecutive."""
     low, high = window
     values: dict[int, dict[str, Any]] = {}
     counts: dict[tuple[int, str], int] = {}
@@ -99,7 +100,7 @@ def _writers(records: Records) -> Mapping[str, list[Row]]:
 
 
 def _at(rows: Sequence[Row], offset: int) -> tuple[Row, ...]:
-    """Returns the sends of a value with this offset; if there are none, all sends of the value."""
+    """Returns the sends in `rows` (all of one value) that have this offset; if none has it, all of them."""
     here = tuple(row for row in rows if row.offset == offset)
     return here or tuple(rows)
 
@@ -109,7 +110,7 @@ def _end(line: Line | Hole) -> int:
 
 
 def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
-    """Returns the passes through a window in order of their start. `polls` must be in the order of the history."""
+    """Returns the passes through a window, in order of their start. `polls` must be in the order of the history."""
     low, high = window
     done: list[Pass] = []
     last: dict[int, Pass] = {}
@@ -125,7 +126,7 @@ def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
 
 
 def section(records: Records, window: Window, marked: frozenset[int]) -> Section:
-    """Lays out a window. If there are too many passes, those of marked operations are kept, then the first ones."""
+    """Lays out a window. If there are too many passes, those with marked operations are kept, then the earliest."""
     passes = passes_of(records.polls_, window)
     if len(passes) > PASSES_MAX:
         ordered = sorted(range(len(passes)), key=lambda n: (not any(row.op in marked for row in passes[n].polls), n))
@@ -136,9 +137,10 @@ def section(records: Records, window: Window, marked: frozenset[int]) -> Section
 
 
 def windows_of(offsets: Sequence[int], margin: int, rows_max: int) -> list[Window]:
-    """Returns windows of +-margin around offsets, merged where they touch, with at most `rows_max` offsets in total.
+    """Returns windows of offsets, each from `margin` below to `margin` above an offset, with touching windows merged.
 
-    `offsets` lists the worst first. Offsets that do not fit are dropped from the end; the first one is always kept.
+    `offsets` lists the worst first. Further offsets are dropped as soon as the windows would contain more than
+    `rows_max` offsets in total. The window of the first offset is always returned.
     """
     chosen: list[Window] = []
     for offset in offsets:

@@ -1,4 +1,4 @@
-"""Determines which sends, polls and offsets of a key an order page marks for each witness."""
+"""Determines, for each witness, which sends, polls and offsets of a key are marked on the key's order page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPOTS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One thing to mark. `value` and `op` are None if the witness does not name them."""
+    """One thing to mark. `kind` says which (see `Kind`). Fields that the witness does not name are None."""
 
     kind: Kind
     value: Any = None
@@ -37,7 +37,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The spots of one witness on one key."""
+    """The spots of one witness that belong to one key."""
 
     anomaly: str
     number: int
@@ -53,9 +53,9 @@ class Mark:
 class Suspect:
     """A key that occurs in at least one witness.
 
-    bad     the bad anomalies whose witnesses contain the key
-    counts  anomaly -> number of witnesses that contain the key
-    marks   the first PER_KEY_MAX of these witnesses, for each anomaly
+    bad     the bad anomalies that have a witness with this key
+    counts  anomaly -> number of witnesses with this key
+    marks   for each anomaly, the marks of the first PER_KEY_MAX witnesses with this key
     """
 
     key: Any
@@ -70,7 +70,10 @@ def shown(result: Result) -> list[AnomalyFound]:
 
 
 def suspects(run: Path, result: Result) -> list[Suspect]:
-    """Returns the keys that witnesses name, ordered by the number of different bad anomalies, then of bad witnesses."""
+    """Returns the keys that witnesses name, those with most different bad anomalies first.
+
+    Keys with equally many are in descending order of the number of bad witnesses.
+    """
     log = OpLog(run)
     by_key: dict[str, Suspect] = {}
     for anomaly in shown(result):
@@ -94,7 +97,7 @@ def _natural(key: Any) -> tuple[bool, int, str]:
 
 
 def _by_key(name: str, witness: Witness, log: OpLog) -> Iterator[tuple[Any, tuple[Spot, ...]]]:
-    """Yields (key, spots) of each key of a witness; nothing for a witness in an unknown format."""
+    """Yields (key, spots) for each key of a witness; yields nothing for a witness in an unknown format."""
     keys: dict[str, Any] = {}
     spots_of: dict[str, list[Spot]] = {}
     try:

@@ -1,4 +1,4 @@
-"""Builds HTML and SVG by function calls instead of formatting, so that text and attributes are always escaped."""
+"""Builds HTML and SVG with function calls instead of formatting, so text and attributes are always escaped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VOID: Final = frozenset({"meta", "br", "link"})
 
 
 def escaped(text: object) -> Markup:
-    """Escapes any value as text. Unprintable characters are replaced by their escape sequences."""
+    """Returns any value as escaped text. Unprintable characters are replaced by their escape sequences."""
     raw = str(text)
     if not raw.isprintable():
         raw = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in raw)
@@ -25,14 +25,15 @@ def escaped(text: object) -> Markup:
 
 
 def joined(*parts: object) -> Markup:
-    """Concatenates parts, and escapes those that are not markup."""
+    """Concatenates parts. Parts that are not markup are escaped."""
     return Markup("".join(part if isinstance(part, Markup) else escaped(part) for part in parts))
 
 
 def element(name: str, /, *children: object, **attributes: object) -> Markup:
-    """Returns <name attributes>children</name>. `class_` is the attribute class, `stroke_width` is stroke-width.
+    """Returns <name attributes>children</name>.
 
-    Attributes that are None are omitted. Names must be constants of this package's code, never data.
+    The argument `class_` becomes the attribute class, and `stroke_width` becomes stroke-width. Attributes that are None
+    are omitted. Names must be constants of this package's code, never data.
     """
     attributes_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(_short(value))}"'
@@ -45,5 +46,5 @@ def element(name: str, /, *children: object, **attributes: object) -> Markup:
 
 
 def _short(value: object) -> object:
-    """Rounds coordinates to a tenth of a pixel."""
+    """Rounds a coordinate to a tenth of a pixel. Returns other values unchanged."""
     return f"{value:.1f}".rstrip("0").rstrip(".") if isinstance(value, float) else value

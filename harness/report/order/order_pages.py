@@ -1,7 +1,8 @@
 """Writes the order pages of a judged run: runs/ID/orders/index.html, and a page for each of the worst keys.
 
-The pages do not grow with the history: there are at most KEYS_MAX keys, 400 offsets of each (SIZES), and BYTES_MAX
-per page. Only the rows of these offsets are read, from the buckets of these keys.
+The size of the pages does not depend on the length of the history. There are pages for at most KEYS_MAX keys, with
+at most 400 offsets for each key (see SIZES), and a page has at most BYTES_MAX bytes. Only the rows of these offsets
+are read, from the tables' buckets for these keys.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ BYTES_MAX: Final = 2 << 20
 
 
 def draw(run: Path, result: Result) -> list[Path]:
-    """Writes the pages, replacing those of an earlier check, and returns their paths, the index first.
+    """Writes the pages and returns their paths, the index first. Pages of an earlier check are removed.
 
-    Returns an empty list if there are no anomalies.
+    Returns an empty list if there are no anomalies, or no tables.
     """
     for old in (*order_paths.pages(run), order_paths.index(run)):
         old.unlink(missing_ok=True)
@@ -56,7 +57,7 @@ def draw(run: Path, result: Result) -> list[Path]:
 
 
 def _first_marks(found: Sequence[Mark]) -> list[Mark]:
-    """Returns the marks that get a description: an equal share for each anomaly."""
+    """Returns the marks whose witnesses are described on the page: equally many of each anomaly."""
     by_name: dict[str, list[Mark]] = {}
     for mark in found:
         by_name.setdefault(mark.anomaly, []).append(mark)
@@ -106,7 +107,7 @@ def _laid_out(
 
 
 def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
-    """Reduces a witness of several keys (`unseen`) to one key."""
+    """Returns a witness without the parts about other keys. Only witnesses of `unseen` cover several keys."""
     if not isinstance(witness.get("unseen"), dict):
         return witness
     mine = {
@@ -117,7 +118,7 @@ def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
 
 
 def _about(run: Path, key: Any) -> str:
-    """Returns the name of the key's partition, for the heading."""
+    """Returns text with the name of the key's partition, for the heading; empty if the name is not known."""
     plan = find_runs.plan_of(run)
     per_topic = plan.get("partitions_per_topic")
     name = broker_logs.partition(str(plan.get("run") or ""), key, per_topic) if type(per_topic) is int else None

@@ -36,7 +36,7 @@ class Picture:
 
     names   the anomalies of the page
     faults  when each fault was active
-    listed  names of the witnesses that are described on the page
+    listed  names of the marks whose witnesses are described on the page
     """
 
     def __init__(self, names: Sequence[str], faults: Sequence[fault_spans.Span], listed: frozenset[str]) -> None:
@@ -110,7 +110,7 @@ class Picture:
         return element("g", *parts, id=place)
 
     def _flags(self, marks: Sequence[Mark], y: float) -> list[Markup]:
-        """Returns a small square for each anomaly, which links to its first witness on the page."""
+        """Returns a small square for each anomaly, with a link to the first described witness among `marks`."""
         by_name: dict[str, list[Mark]] = {}
         for mark in marks:
             by_name.setdefault(mark.anomaly, []).append(mark)
@@ -124,7 +124,7 @@ class Picture:
         return found
 
     def _to(self, marks: Sequence[Mark], inner: Markup) -> Markup:
-        """Wraps markup in a link to the first of the marks that is described on the page, if any."""
+        """Wraps markup in a link to the first of the marks whose witness is described on the page, if there is one."""
         target = next((anchor(mark) for mark in marks if mark.name in self._listed), None)
         return element("a", inner, href=f"#{target}") if target else inner
 
@@ -162,7 +162,7 @@ class Picture:
         return self._to(marks, element("g", _title(title), *parts))
 
     def _fault(self, row: Row, y: float) -> Markup:
-        """Returns a coloured strip next to a send during which a fault was active."""
+        """Returns a coloured strip for a send if a fault was active during the send; otherwise nothing."""
         end = row.complete_ns if row.complete_ns is not None else row.invoke_ns
         on = fault_spans.during(self._faults, row.invoke_ns, end)
         if not on or on[0].fault not in self._fault_names:

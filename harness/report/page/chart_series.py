@@ -1,7 +1,7 @@
 """Computes the data of the run page's charts, with the same code as the plots.
 
-All series share a time axis from 0 to the end of the run. Each is divided into a known number of cells of equal
-width. Times are seconds.
+All charts have the same time axis, from 0 to the end of the run. For each chart the axis is divided into a known
+number of intervals of equal length, called cells. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ CELLS: Final = 10 * readings.WINDOWS  # cells of time in which witnesses are cou
 
 
 def of_run(run: Path, data: Readings, spans: Sequence[Span]) -> dict[str, Any]:
-    """Returns every series of a run, ready for JSON.
+    """Returns the data of all charts of a run, ready for JSON.
 
-    end, final     time of the end of the run and of the first final poll (or None)
-    windows        number of cells of time of the rates
-    columns, rows  number of cells of time and of latency of the points
-    cells          number of cells of time in which witnesses are counted
-    ops            one entry per kind of operation, after one for all kinds if there are several
-    unseen, lag    {cells, lines: [{name, colour, values}]}, or None without such a table
+    end            time of the end of the run
+    final          time of the first final poll, or None
+    windows        number of time intervals for rates and quantiles
+    columns, rows  size of the grid of points: number of time intervals, and number of latency intervals
+    cells          number of time intervals in which witnesses are counted
+    ops            an entry for each kind of operation; if there are several kinds, the first entry is for all of them
+    unseen, lag    {cells, lines: [{name, colour, values}]}, or None if the checker did not store this series
     faults         see `faults`
     """
     return {
@@ -54,14 +55,17 @@ def of_run(run: Path, data: Readings, spans: Sequence[Span]) -> dict[str, Any]:
 
 
 def _operations(data: Readings) -> list[dict[str, Any]]:
-    """Returns the rates, quantiles and points of each kind of operation that the plots show."""
+    """Returns the rates, quantiles and points of the kinds of operations that the plots show.
+
+    If there are several kinds, the first entry is for all of them together.
+    """
     shown = [(f, data.by_f[f]) for f in latency.shown(data)]
     readings = [(ALL, _together([data.by_f[f] for f in data.fs])), *shown] if len(data.fs) > 1 else shown
     return [_operation(name, reading, POINTS_MAX) for name, reading in readings]
 
 
 def _together(parts: Sequence[Reading]) -> Reading:
-    """Merges all kinds of operations into one."""
+    """Adds up the data of all kinds of operations."""
     whole = Reading()
     for part in parts:
         whole.bins += part.bins
@@ -93,12 +97,12 @@ def _operation(name: str, reading: Reading, limit: int) -> dict[str, Any]:
 
 
 def _rounded(values: Floats) -> list[float | None]:
-    """Rounds values to four significant digits; NaN becomes None."""
+    """Rounds values to four significant digits, and replaces NaN by None."""
     return [None if np.isnan(value) else float(f"{value:.4g}") for value in values]
 
 
 def _table(run: Path, name: str) -> pa.Table | None:
-    """Reads a series of the checker. Returns None if it is missing, empty or damaged."""
+    """Reads a time series that the checker stored. Returns None if it is missing, empty or damaged."""
     try:
         return unseen.table_of(run, name)
     except (OSError, ValueError, pa.ArrowException):
@@ -142,14 +146,14 @@ def _worst_keys(table: pa.Table, end_s: float, count: int) -> Mapping[Any, Float
 
 
 def _line(name: str, colour: str, values: Floats) -> dict[str, Any]:
-    """Returns a line of a chart. A line without a colour is drawn in the colour of text."""
+    """Returns a line of a chart. A line with an empty colour is drawn in the colour of the text."""
     return {"name": name, "colour": colour, "values": _rounded(values)}
 
 
 def faults(spans: Sequence[Span], end_s: float) -> list[dict[str, Any]]:
     """Groups faults into lanes, as on the plots.
 
-    Returns {name, colour, spans: [{begin, end, open, hit, label, effect, detail}]} for each lane.
+    Each lane is {name, colour, spans: [{begin, end, open, hit, label, effect, detail}]}.
     """
     lanes = fault_bands.lanes(spans)
     return [
@@ -183,7 +187,12 @@ def _leaders(span: Span) -> str:
 
 
 def moments(times: Sequence[float], end_s: float) -> dict[str, Any]:
-    """Counts moments in cells of time: {cells, counts, known}, where `cells` lists the non-empty cells in order."""
+    """Counts the times in each cell: {cells, counts, known}.
+
+    cells   numbers of the cells with at least one time, in ascending order
+    counts  number of times in each of these cells
+    known   number of times
+    """
     if not times or end_s <= 0:
         return {"cells": [], "counts": [], "known": 0}
     cells = np.clip((np.asarray(times) / end_s * CELLS).astype(np.int64), 0, CELLS - 1)

@@ -1,7 +1,7 @@
-"""Chooses the witnesses that a page shows in full and those that it lists in one line each.
+"""Chooses which witnesses the run page shows in full, and which it lists in one line each.
 
-It chooses the worst ones and others from all parts of the run, so that most ranges of time that a user may select
-contain witnesses to open, or at least lines with the command that explains them.
+It chooses the worst witnesses, and others from all parts of the run. A user who selects a range of time on the page
+then mostly finds witnesses in it: some in full, or at least lines with the command that explains them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ TEXT_MAX: Final = 160  # characters per line
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A witness with its number and its time in seconds; None if the time is not known."""
+    """A witness with its number and its time.
+
+    number  number of the witness among those of its anomaly, from 1
+    at_s    time in seconds since the run began; None if it is not known
+    """
 
     number: int
     witness: Mapping[str, Any]
@@ -36,10 +40,10 @@ class Timed:
 
 
 def timed(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[Timed]:
-    """Returns an even sample of an anomaly's witnesses, including the worst, with their times.
+    """Returns an anomaly's worst witnesses and an evenly spaced sample of the others, with their times.
 
-    The time of a witness is the end of its first operation, or the time at which the record that it names was sent.
-    The witness of a pipeline anomaly contains its time.
+    The time of a witness is the end of the first operation that it names. If a witness names no operation, its time is
+    the end of the send of its record. A witness of a pipeline anomaly contains its time.
     """
     step = max(1, -(-anomaly.count // TIMES_MAX))
     kept = [
@@ -72,9 +76,9 @@ def _seconds(time_ns: int | None) -> float | None:
 
 
 def sends_ns(facts: Lookup, named: Iterable[tuple[Any, Any]]) -> dict[tuple[str, str], int]:
-    """Returns (repr(key), repr(value)) -> the time at which the record was sent.
+    """Returns (repr(key), repr(value)) -> the time at which the send of this record ended.
 
-    Only for records of the KEYS_MAX keys that are named most often.
+    Records are only looked up in the KEYS_MAX keys that have most of them.
     """
     by_key: dict[str, tuple[Any, dict[str, Any]]] = {}
     for key, value in named:
@@ -88,9 +92,9 @@ def sends_ns(facts: Lookup, named: Iterable[tuple[Any, Any]]) -> dict[tuple[str,
 
 
 def of_messages(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[float]:
-    """Returns the times in seconds at which the records of an `unseen` anomaly were sent.
+    """Returns when the records of an `unseen` anomaly were sent: the times, in seconds, at which their sends ended.
 
-    Its Parquet file contains all of them, with one row per key.
+    The records are in the anomaly's Parquet file, which has one row per key. If there are many, a sample is used.
     """
     if facts is None:
         return []
@@ -105,7 +109,7 @@ def of_messages(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[
 def shown(every: Sequence[Timed], room: int, faults: Sequence[Span]) -> list[Timed]:
     """Chooses at most `room` witnesses to show in full.
 
-    The worst first, then one during each fault, then those that are farthest in time from the chosen ones.
+    The worst come first, then one during each fault, then those that are farthest in time from the chosen ones.
     """
     chosen = list(every[: min(room, WORST)])
     rest = [one for one in every[len(chosen) :] if one.at_s is not None]
@@ -134,7 +138,7 @@ def _on(span: Span, one: Timed) -> bool:
 
 
 def _apart(one: Timed, times: Sequence[float]) -> float:
-    """Returns the distance in time to the nearest of `times`."""
+    """Returns the time between a witness and the nearest of `times`, in seconds."""
     at = one.at_s or 0.0
     return min((abs(at - time) for time in times), default=0.0)
 
@@ -142,10 +146,13 @@ def _apart(one: Timed, times: Sequence[float]) -> float:
 def listed(
     name: str, every: Sequence[Timed], apart: frozenset[int], room: int, end_s: float
 ) -> list[tuple[int, float, str]]:
-    """Chooses at most `room` other witnesses to list, and returns (number, seconds, text) of each, in order of time.
+    """Chooses at most `room` witnesses to list in one line each.
 
-    One of each cell of time is chosen, then a second one of each, and so on. `apart` contains the numbers of the
-    witnesses that are shown in full.
+    Returns (number, seconds, text) of each, in order of time. The run is divided into CELLS intervals: the first
+    witness
+    of each interval is chosen, then the second one of each, and so on. `apart` contains the numbers of the witnesses
+    that
+    are shown in full; these are not listed.
     """
     cells: dict[int, int] = {}
     ranked = []

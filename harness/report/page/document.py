@@ -1,7 +1,7 @@
-"""Renders a page to a single HTML file: templates, escaping, and a content security policy.
+"""Renders a page as a single HTML file, with escaping and a content security policy.
 
-Scripts and styles are inlined, and the policy allows only those with their hashes, so nothing that is injected
-through a run's data would run or load. Data is embedded as JSON in which markup characters are escaped.
+Scripts and styles are inlined. The policy allows only those with the right hashes, so a script that is injected
+through a run's data does not run. Data is embedded as JSON in which markup characters are escaped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def asset(name: str) -> str:
 
 
 def as_json(data: Any) -> Markup:
-    """Returns JSON that is safe inside a script element, because markup characters are escaped."""
+    """Returns data as JSON that is safe inside a script element, because markup characters are escaped."""
     text = orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)
     for raw, escaped in (*ESCAPED, *SEPARATORS):
         text = text.replace(raw, escaped)
@@ -49,12 +49,12 @@ def as_json(data: Any) -> Markup:
 
 
 def digest(text: str) -> str:
-    """Returns the hash source by which a policy allows an inlined script or style."""
+    """Returns the hash of an inlined script or style in the form in which a content security policy allows it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def policy(script: str, style: str) -> str:
-    """Returns a content security policy that allows this script and this style, and nothing else."""
+    """Returns a content security policy that allows only this script, this style, and embedded images."""
     return (
         f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -63,12 +63,15 @@ def policy(script: str, style: str) -> str:
 
 @lru_cache(maxsize=1)
 def bundle() -> tuple[str, str]:
-    """Returns the script and the style of a page."""
+    """Returns the script and the style that every page contains."""
     return "\n".join(map(asset, SCRIPTS)), "\n".join(map(asset, STYLES))
 
 
 def beginning(template: str) -> str:
-    """Returns how every page of this version begins, up to its policy. Pages that begin so run no other script."""
+    """Returns the text with which every page of this version begins, up to and including its content security policy.
+
+    A page that begins with this text can run no script except this version's.
+    """
     return _source(template).partition("{{ policy }}")[0] + f'{escape(policy(*bundle()))}">'
 
 
@@ -90,9 +93,9 @@ def _environment() -> jinja2.Environment:
 
 
 def render(template: str, data: Any, values: Mapping[str, Any]) -> str:
-    """Renders a page.
+    """Renders a page from a template.
 
-    data    embedded as JSON for the scripts
+    data    values that are embedded as JSON, for the scripts
     values  variables of the template, which are always escaped
     """
     script, style = bundle()

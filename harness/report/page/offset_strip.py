@@ -1,6 +1,6 @@
-"""Computes the strip of offsets around a witness: the value, the writer and the readers of each offset.
+"""Computes the strips of offsets around a witness: the value, the writer and the readers of each offset.
 
-Records and layout are those of the order pages, in a smaller window.
+Uses the records and the layout of the order pages, with smaller windows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ ROWS_MAX: Final = 40_000  # maximum number of polls, and of sends, that are read
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """The strips of one witness, and descriptions of what their operations did."""
+    """The strips of one witness.
+
+    strips   one for each key, see `of_witnesses`
+    touched  operation -> what it sent and polled at these offsets, as text
+    """
 
     strips: tuple[Mapping[str, Any], ...]
     touched: Mapping[int, str]
@@ -36,7 +40,14 @@ class Strips:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The rows of one key: by offset, each with its position in the history; sends also by value."""
+    """The sends and polls of one key.
+
+    sends  offset -> (number in the order of the history, row)
+    polls  offset -> (number in the order of the history, row)
+    sent   repr(value) -> sends of this value
+    spans  when each fault was active
+    cut    whether the key has more polls than were read
+    """
 
     sends: Mapping[int, Sequence[tuple[int, Row]]]
     polls: Mapping[int, Sequence[tuple[int, Row]]]
@@ -46,12 +57,15 @@ class Log:
 
 
 def of_witnesses(facts: Lookup | None, every: Sequence[Involved]) -> list[Strips]:
-    """Returns the strips of each witness. Each key is read only once for all of them. A strip has these fields:
+    """Returns the strips of each witness. A key that several witnesses concern is read only once.
+
+    A strip has these fields:
 
     key       the key as text
     cut       whether there are more polls than were read, so that the counts are lower bounds
-    sections  one per window of offsets, each with
-      cells   [offset, value, writer or None, polls, 1 if the witness names it], or [first, last] of a hole
+    sections  one for each window of offsets, with these fields:
+      cells   [offset, value, writer or None, number of polls, 1 if the witness names it]
+              or, for a range of offsets without a known record, [first, last]
       passes  [process, begin, [[cell, type, op], ...]] of each pass of a reader, in order of time
       left    number of passes that were omitted for lack of space
     """
@@ -86,7 +100,7 @@ def _read(facts: Lookup, key: Any, windows: Sequence[Window]) -> Log:
 
 
 def _inside(log: Log, windows: Sequence[Window]) -> Records:
-    """Returns the records of a log inside the windows."""
+    """Returns the records of a log that are inside the windows."""
     offsets = [offset for low, high in windows for offset in range(low, high + 1)]
     sends, polls = (
         [row for _, row in sorted((one for offset in offsets for one in by_offset.get(offset, ())), key=_place)]
@@ -115,7 +129,7 @@ def _strips(involved: Involved, wanted: Sequence[tuple[Any, list[Window]]], logs
 
 
 def _wanted(involved: Involved, key: Any) -> frozenset[str]:
-    """Returns the records that the witness names: by value, or by offset if it names no value."""
+    """Returns the records of a key that the witness names: by value, or by offset if it names no value."""
     mine = [(offset, value) for named, offset, value in involved.places if repr(named) == repr(key)]
     return frozenset(
         [f"value {value!r}" for _, value in mine if value is not None]
@@ -124,7 +138,11 @@ def _wanted(involved: Involved, key: Any) -> frozenset[str]:
 
 
 def _offsets(facts: Lookup, involved: Involved, key: Any) -> list[int]:
-    """Returns the offsets that the witness names, or else where its first operation stopped and its second began."""
+    """Returns the offsets of a key that the witness names.
+
+    If it names none, returns the last offset that its first operation polled, and the first offset that its second
+    operation polled.
+    """
     named = [offset for place_key, offset, _ in involved.places if repr(place_key) == repr(key) and offset is not None]
     if named:
         return list(dict.fromkeys(named))[:PLACES_MAX]
@@ -173,7 +191,7 @@ def _pass(one: Pass, places: Mapping[tuple[int, str], int]) -> list[Any]:
 
 
 def _touch(touched: dict[int, str], inside: Records, key: Any) -> None:
-    """Adds descriptions of what the operations of these records did to `touched`."""
+    """Adds texts to `touched`: for each operation, what it sent and polled among these records."""
     for rows, verb in ((inside.sends_, "sent"), (inside.polls_, "polled")):
         by_op: dict[int, list[Row]] = {}
         for row in rows:

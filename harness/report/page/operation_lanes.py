@@ -1,8 +1,8 @@
-"""Computes the operations around the moments of a witness, in one lane per process.
+"""Finds the operations around the times of a witness, and arranges them in one lane per process.
 
-Moments that are far apart get separate windows of time. A window covers its operations and a margin, which is
-smaller when the rate of operations is higher. All windows of all witnesses are read in one pass over the table of
-operations.
+A witness has several windows of time if its operations are far apart. A window covers operations of the witness and
+a margin, which is smaller if there are more operations per second. All windows of all witnesses are read in one
+pass over the table of operations.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Event = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One operation. `end_ns` None: it never completed."""
+    """One operation. `end_ns` is None if it never completed."""
 
     op: int
     process: int
@@ -48,13 +48,13 @@ class Bar:
 
 @dataclass(slots=True)
 class Around:
-    """The windows around one witness, and the operations that were found there.
+    """The windows around one witness, and the operations that were found in them.
 
     windows  (begin, end) in nanoseconds, ascending and disjoint
-    ops      operations of the witness
-    events   events of a pipeline's instances: (process, nanoseconds, text)
-    bars     for each window: index of the operation -> bar
-    more     for each window: number of operations beyond READ_MAX
+    ops      ids of the operations that the witness names
+    events   (process, nanoseconds, text) of events of a pipeline's instances
+    bars     for each window: id of an operation -> its bar
+    more     for each window: number of operations that were omitted because there are more than READ_MAX
     """
 
     windows: Sequence[Moment]
@@ -69,13 +69,16 @@ class Around:
 
 
 def margin_ns(ops: int, end_s: float) -> int:
-    """Returns the margin of time around a moment, for a history with `ops` operations."""
+    """Returns the margin on each side of a moment, in nanoseconds, for `ops` operations in `end_s` seconds."""
     low, high = MARGINS_NS
     return int(min(max(NEIGHBOURS * end_s * 1e9 / max(ops, 1), low), high))
 
 
 def windows_of(moments: Iterable[Moment], margin: int, most: int = WINDOWS_MAX) -> list[Moment]:
-    """Returns windows around moments, merged where they touch, and then the closest ones until `most` are left."""
+    """Returns windows around moments, with a margin on each side, in order of time.
+
+    Windows that are at most `margin` apart are merged. Then the closest ones are merged, until at most `most` are left.
+    """
     found: list[Moment] = []
     for begin, end in sorted((max(0, begin - margin), end + margin) for begin, end in moments):
         if found and begin <= found[-1][1] + margin:
@@ -90,7 +93,7 @@ def windows_of(moments: Iterable[Moment], margin: int, most: int = WINDOWS_MAX) 
 
 
 def read(run: Path, wanted: Sequence[Around]) -> None:
-    """Fills the bars of every witness in one pass over the table. Stops at a damaged file."""
+    """Adds the operations in the windows of every witness, in one pass over the table. Stops at a damaged file."""
     try:
         for file in sorted((run / "tables" / "ops").glob("*.parquet")):
             for batch in pq.ParquetFile(file).iter_batches(1 << 18, columns=list(COLUMNS)):
@@ -121,7 +124,7 @@ def _add(batch: pa.RecordBatch, wanted: Sequence[Around]) -> None:
 
 
 def events_of(name: str, witness: Mapping[str, Any]) -> list[Event]:
-    """Returns the events of instances around the witness of a pipeline anomaly, with the numbers of their processes."""
+    """Returns (process, nanoseconds, text) of the instances' events around the witness of a pipeline anomaly."""
     return [
         (one["incarnation"], one["time_ns"], plain(event_text(one)))
         for one in pipeline_moments.around(name, witness)
@@ -132,14 +135,14 @@ def events_of(name: str, witness: Mapping[str, Any]) -> list[Event]:
 def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
     """Returns the lanes as plain data.
 
-    Lanes with operations of the witness come first, then those with operations at the same offsets, then the others.
-    `touched` describes what operations did at the offsets of the witness.
+    Lanes with operations of the witness come first, then lanes with operations at the same offsets, then the others.
+    `touched` describes what operations sent and polled at the offsets of the witness.
 
     windows  [begin, end] in seconds
     lanes    processes, from top to bottom
-    bars     per window: [lane, begin, end or None, type, f, op, 1 if the witness names it, description]
-    events   [lane, time, text] of instances
-    left     [lanes, operations] that were omitted for lack of space
+    bars     for each window: [lane, begin, end or None, type, f, op, 1 if the witness names it, description]
+    events   [lane, time, text] of events of instances
+    left     [number of lanes, number of operations] that were omitted for lack of space
     """
     every = [bar for bars in around.bars for bar in bars.values()]
     ranks: dict[int, tuple[int, int]] = {}
@@ -170,9 +173,10 @@ def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
 
 
 def _nearest(bars: Sequence[Bar], ops: frozenset[int], touched: Mapping[int, str]) -> list[Bar]:
-    """Returns at most BARS_MAX bars of a window.
+    """Returns at most BARS_MAX bars of a window, in order of their start.
 
-    Those of the witness first, then those at the same offsets, then those closest in time to the witness's operations.
+    Bars of the witness's operations are preferred, then bars at the same offsets, then those closest in time to the
+    witness's operations.
     """
     if len(bars) <= BARS_MAX:
         return sorted(bars, key=lambda bar: bar.begin_ns)

@@ -1,7 +1,7 @@
 """Writes the run page of a stored run: runs/ID/report.html.
 
-The page reports missing or damaged files. Its size does not grow with the history: it is at most BYTES_MAX, and
-if the witnesses are large, fewer are shown.
+Missing or damaged files of the run are reported on the page. The size of the page does not depend on the length of
+the history: it is at most BYTES_MAX. If the witnesses are large, fewer are shown.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def draw(run: Path) -> Path:
 
 
 def page(run: Path) -> str:
-    """Returns the page of a run folder as text, with as many witnesses as fit."""
+    """Returns the page of a run folder as HTML, with as many witnesses as fit."""
     plan = find_runs.plan_of(run)
     result, notes = _result(run)
     data, faults = _readings(run, notes)
@@ -75,7 +75,7 @@ def _thinned(listed: Sequence[Any], most: int) -> tuple[Any, ...]:
 
 
 def _found(run: Path, groups: Sequence[Group], end_s: float) -> dict[str, Any]:
-    """Returns the witnesses for the drawings, and the times of each anomaly's witnesses."""
+    """Returns the data of the witnesses and anomalies for the page's scripts."""
     return {
         "explain": f"harness explain {plain(run)}",
         "witnesses": {one.slug: one.data for group in groups for one in group.shown},
@@ -96,7 +96,7 @@ def _found(run: Path, groups: Sequence[Group], end_s: float) -> dict[str, Any]:
 
 
 def _result(run: Path) -> tuple[Result | None, list[str]]:
-    """Returns the result, if there is one, and notes about a missing or unusable result."""
+    """Returns the result and no notes, or None and a note about why there is no usable result."""
     try:
         result = find_runs.result_of(run)
     except BadInput as error:
@@ -114,7 +114,10 @@ def _sentence(result: Result | None, plan: Mapping[str, Any]) -> str:
 
 
 def _readings(run: Path, notes: list[str]) -> tuple[Readings, list[Span]]:
-    """Reads the data of the charts; empty if tables are damaged or missing. Adds a note in that case."""
+    """Returns the operations and faults for the charts.
+
+    If the tables are missing or damaged, returns empty data and adds a note to `notes`.
+    """
     try:
         data, faults = bin_operations.read(run), fault_spans.of_run(run)
     except damaged.DAMAGED as error:
@@ -167,7 +170,7 @@ def _values(
 
 
 def _about(plan: Mapping[str, Any], result: Result | None, data: Readings) -> list[tuple[str, str]]:
-    """Returns (name, text) of the known facts about the run."""
+    """Returns (name, text) of the facts about the run that are known."""
     versions = plan.get("versions")
     named = versions.items() if isinstance(versions, dict) else ()
     commit = plan.get("git_commit")
@@ -185,7 +188,7 @@ def _about(plan: Mapping[str, Any], result: Result | None, data: Readings) -> li
 
 
 def _by_f(data: Readings) -> list[tuple[str, dict[str, int]]]:
-    """Returns (f, {outcome: number of operations}) for each kind of operation."""
+    """Returns (f, {outcome: number of operations}) for each kind of operation, the most frequent first."""
     return [
         (
             plain(f),

@@ -18,7 +18,7 @@ OWN: Final = frozenset({"schema", "run", "started", "versions", "git_commit"})
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One option that differs from its default, as text."""
+    """An option that differs from its default. The value and the default are text."""
 
     option: str
     value: str
@@ -26,12 +26,12 @@ class Setting:
 
 
 def defaults() -> dict[str, Any]:
-    """Returns the plan of a run without any options, in the format of plan.yaml."""
+    """Returns the default plan, in the format of plan.yaml."""
     return make_plan.make({"seed": 0}).model_dump(by_alias=True, mode="json")
 
 
 def changed(plan: Mapping[str, Any]) -> list[Setting]:
-    """Returns the options of a plan that differ from the defaults, and the seed as the last one."""
+    """Returns the options of a plan that differ from the defaults. The seed is always included, as the last one."""
     default_plan = defaults()
     rows = [
         Setting(option_name(str(name)), _text(value), _text(default_plan.get(name)))
@@ -62,7 +62,7 @@ def _text(value: Any) -> str:
 
 
 def command(plan: Mapping[str, Any], folder: str) -> str:
-    """Returns the command that repeats a run or, for a history without a plan, the one that checks it again.
+    """Returns the command that repeats a run. For a history without a plan, returns the command that checks it again.
 
     folder  the run folder, whose plan.yaml is used if the plan cannot be expressed as options
     """
@@ -82,7 +82,7 @@ def command(plan: Mapping[str, Any], folder: str) -> str:
 
 
 def _words(name: str, value: Any) -> list[str] | None:
-    """Returns an option and its value as words; None for a setting that only a plan file can express."""
+    """Returns an option and its value as words of a command line; None if only a plan file can express the setting."""
     option = option_name(name)
     if name == "schedule" or value is None:
         return None

@@ -1,8 +1,8 @@
 """Prepares the anomalies and witnesses of the run page.
 
-This module decides how many witnesses are shown in full: some of every anomaly, first of those that affect the
-verdict, at most SHOWN_MAX in total. `choose_witnesses` decides which ones. Up to LISTED_MAX more are listed in one
-line each; `harness explain` shows the rest.
+This module decides how many witnesses of each anomaly are shown in full: at most SHOWN_MAX in total, and anomalies
+that affect the verdict come first. `choose_witnesses` decides which witnesses these are. Up to LISTED_MAX more are
+listed in one line each; `harness explain` shows the rest.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SLUG: Final = re.compile(r"[^A-Za-z0-9-]+")
 
 @dataclass(frozen=True, slots=True)
 class OpText:
-    """An operation of a witness as text: a headline, and what it sent and polled."""
+    """An operation of a witness as text: a headline, and lines about what the operation sent and polled."""
 
     head: str
     type: str
@@ -54,13 +54,13 @@ class OpText:
 class Shown:
     """One witness as the page shows it.
 
-    slug            its id on the page
-    before          the last fault that ended before it, as text
-    timed           whether its time is known, and so which faults were active
-    nothing         the phrase for the case that no fault was active
-    begin_s, end_s  when its operations ran, or the times that it contains; None if not known
+    slug            HTML id of the witness on the page
+    before          the last fault that ended before the witness, as text
+    timed           whether the time of the witness is known, so that the active faults are known
+    nothing         what to write if no fault was active
+    begin_s, end_s  begin and end of its operations or of the times that it contains; None if not known
     at_s            time of a pipeline anomaly; None for other anomalies
-    data            for the drawings: {lanes, names, strips, polls, graph}
+    data            data for the drawings: {lanes, names, strips, polls, graph}
     pages           (text, path relative to the run) of the existing order pages of its keys
     """
 
@@ -84,11 +84,12 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One type of anomaly with its witnesses.
+    """An anomaly with its witnesses.
 
+    joined  whether the anomaly has a single witness, which contains many records
     more    whether `harness explain` can show the other witnesses
-    times   times in seconds of many witnesses (for a joined one, of its records), ascending
-    listed  (number, seconds, text) of witnesses that are listed in one line each
+    times   times in seconds, ascending: of many witnesses or, if joined, of the records
+    listed  (number, seconds, text) of the witnesses that are listed in one line each
     """
 
     slug: str
@@ -106,12 +107,12 @@ class Group:
 
     @property
     def verb(self) -> str:
-        """The verb for what happened to the witnesses at `times`."""
+        """What happened at `times`: the verb of a sentence about the witnesses (if joined, about the records)."""
         return "were sent" if self.joined else "happened" if pipeline_moments.is_one(self.found.name) else "began"
 
     @property
     def rest(self) -> int:
-        """The number of the first witness that is not shown."""
+        """The number of the first witness that is not shown in full."""
         numbers = {one.number for one in self.shown}
         return next(number for number in itertools.count(1) if number not in numbers)
 
@@ -120,7 +121,7 @@ def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Gro
     """Returns a group for each anomaly of a run.
 
     ops    number of operations in the history
-    end_s  duration of the history
+    end_s  duration of the history in seconds
     """
     facts = of_run(run)
     slugs = _slugs([anomaly.name for anomaly in result.anomalies])
@@ -172,7 +173,7 @@ def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Gro
 
 
 def _rooms(result: Result) -> list[tuple[AnomalyFound, int]]:
-    """Returns how many witnesses of each anomaly to show. Bad anomalies get more."""
+    """Returns how many witnesses of each anomaly are shown in full. Anomalies that affect the verdict get more."""
     rooms = []
     remaining = SHOWN_MAX
     share = max(1, SHOWN_MAX // max(1, len(result.anomalies)))
@@ -184,7 +185,7 @@ def _rooms(result: Result) -> list[tuple[AnomalyFound, int]]:
 
 
 def _around(one: Explanation, margin: int) -> Around:
-    """Returns the windows of time around a witness. Short operations get smaller margins."""
+    """Returns the windows of time around a witness. If its operations are short, the margin is smaller."""
     longest = max((end - begin for begin, end in one.moments), default=0)
     if not pipeline_moments.is_one(one.anomaly.name):  # moments of pipeline anomalies have no duration
         margin = min(margin, max(DURATIONS * longest, operation_lanes.MARGINS_NS[0]))
@@ -201,7 +202,7 @@ def _sentence(text: str) -> str:
 
 
 def _slugs(names: Sequence[str]) -> dict[str, str]:
-    """Returns unique ids for names that are safe in a URL."""
+    """Returns name -> a unique id that is safe in a URL, for each name."""
     slugs: dict[str, str] = {}
     for name in names:
         slug = SLUG.sub("-", name)[:40].strip("-") or "anomaly"
@@ -212,7 +213,7 @@ def _slugs(names: Sequence[str]) -> dict[str, str]:
 
 
 def _times(run: Path, anomaly: AnomalyFound, witnesses: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
-    """Returns the times of many witnesses (for a joined one, of its records), in seconds, ascending."""
+    """Returns the times of many witnesses in seconds, ascending; for a joined anomaly, the times of its records."""
     if anomaly.name in witness_lookup.JOINED:
         return tuple(sorted(choose_witnesses.of_messages(run, anomaly, facts)))
     return tuple(sorted(one.at_s for one in witnesses if one.at_s is not None))
@@ -271,7 +272,11 @@ def _fault(span: Any) -> str:
 
 
 def _graph(one: Explanation) -> dict[str, Any] | None:
-    """Returns the graph of a cycle: nodes [name, op, process, type], and edges [from, to, type, key]."""
+    """Returns the graph of a cycle; None if the witness is not a cycle.
+
+    nodes  [name, op, process, type]
+    edges  [from, to, type, key]
+    """
     if not one.chain:
         return None
     names = cycle_prose.let(one.witness)

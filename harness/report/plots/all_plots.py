@@ -1,6 +1,6 @@
 """Draws all plots of a run as PNG and SVG, from its tables and results.
 
-Where tables are missing or empty, the plot says "no data". The plots have no influence on the verdict.
+If the tables for a plot are missing or empty, the plot says "no data". The plots do not influence the verdict.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.stored import fault_spans, find_runs
 
 
 def draw(run: Path) -> list[Path]:
-    """Draws the plots of a run folder into its plots/ folder, and returns the paths of the PNG and SVG files."""
+    """Draws the plots of a run folder into its folder plots/, and returns the paths of the PNG and SVG files."""
     folder = run / "plots"
     folder.mkdir(parents=True, exist_ok=True)
     data = bin_operations.read(run)

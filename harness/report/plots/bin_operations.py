@@ -1,7 +1,8 @@
 """Reads tables/ops in one pass and reduces it to the data of the plots.
 
-Memory does not grow with the history: latencies are counted in a bitmap (the screen) and in histograms. A screen
-has COLUMNS x ROWS cells of time and of the logarithm of the latency.
+Memory does not grow with the history. The points of the scatter plot are kept in a bitmap (the screen), which has
+COLUMNS intervals of time and ROWS intervals of the latency's logarithm. For quantiles, latencies are counted in
+histograms: one for each of WINDOWS windows of time.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ Bits = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass(slots=True)
 class Reading:
-    """The reduced operations with one function f.
+    """The reduced data of all operations with one function f.
 
-    screen  outcome -> [column, row]: whether the cell contains a point
-    bins    [window, bin]: number of latencies
-    most    [window]: the longest latency in seconds; -1 for none
-    rates   outcome -> [window]: number of completions
+    screen  outcome -> array [column, row]: whether there is a point
+    bins    array [window, bin]: number of latencies
+    most    array [window]: the longest latency in seconds; -1 if nothing completed in the window
+    rates   outcome -> array [window]: number of completions
+    count   number of operations
     """
 
     screen: dict[str, Bits] = field(default_factory=dict)
@@ -50,10 +52,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """The reduced operations of a run.
+    """The reduced data of all operations of a run.
 
-    end_s    time at which the last operation ended
-    final_s  time at which the final polls began; None if there were none
+    end_s    time at which the last operation ended, in seconds
+    final_s  time at which the final polls began, in seconds; None if there were none
+    by_f     function f -> its data
     """
 
     end_s: float
@@ -75,7 +78,7 @@ def _batches(files: list[Path], columns: tuple[str, ...]) -> Iterator[pa.RecordB
 
 
 def _span(files: list[Path]) -> tuple[float, float | None]:
-    """Returns the time of the end and the time of the first final poll, in seconds."""
+    """Returns two times in seconds: the end of the run, and the first final poll (None if there was none)."""
     end, final = 0, None
     for batch in _batches(files, ("invoke_ns", "complete_ns", "final")):
         invoked, completed = batch.column("invoke_ns"), batch.column("complete_ns")
@@ -87,7 +90,7 @@ def _span(files: list[Path]) -> tuple[float, float | None]:
 
 
 def read(run: Path) -> Readings:
-    """Reads the operations from a run folder's tables. `by_f` is empty if there are none."""
+    """Reads the operations from the tables of a run folder. `by_f` is empty if there are no operations."""
     files = sorted((run / "tables" / "ops").glob("*.parquet"))
     end_s, final_s = _span(files)
     by_f: dict[str, Reading] = {}
@@ -134,16 +137,16 @@ def _outcome(reading: Reading, outcome: str, invoke_s: Floats, complete_s: Float
 
 
 def _cell(part: Floats, cells: int) -> Counts:
-    """Maps numbers from 0 to 1 to cell numbers."""
+    """Converts numbers from 0 to 1 to numbers of intervals, from 0 to `cells` - 1."""
     result: Counts = np.clip((part * cells).astype(np.int64), 0, cells - 1)
     return result
 
 
 def cells(screen: Bits, limit: int) -> tuple[Counts, Counts]:
-    """Returns (column, row) of the cells that contain a point.
+    """Returns the (columns, rows) of the points on a screen.
 
-    If there are more than `limit`, a fixed random sample is returned, which includes the lowest and the highest
-    cell of each GROUP columns.
+    If there are more than `limit`, returns a random sample, which is always the same for the same screen. It includes
+    the lowest and the highest point in each group of GROUP columns.
     """
     column, row = np.nonzero(screen)
     if len(column) > limit:
@@ -159,15 +162,15 @@ def cells(screen: Bits, limit: int) -> tuple[Counts, Counts]:
 
 
 def points(screen: Bits, end_s: float, limit: int) -> tuple[Floats, Floats]:
-    """Returns (time, latency) in seconds of the cells that `cells` returns."""
+    """Returns (times, latencies) of the points that `cells` returns, in seconds."""
     column, row = cells(screen, limit)
     return (column + 0.5) / COLUMNS * end_s, LOW_S * 10 ** ((row + 0.5) / ROWS * DECADES)
 
 
 def quantiles(reading: Reading, wanted: tuple[float, ...], windows: int) -> dict[float, Floats]:
-    """Returns quantile -> latency in seconds for each window, NaN for windows without completions.
+    """Returns quantile -> latency in seconds in each window of time; NaN for windows without completions.
 
-    The quantile 1.0 is exact. `windows` is the number of windows, a divisor of WINDOWS.
+    The quantile 1.0 is exact. `windows` is the number of windows to return, a divisor of WINDOWS.
     """
     bins = reading.bins.reshape(windows, -1, BINS).sum(axis=1)
     most = reading.most.reshape(windows, -1).max(axis=1)

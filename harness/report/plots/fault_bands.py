@@ -23,7 +23,10 @@ Lanes = Mapping[str, Sequence[Span]]
 
 
 def lanes(spans: Sequence[Span]) -> dict[str, list[Span]]:
-    """Groups spans by fault, in the order in which the faults first began. Excess faults share the last lane."""
+    """Groups spans by fault, in the order in which the faults first began.
+
+    If there are more than LANES_MAX faults, the last lane contains all further ones.
+    """
     found: dict[str, list[Span]] = {}
     for span in spans:
         name = span.fault
@@ -39,7 +42,7 @@ def height(by_fault: Lanes) -> float:
 
 
 def colour(names: Sequence[str], name: str) -> str:
-    """Returns the colour of a fault."""
+    """Returns the colour of a fault. `names` lists all faults of the plot."""
     return COLOURS[names.index(name) % len(COLOURS)]
 
 
@@ -59,7 +62,7 @@ def shade(ax: Axes, spans: Sequence[Span], end_s: float) -> None:
 
 
 def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
-    """Merges (begin, width) pairs that are at most `gap` apart, because a screen cannot show smaller gaps."""
+    """Merges intervals (begin, width) that are at most `gap` apart, because a screen cannot show smaller gaps."""
     joined: list[tuple[float, float]] = []
     for begin, width in sorted(extents):
         if joined and begin <= joined[-1][0] + joined[-1][1] + gap:
@@ -71,7 +74,7 @@ def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[flo
 
 
 def label(ax: Axes, by_fault: Lanes, end_s: float) -> None:
-    """Draws a bar per span above the axes, in one lane per fault, with labels where they fit."""
+    """Draws a bar above the axes for each span, in one lane per fault, with labels where there is space."""
     axes_height = ax.get_position().height
     blended = blended_transform_factory(ax.transData, ax.transAxes)
     unit = LANE / axes_height
@@ -95,7 +98,10 @@ def label(ax: Axes, by_fault: Lanes, end_s: float) -> None:
 
 
 def _texts(ax: Axes, mine: Sequence[Span], end_s: float, bottom: float, shown: str, blended: object) -> None:
-    """Draws the labels of a lane: in full where they fit before the next bar, else only the targets, else nothing."""
+    """Draws the labels of a lane.
+
+    A label is complete if it fits before the next bar. Otherwise only its targets are drawn, or nothing.
+    """
     free = 0.0
     for number, span in enumerate(mine):
         begin = span.begin_ns / 1e9 / end_s

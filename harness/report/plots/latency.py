@@ -1,4 +1,4 @@
-"""Plots of latency: every operation as a point, and quantiles over time, with one panel for each function f."""
+"""Plots of latency, with one panel for each function f: all operations as points, and quantiles over time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ ENOUGH: Final = 200
 
 
 def shown(data: Readings) -> list[str]:
-    """Returns the functions that get a panel: the most frequent, without rare ones other than send, poll and txn."""
+    """Returns the functions that have a panel, the most frequent first.
+
+    Functions other than send, poll and txn have none if they are rare.
+    """
     total = sum(reading.count for reading in data.by_f.values())
     fs = [f for f in data.fs if data.by_f[f].count >= RARE * total or f in ("send", "poll", "txn")] or data.fs
     return fs[:PANELS_MAX]
@@ -109,16 +112,16 @@ def final_line(axes: Sequence[Axes], data: Readings) -> None:
 
 
 def windows_for(readings: Sequence[Reading]) -> int:
-    """Returns the largest number of windows that leaves, on average, ENOUGH operations of each f in a window.
+    """Returns the largest number of windows for which a window has, on average, at least ENOUGH operations of each f.
 
-    A 99% quantile needs that many.
+    A 99% quantile needs that many operations.
     """
     fewest = min((reading.count for reading in readings), default=0)
     return next((n for n in WINDOWS if fewest >= ENOUGH * n), WINDOWS[-1])
 
 
 def quantiles(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """Draws latency-quantiles: of the operations that completed in each window of time, with any outcome."""
+    """Draws latency-quantiles: the latencies of operations with any outcome, by the time at which they completed."""
     fs = shown(data)
     windows = windows_for([data.by_f[f] for f in fs[:2]])  # the two most frequent
     width = data.end_s / windows

@@ -1,4 +1,4 @@
-"""Plot of the operations completed per second, by function f and outcome."""
+"""Plot of the number of operations completed per second, for each function f and outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plot of unseen records over time, from the series that the checker stores."""
+"""Plot of unread records over time, from the time series that the checker stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CELLS: Final = 300
 
 
 def table_of(run: Path, name: str) -> pa.Table | None:
-    """Reads a series that the checker wrote to results/. Returns None if it is missing or empty."""
+    """Reads a time series that the checker wrote to results/. Returns None if it is missing or empty."""
     path = run / "results" / f"{name}.parquet"
     if not path.is_file():
         return None
@@ -35,15 +35,15 @@ def times_of(table: pa.Table) -> Floats:
 
 
 def _cells(end_s: float) -> Floats:
-    """Returns the ends of the cells of time."""
+    """Returns the ends of the time intervals into which the run is divided, in seconds."""
     result: Floats = (np.arange(CELLS) + 1) / CELLS * end_s
     return result
 
 
 def levels_of(table: pa.Table, end_s: float) -> dict[str, Floats]:
-    """Returns key -> maximum number of acknowledged records that no client has read yet, for each cell of time.
+    """Returns key -> maximum number of acknowledged but unread records of the key in each time interval.
 
-    Between its rows, a key keeps its last value.
+    A key without a row in an interval keeps its last value.
     """
     keys = table.column("key").to_pylist()
     times, unseen = times_of(table), table.column("unseen").to_numpy()
@@ -65,7 +65,7 @@ def levels_of(table: pa.Table, end_s: float) -> dict[str, Floats]:
 
 
 def draw(run: Path, data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """Draws unseen: a line for each of the keys with the most, one for the other keys, and one for all keys."""
+    """Draws the plot: lines for the keys with most unread records, for the other keys, and for all keys."""
     table = table_of(run, "unseen")
     end_s = data.end_s
     axes = style.panels("Acknowledged records that no client has read yet", subtitle, [""], spans, end_s)

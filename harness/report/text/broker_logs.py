@@ -1,9 +1,9 @@
 """Finds the few lines in the brokers' logs that are most relevant to given partitions and moments of a run.
 
-Reads logs/<node>/*.log as they were collected: `[2026-11-20 15:01:37,886] LEVEL text`. The timestamps are local
-times without a time zone. The history's header gives the wall-clock time at which the run began; of all time
-zones, in steps of a quarter of an hour, the one is assumed under which the log covers the run best. At most
-SCAN_MAX bytes of each file are read, beginning at the first moment.
+Reads logs/<node>/*.log as collected: `[2026-11-20 15:01:37,886] LEVEL text`. The timestamps are local times without
+a time zone, while the history's header contains the wall-clock time at which the run began. The time zone is guessed:
+of all differences from UTC, in steps of 15 minutes, the one with which the log covers most of the run. At most
+SCAN_MAX bytes of each file are read, from shortly before the first moment.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LEVELS: Final = {b"FATAL": 3, b"ERROR": 2, b"WARN": 2}
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of a broker's log. `time_ns` counts from the start of the run."""
+    """A line of a broker's log. `time_ns` counts from the start of the run."""
 
     time_ns: int
     node: str
@@ -57,28 +57,38 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The search: moments as (begin, end) in nanoseconds since the run began, and the names of the partitions."""
+    """What to search for.
+
+    moments     (begin, end) in nanoseconds since the run began
+    partitions  names of partitions
+    """
 
     moments: Sequence[tuple[int, int]]
     partitions: Sequence[str]
 
     @property
     def begin_ns(self) -> int:
-        """The time at which the search begins. It has no end, because a record may be lost long after the moments."""
+        """The time from which lines are relevant.
+
+        There is no corresponding end, because a record may be lost long after the moments.
+        """
         return min(begin for begin, _ in self.moments) - AROUND_NS
 
     def close(self, time_ns: int) -> bool:
-        """Whether a time is inside, or within AROUND_NS of, one of the moments."""
+        """Returns whether a time is inside one of the moments, or at most AROUND_NS away from one."""
         return any(begin - AROUND_NS <= time_ns <= end + AROUND_NS for begin, end in self.moments)
 
 
 def partition(run: str, key: Any, per_topic: int) -> str | None:
-    """Returns the name of a key's partition, <run>-<key div P>-<key mod P>, or None if the key is not an integer."""
+    """Returns the name of a key's partition, <run>-<key div P>-<key mod P>; None if the key is not an integer.
+
+    P is the number of partitions of each topic.
+    """
     return f"{run}-{key // per_topic}-{key % per_topic}" if type(key) is int and per_topic > 0 else None
 
 
 def stamp_ns(line: bytes) -> int | None:
-    """Returns a line's timestamp in nanoseconds since 1970, read as if it were UTC, or None without a timestamp."""
+    """Returns a line's timestamp in nanoseconds since 1970, as if it were UTC; None if the line has no timestamp."""
     found = STAMP.match(line)
     if not found:
         return None
@@ -95,7 +105,14 @@ def _files(logs: Path) -> list[Path]:
 
 
 def zone_ns(first_ns: int, last_ns: int, wall_ns: int, end_ns: int) -> int:
-    """Returns how far a log's timestamps are ahead of UTC: the smallest shift under which it covers most of the run."""
+    """Returns how far a log's timestamps are ahead of UTC: the shift with which the log covers most of the run.
+
+    If several shifts are equally good, returns the smallest.
+
+    first_ns, last_ns  first and last timestamp of the log
+    wall_ns            wall-clock time at which the run began
+    end_ns             duration of the run
+    """
 
     def covered(shift: int) -> int:
         return min(last_ns - shift, wall_ns + end_ns) - max(first_ns - shift, wall_ns)
@@ -104,7 +121,7 @@ def zone_ns(first_ns: int, last_ns: int, wall_ns: int, end_ns: int) -> int:
 
 
 def _ends(file: BinaryIO) -> tuple[int, int] | None:
-    """Returns the first and the last timestamp of a log, or None if it has none."""
+    """Returns the first and the last timestamp of a log, or None if the log has none."""
     first = next((at for _ in range(64) if (at := stamp_ns(file.readline(LINE_MAX))) is not None), None)
     if first is None:
         return None
@@ -115,10 +132,10 @@ def _ends(file: BinaryIO) -> tuple[int, int] | None:
 
 
 def around(logs: Path, wall_ns: int, end_ns: int, wanted: Wanted, limit: int = SHOWN) -> list[LogLine]:
-    """Returns the `limit` most relevant lines in order of time. Skips unreadable files.
+    """Returns the `limit` most relevant lines, in order of time. Files that cannot be read are ignored.
 
-    wall_ns  wall-clock time at which the run began, nanoseconds since 1970
-    end_ns   duration of the run
+    wall_ns  wall-clock time at which the run began, in nanoseconds since 1970
+    end_ns   duration of the run in nanoseconds
     """
     if not wanted.moments:
         return []
@@ -138,7 +155,10 @@ def around(logs: Path, wall_ns: int, end_ns: int, wanted: Wanted, limit: int = S
 
 
 def _best(scored: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogLine]]:
-    """Returns the most relevant lines. Keeps at most two that differ only in numbers, unless they score high."""
+    """Returns the `limit` most relevant lines.
+
+    Of lines that differ only in numbers, at most two are returned, unless their score is high.
+    """
     ordered = sorted(scored, key=lambda one: (-one[0], one[1].time_ns))
     times_seen: dict[str, int] = {}
     kept = []
@@ -151,7 +171,10 @@ def _best(scored: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogL
 
 
 def _scan(file: BinaryIO, node: str, zero_ns: int, end_ns: int, wanted: Wanted) -> Iterator[tuple[int, LogLine]]:
-    """Yields (score, line) of the relevant lines from the first moment to the end of the run."""
+    """Yields (score, line) of each relevant line between the begin of the search and the end of the run.
+
+    zero_ns  the start of the run, in the clock of the log's timestamps
+    """
     names = [re.compile(re.escape(name.encode()) + rb"(?!\d)") for name in wanted.partitions]
     if not line_search.seek(file, stamp_ns, wanted.begin_ns + zero_ns):
         return
@@ -169,7 +192,12 @@ def _scan(file: BinaryIO, node: str, zero_ns: int, end_ns: int, wanted: Wanted) 
 
 
 def _score(line: bytes, names: Sequence[re.Pattern[bytes]], close: bool) -> int:
-    """Returns the relevance of a line; 0: not shown. Far from the moments, only lines that name a partition score."""
+    """Returns the relevance of a line; 0 if it is not shown.
+
+    Lines far from the moments are relevant only if they name one of the partitions.
+
+    close  whether the line is near a moment
+    """
     if NOISE.search(line):
         return 0
     named = any(name.search(line) for name in names)

@@ -12,14 +12,14 @@ SLOTS_SHOWN: Final = 8
 
 
 def libraries(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the libraries that the worker slots use in turn. Plans of earlier versions name only one."""
+    """Returns the libraries that the worker slots use in turn. Plans of earlier versions contain only one library."""
     named = plan.get("client", DEFAULT)
     found = named.split(",") if isinstance(named, str) else named
     return tuple(map(str, found)) if isinstance(found, list | tuple) and found else DEFAULT
 
 
 def slots(plan: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Returns the worker slots of each library."""
+    """Returns library -> numbers of the worker slots that use it."""
     named, count = libraries(plan), plan.get("concurrency")
     found: dict[str, list[int]] = {name: [] for name in named}
     for slot in range(count if isinstance(count, int) and count > 0 else len(named)):
@@ -28,7 +28,10 @@ def slots(plan: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def client_text(plan: Mapping[str, Any]) -> str:
-    """Describes the libraries and the client version. Empty for the default library without a set version."""
+    """Describes the client libraries and their version.
+
+    Returns "" if the run used the default library and no version of it was requested.
+    """
     named = libraries(plan)
     version = plan.get("client_version") or ""
     if set(named) == set(DEFAULT):

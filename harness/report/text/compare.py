@@ -22,7 +22,7 @@ NONE: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The values of one item in both runs; None where a run has no value."""
+    """The values of a setting, anomaly or figure in both runs; None if a run has no value."""
 
     name: str
     a: Any
@@ -31,10 +31,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The comparison of the runs `a` and `b`.
+    """The comparison of two runs, `a` and `b`.
 
-    settings   only those that differ
-    anomalies  counts of every anomaly that was found in either run
+    settings   settings that differ
+    anomalies  counts of every anomaly that was found in at least one of the runs
     figures    all figures of both runs
     """
 
@@ -50,7 +50,10 @@ NOTHING: Final = Row("none", (), ())
 
 
 def compare(a: Path, b: Path) -> Compared:
-    """Compares two run folders. A run that was not judged has no verdict and no figures. Raises BadInput."""
+    """Compares two run folders. A run that was not judged has no verdict and no figures.
+
+    Raises BadInput if neither run was judged, or if results cannot be used.
+    """
     one, two = (find_runs.result_of(folder) for folder in (a, b))
     if one is None and two is None:
         raise BadInput(f"{a} and {b}: neither run has been judged yet; run: harness check {a} {b}")
@@ -71,7 +74,7 @@ def _rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    """Returns the plan as a flat mapping, with the defaults of fields that it does not contain."""
+    """Returns the plan of a run as a flat mapping. Fields that the plan does not contain have their defaults."""
     plan = find_runs.plan_of(folder)
     if not plan:
         return {}
@@ -125,7 +128,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def text(found: Compared) -> str:
-    """The comparison as columns for a terminal."""
+    """Formats the comparison in columns for a terminal."""
     parts = [
         ("", [Row("", found.a.name, found.b.name), found.verdict]),
         ("settings that differ", list(found.settings) or [NOTHING]),
@@ -143,7 +146,7 @@ def text(found: Compared) -> str:
 
 
 def cell(value: Any) -> str:
-    """Formats a value."""
+    """Formats a value for a column."""
     if value is None:
         return NONE
     if value == ():
@@ -158,7 +161,7 @@ def cell(value: Any) -> str:
 
 
 def data(found: Compared) -> dict[str, Any]:
-    """The comparison as plain data: each item is {"a": ..., "b": ...}."""
+    """Returns the comparison as plain data, with {"a": ..., "b": ...} for each setting, anomaly and figure."""
 
     def both(rows: tuple[Row, ...]) -> dict[str, Any]:
         return {row.name: {"a": row.a, "b": row.b} for row in rows}

@@ -17,12 +17,12 @@ SHOWN: Final = 5
 _KIND: Final = {
     "lost": "acknowledged, but never read",
     "gone": "read, but no longer in the log",
-    "phantom": "read, but according to the history it cannot exist",
+    "phantom": "read, although according to the history they cannot exist",
 }
 
 
 def text(found: Inspection, detailed: bool = False) -> str:
-    """The inspection as text. With `detailed`: every replica, flaw and finding."""
+    """Formats the inspection as text. With `detailed`, all replicas, flaws and findings are listed."""
     return "\n".join([*_head(found), *_partitions(found, detailed), *_causes(found, detailed)])
 
 
@@ -122,7 +122,7 @@ def _finding(one: Finding) -> str:
 
 
 def data(found: Inspection) -> dict[str, Any]:
-    """The inspection as plain data."""
+    """Returns the inspection as plain data."""
     return {
         "place": str(found.place),
         "well": found.well,

@@ -1,8 +1,8 @@
 """Gathers everything that is known about one witness, for `harness explain` and the run page.
 
-That is: a description, the operations with the records that they sent and polled, the chain of reasons of a
-cycle, the faults that were active, and the relevant lines of the brokers' logs. Operations are read from the
-history by index, and records from the tables, so the cost does not grow with the history.
+This includes a description, the operations with the records that they sent and polled, the reasons for the edges of a
+cycle, the faults that were active, and relevant lines of the brokers' logs. Operations are read from the history by
+index, and records from the tables, so the effort does not grow with the history.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ Moment = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class InvolvedOp:
-    """An operation of a witness: its name in the text, its facts, and its value."""
+    """An operation that a witness names.
+
+    name   name of the operation in the explanation, such as T1
+    fact   process, outcome and times; None if not known
+    value  the operation's micro-operations; None if not known
+    extra  further fields of the operation's line in the history
+    """
 
     id: int
     name: str
@@ -48,10 +54,11 @@ class InvolvedOp:
 class Explanation:
     """One witness with everything that is known about it.
 
-    moments      (begin, end) in nanoseconds: of its operations, and the times that the witness itself contains
-    surrounding  the same of surrounding events, which the witness of a pipeline anomaly contains
-    spans        faults that were active at one of these moments
-    before       the last fault that ended before them
+    moments      (begin, end) in nanoseconds of its operations, and of the times that the witness contains
+    surrounding  (time, time) in nanoseconds of the surrounding events, which the witness of a pipeline anomaly contains
+    chain        the reasons for the edges of a cycle, as sentences; empty if the witness is not a cycle
+    spans        faults that were active at a moment or a surrounding event
+    before       the last fault that ended before all of these; None if there is none
     """
 
     run: Path
@@ -70,13 +77,13 @@ class Explanation:
 
 
 def explain(run: Path, result: Result, wanted: witness_lookup.NamedWitness) -> Explanation:
-    """Explains the witness that a user named. Raises BadInput if it does not exist."""
+    """Explains the witness that a user named. Raises BadInput if there is no such witness."""
     anomaly = witness_lookup.anomaly(result, wanted.name)
     return about(run, anomaly, wanted.number, witness_lookup.one(run, anomaly, wanted.number))
 
 
 def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, Any]) -> Explanation:
-    """Explains a given witness; `number` is its number among the anomaly's witnesses."""
+    """Explains a given witness. `number` is the number of the witness among those of the anomaly, from 1."""
     facts, log = of_run(run), OpLog(run)
     involved = of_witness(anomaly.name, witness, facts, log)
     chain = _chain(witness, OpPhrases(facts))
@@ -139,7 +146,7 @@ def _text(error: Any) -> str | None:
 
 
 def _partitions(run: Path, log: OpLog, name: str, witness: Mapping[str, Any], involved: Involved) -> list[str]:
-    """Returns the names of the partitions that the witness concerns, as the brokers' logs spell them."""
+    """Returns the names of the partitions that the witness concerns, as in the brokers' logs."""
     if pipeline_moments.is_one(name):
         return [named] if (named := pipeline_moments.partition_of(witness)) else []
     per_topic = find_runs.plan_of(run).get("partitions_per_topic")
@@ -152,7 +159,10 @@ def _partitions(run: Path, log: OpLog, name: str, witness: Mapping[str, Any], in
 def _logs(
     run: Path, facts: Lookup | None, log: OpLog, partitions: Sequence[str], moments: Sequence[Moment]
 ) -> list[broker_logs.LogLine]:
-    """Returns the relevant lines of the brokers' logs; none without a header, because clocks cannot be matched."""
+    """Returns the relevant lines of the brokers' logs.
+
+    Returns no lines if the history has no header, because then the times of logs and history cannot be matched.
+    """
     if log.header is None or not moments:
         return []
     end_ns = max(facts.end_ns if facts is not None else 0, *(end for _, end in moments))
@@ -160,7 +170,7 @@ def _logs(
 
 
 def data(explanation: Explanation) -> dict[str, Any]:
-    """The explanation as plain data."""
+    """Returns the explanation as plain data."""
     return {
         "anomaly": explanation.anomaly.name,
         "number": explanation.number,

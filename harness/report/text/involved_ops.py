@@ -24,10 +24,10 @@ VALUES_MAX: Final = 64
 class Involved:
     """What a witness concerns.
 
-    ops     indices of its operations, in the order in which it names them
-    keys    the keys that it names
-    places  (key, offset or None, value)
-    focus   key -> values in question
+    ops     ids of its operations, in the order in which the witness names them
+    keys    the keys that the witness names
+    places  (key, offset or None, value) of its records
+    focus   text of a key -> the values to show
     """
 
     ops: tuple[int, ...]
@@ -37,7 +37,7 @@ class Involved:
 
 
 def named_ops(witness: Witness) -> list[int]:
-    """Returns the operations that a witness names, each once."""
+    """Returns the ids of the operations that a witness names, without duplicates."""
     found: list[int] = []
     for name in OPS:
         ids = witness.get(name)
@@ -46,7 +46,7 @@ def named_ops(witness: Witness) -> list[int]:
 
 
 def pairs(witness: Witness) -> Iterator[tuple[Any, Any]]:
-    """Yields (key, value) of the records that a witness names. The value is None if it names only the key."""
+    """Yields (key, value) of the records that a witness names. If it names only a key, the value is None."""
     if "key" in witness:
         key = witness["key"]
         named = [witness["value"]] if "value" in witness else list(witness.get("values") or ())[:VALUES_MAX]
@@ -61,7 +61,7 @@ def pairs(witness: Witness) -> Iterator[tuple[Any, Any]]:
 
 
 def key_of(text: str) -> Any:
-    """Parses a key from its text in a witness of `unseen`."""
+    """Parses a key that is written as text in a witness of `unseen`."""
     return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text
 
 
@@ -72,7 +72,7 @@ def offsets(witness: Witness) -> list[int]:
 
 
 def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
-    """Returns what a witness concerns. Empty for a witness in an unknown format, such as one of another version."""
+    """Returns what a witness concerns; nothing if its format is unknown, for example that of another version."""
     try:
         return _of_witness(name, witness, facts, log)
     except (TypeError, ValueError, KeyError, AttributeError, IndexError):
@@ -80,7 +80,10 @@ def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> 
 
 
 def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
-    """As `of_witness`. For the anomalies in LOOKED_UP, the writers and first readers of values are looked up."""
+    """Returns what a witness concerns. Raises an error if its format is unknown.
+
+    For the anomalies in LOOKED_UP, the operations that wrote and first read the values are looked up.
+    """
     if pipeline_moments.is_one(name):
         return _of_pipeline(witness, facts, log)
     by_text = {(repr(key), repr(value)): (key, value) for key, value in pairs(witness)}
@@ -97,9 +100,9 @@ def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) ->
 
 
 def _of_pipeline(witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
-    """Returns the operation that sent the record and its place in the log.
+    """Returns the operation that sent the witness's record, and the record's partition and offset.
 
-    The key is the number of the log in the history, not the key of the Kafka record.
+    The partition is given as the history's key for it, not as the key of the Kafka record.
     """
     number = pipeline_moments.log_of(log.run, witness)
     if number is None:

@@ -1,9 +1,9 @@
 """Finds the operations near an offset or a value of a key, for `harness around`.
 
-These are the operations that sent or polled records within n offsets (or n records of a poll) of the place. Each
-is trimmed to the micro-operations and records in question, as in `op-around-key-offset` and
-`op-around-key-value` of jepsen.tests.kafka. The history is streamed, and only lines that may contain the key are
-decoded. An operation that never completed is shown by its invocation.
+Near an offset are the records at most n offsets away. Near a value are the value itself and, in a poll, also the n
+records before it and the n records after it. Only the micro-operations and records near the place are returned, as by
+`op-around-key-offset` and `op-around-key-value` of jepsen.tests.kafka. The history is streamed, and only lines that
+may contain the key are decoded. For an operation that never completed, its invocation is returned.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Test = Callable[[bytes], object]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A key with either an offset or a value, and the number of offsets or records to show on each side."""
+    """A key with an offset or a value. `n` is the number of offsets, or of records in a poll, to show on each side."""
 
     key: Any
     offset: int | None
@@ -41,13 +41,17 @@ class Place:
     n: int
 
     def hit(self, offset: Any, value: Any) -> bool:
-        """Whether a record is exactly at the place."""
+        """Returns whether a record is exactly at the place."""
         return same(value, self.value) if self.offset is None else offset == self.offset
 
 
 @dataclass(slots=True)
 class Seen:
-    """Results of a search: whether the key occurs at all, and the number of operations found."""
+    """What a search has found so far.
+
+    key  whether any operation sent or polled the key
+    ops  number of operations near the place
+    """
 
     key: bool = False
     ops: int = 0
@@ -55,7 +59,11 @@ class Seen:
 
 @dataclass(slots=True)
 class _Open:
-    """Invocations near the place that have not completed, by process."""
+    """Invocations near the place that have not completed.
+
+    ops     process -> its invocation
+    tokens  a text for each of these processes, which occurs in every line of the process
+    """
 
     ops: dict[Any, Op] = field(default_factory=dict)
     tokens: list[bytes] = field(default_factory=list)
@@ -73,7 +81,7 @@ class _Open:
 
 
 def given(text: str) -> Any:
-    """Parses a key or value from the command line: a JSON integer or string, or else the text as it is."""
+    """Parses a key or a value from the command line: a JSON integer or string; any other text is used unchanged."""
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -82,12 +90,12 @@ def given(text: str) -> Any:
 
 
 def same(one: Any, two: Any) -> bool:
-    """Whether two values have the same type and are equal, so that 1, 1.0 and true all differ."""
+    """Returns whether two values have the same type and are equal, so that 1, 1.0 and true all differ."""
     return type(one) is type(two) and bool(one == two)
 
 
 def near(pairs: Sequence[Sequence[Any]], place: Place) -> list[Sequence[Any]]:
-    """Returns the [offset, value] pairs of one poll of the key that are near the place, in their order."""
+    """Returns those [offset, value] pairs of a poll of the key that are near the place, in the order of the poll."""
     if place.offset is not None:
         at = place.offset
         return [pair for pair in pairs if type(pair[0]) is int and abs(pair[0] - at) <= place.n]
@@ -104,7 +112,10 @@ def _send(mop: Sequence[Any], place: Place) -> bool:
 
 
 def trimmed(value: Any, place: Place, seen: Seen) -> list[Any]:
-    """Returns the micro-operations near the place, trimmed to the records in question; empty if there are none."""
+    """Returns the micro-operations near the place, with only the records near it; empty if there are none.
+
+    Notes in `seen` whether the key occurs.
+    """
     kept: list[Any] = []
     for mop in value if isinstance(value, list) else ():
         if mop[0] == "send" and same(mop[1], place.key):
@@ -122,7 +133,7 @@ def trimmed(value: Any, place: Place, seen: Seen) -> list[Any]:
 
 
 def _possible(key: Any) -> Test:
-    """Returns a quick test that accepts every line that contains the key, and possibly others."""
+    """Returns a quick test for lines. It accepts all lines that contain the key, and perhaps a few others."""
     if type(key) is int:
         return re.compile(rb"[\[,]\s*%d\s*," % key).search
     if type(key) is str and re.fullmatch(r"[\w .:-]*", key, re.ASCII):
@@ -132,7 +143,7 @@ def _possible(key: Any) -> Test:
 
 
 def _in_place(place: Place) -> Test:
-    """Returns a quick test that accepts every line that contains a record near the place, and possibly others."""
+    """Returns a quick test for lines. It accepts all lines with a record near the place, and perhaps a few others."""
     if place.offset is not None and place.n <= OFFSETS_LISTED:
         listed = b"|".join(b"%d" % (place.offset + n) for n in range(-place.n, place.n + 1))
         return re.compile(rb"\[\s*(?:%s)\s*," % listed).search
@@ -142,10 +153,10 @@ def _in_place(place: Place) -> Test:
 
 
 def find(run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = lambda text: None) -> Iterator[Op]:
-    """Yields the trimmed operations near the place in order of completion, then those that never completed.
+    """Yields the operations near the place, trimmed to the records near it, in order of completion.
 
-    The latter have the type `invoke`. Updates `seen`. Raises BadInput for an unreadable history, and BadHistory for
-    a malformed line.
+    Then yields the invocations (type `invoke`) of operations that never completed. Updates `seen`. Raises BadInput if
+    the history cannot be read, and BadHistory for a malformed line.
     """
     possible, in_place, open_ = _possible(place.key), _in_place(place), _Open()
     next_report = time.monotonic() + PROGRESS_S
@@ -182,7 +193,7 @@ def find(run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = 
 
 
 def require(seen: Seen, place: Place, run: Path) -> str:
-    """Returns the message for a search without results. Raises BadInput if the key does not occur at all."""
+    """Returns the message for a search without results. Raises BadInput if no operation sent or polled the key."""
     if not seen.key:
         raise BadInput(
             f"key {plain(place.key)}: no operation of {run} sends or polls it; "
@@ -215,5 +226,5 @@ def _pair(pair: Sequence[Any], place: Place) -> str:
 
 
 def data(op: Op) -> dict[str, Any]:
-    """The operation as plain data, in the format of the history."""
+    """Returns the operation as plain data, in the format of the history."""
     return op_json.to_data(op)

@@ -10,7 +10,7 @@ from harness.stored import find_runs
 
 
 def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
-    """Returns (command, purpose) of each suggestion, the most useful first."""
+    """Returns (command, purpose) of each suggested command, the most useful first."""
     bad = [found.name for found in result.anomalies if found.bad]
     again = f"harness run --plan {folder / 'plan.yaml'}"
     if (folder / find_runs.PAGE).is_file():
@@ -32,7 +32,7 @@ def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
 
 
 def text(folder: Path, result: Result) -> str:
-    """The suggestions as text, one line each."""
+    """Formats the suggestions as text, one line each."""
     found = steps(folder, result)
     width = max(len(command) for command, _ in found)
     lines = (f"{command:{width}}  {why}" for command, why in found)

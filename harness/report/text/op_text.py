@@ -1,4 +1,4 @@
-"""Describes the micro-operations of one operation, trimmed to the keys and records in question."""
+"""Describes the micro-operations of an operation, limited to certain keys and values (the focus)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Focus = Mapping[str, frozenset[Any]]
 
 
 def focus_of(places: Sequence[tuple[Any, Any]]) -> Focus:
-    """Builds a focus from (key, value) pairs. A value None stands for all values of the key."""
+    """Builds a focus from (key, value) pairs. None as a value stands for all values of the key."""
     by_key: dict[str, set[Any]] = {}
     for key, value in places:
         mine = by_key.setdefault(plain(key), set())
@@ -28,7 +28,7 @@ def focus_of(places: Sequence[tuple[Any, Any]]) -> Focus:
 
 
 def micro_ops(value: Any, focus: Focus) -> list[str]:
-    """Describes an operation's value in lines. Micro-operations on keys outside the focus are only counted."""
+    """Describes an operation's micro-operations, one line each. Those on keys outside the focus are only counted."""
     if not isinstance(value, list):
         return []
     lines, others = [], 0
@@ -75,9 +75,9 @@ def _poll(key: Any, pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> s
 
 
 def _chosen(pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> list[int]:
-    """Chooses the pairs to show: wanted values and places where offsets jump back, with their neighbours.
+    """Returns the numbers of the pairs to show: wanted values, offsets that do not ascend, and neighbours of both.
 
-    If there are none, the first pairs. All pairs if they are few.
+    If there are no such pairs, returns the first RECORDS_MAX. If there are few pairs, returns all of them.
     """
     if len(pairs) <= RECORDS_MAX:
         return list(range(len(pairs)))

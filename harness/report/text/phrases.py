@@ -12,7 +12,7 @@ from harness.stored.operations_and_records import Facts, OpFact, Record
 
 
 class OpPhrases:
-    """Builds phrases about operations and records from a lookup; shorter ones where the lookup lacks the facts."""
+    """Builds phrases about operations and records from a lookup. If the lookup lacks facts, the phrases are shorter."""
 
     def __init__(self, lookup: Facts | None) -> None:
         self._lookup = lookup
@@ -22,19 +22,19 @@ class OpPhrases:
         return self._lookup.op(id_) if self._lookup is not None and id_ is not None else None
 
     def who(self, id_: int) -> str:
-        """Returns the process, index and time of an operation."""
+        """Returns the process, id and time of an operation, as a phrase."""
         fact = self.op(id_)
         if fact is None:
             return f"op {id_}"
         return f"process {fact.process} (op {id_}, {seconds(fact.at_ns)})"
 
     def when(self, id_: int) -> str:
-        """Returns the index and time of an operation, for a sentence that already names the process."""
+        """Returns the id and time of an operation, as a phrase for a sentence that already names the process."""
         fact = self.op(id_)
         return f"op {id_}" if fact is None else f"op {id_}, {seconds(fact.at_ns)}"
 
     def faults(self, *ids: int | None) -> str:
-        """Returns the faults that were active during any of the operations, as the end of a sentence."""
+        """Returns which faults were active during the operations, as the end of a sentence; empty if none was."""
         found: dict[str, None] = {}
         for fact in map(self.op, ids):
             if fact is not None and self._lookup is not None:
@@ -73,7 +73,7 @@ class OpPhrases:
         return f"{'failed' if fact.type == 'fail' else 'indeterminate'} {took}{why}{stored}"
 
     def read(self, key: Any, value: Any, offset: int | None = None) -> str:
-        """Returns who first read a value (at `offset`, if given); empty if no read is known."""
+        """Returns who first read a value (at `offset`, if given), as a phrase; empty if no read is known."""
         for record in self.polls(key, value):
             if offset is None or record.offset == offset:
                 at = "" if record.offset is None else f" at offset {record.offset}"
@@ -81,7 +81,10 @@ class OpPhrases:
         return ""
 
     def rows(self, verb: str, key: Any, op: int, value: Any) -> tuple[Record, ...]:
-        """Returns the records of a key that an operation polled, or (another verb) its sends of a value."""
+        """Returns all records of a key that an operation polled, if `verb` is "polled".
+
+        For any other verb, returns the operation's sends of the value.
+        """
         if self._lookup is None:
             return ()
         if verb == "polled":
@@ -89,12 +92,15 @@ class OpPhrases:
         return tuple(record for record in self.sends(key, value) if record.op == op)
 
     def place(self, verb: str, key: Any, op: int, value: Any, last: bool = False) -> str:
-        """Returns the offset at which an operation first (or last) polled or sent a value, as a phrase, or ""."""
+        """Returns the offset at which an operation polled or sent a value, as a phrase; empty if not known.
+
+        last  if the operation did so several times: whether to return the last offset, not the first
+        """
         offsets = [record.offset for record in self.rows(verb, key, op, value) if record.value == value]
         return at_offset(offsets[-1 if last else 0]) if offsets else ""
 
     def step(self, verb: str, key: Any, op: int, values: Sequence[Any]) -> tuple[str, str]:
-        """Returns the offsets of two values that an operation polled (or sent) in succession, as phrases."""
+        """Returns, as phrases, the offsets of two values that an operation polled or sent one after the other."""
         rows = self.rows(verb, key, op, values[0])
         for one, two in itertools.pairwise(rows):
             if (one.value, two.value) == tuple(values):

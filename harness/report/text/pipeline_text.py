@@ -1,4 +1,4 @@
-"""The summary's lines about a pipeline, and the output of `harness offsets`."""
+"""The lines of the summary that concern a pipeline, and the output of `harness offsets`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.report.text.phrases import OpPhrases
 
 
 def figures(statistics: Mapping[str, Any]) -> list[str]:
-    """Returns the summary's lines about the records and events of a pipeline."""
+    """Returns the lines of the summary about a pipeline's records and its instances' events."""
     lines = []
     counts = statistics.get("pipeline")
     if isinstance(counts, Mapping) and "inputs" in counts:
@@ -29,7 +29,7 @@ def figures(statistics: Mapping[str, Any]) -> list[str]:
 
 
 def of_logs(result: Result, witnesses: int) -> str:
-    """The output of `harness offsets`."""
+    """Formats the output of `harness offsets`."""
     offsets = result.statistics["offsets"]
     lines = offsets["lines"]
     events = sum(offsets["events"].values())

@@ -38,7 +38,7 @@ def _fill(text: str, indent: str = "  ", rest: str | None = None) -> str:
 
 
 def overview(run: Path, result: Result) -> str:
-    """Describes every anomaly with its count, its first witness, and the command that shows more."""
+    """Describes every anomaly: its count, its first witness, and the command that shows more."""
     blocks = [f"run {run.name}: {result.valid.upper()}" + _because(result)]
     facts = of_run(run)
     for anomaly in result.anomalies:
@@ -75,7 +75,7 @@ def _head(anomaly: AnomalyFound) -> str:
 
 
 def text(explanation: Explanation) -> str:
-    """The explanation of one witness as text."""
+    """Formats the explanation of one witness as text."""
     prose = [] if explanation.chain else [_fill(explanation.text)]  # a chain of reasons contains the same, in detail
     blocks = [
         _title(explanation),
@@ -169,7 +169,7 @@ def _during(explanation: Explanation, span: fault_spans.Span) -> str:
 
 
 def nothing_on(explanation: Explanation) -> str:
-    """Returns the phrase for the case that no fault was active at the times of the witness."""
+    """Returns what to write if no fault was active at the times of the witness."""
     timed = any(op.moment is not None for op in explanation.ops) and not explanation.surrounding
     return "none while these operations ran" if timed else "none at the times of this witness"
 

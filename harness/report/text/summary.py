@@ -1,4 +1,4 @@
-"""The summary of a run on one screen: the verdict, its reasons, the anomalies, the faults, and further commands."""
+"""The summary of a run on one screen: the verdict, its reasons, the anomalies, the faults, and where to find more."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ BRIEF: Final = 3
 def summary(run: Path, result: Result, witnesses: int = 1, brief: bool = False) -> str:
     """Summarizes a run's result as plain text.
 
-    run        the run folder, or a history file, for which the summary is shorter
+    run        the run folder, or a history file; for a file, the summary is shorter
     witnesses  maximum number of witnesses for each bad anomaly; results.json may contain fewer
-    brief      whether to show only a few faults, and witnesses of a few anomalies, to fit on a screen
+    brief      whether to show few faults, and witnesses of few anomalies, so that the summary fits on a screen
     """
     folder = run if (run / "history").is_dir() else None
     plan = find_runs.plan_of(folder) if folder is not None else {}
@@ -66,7 +66,7 @@ def _count(n: int, what: str) -> str:
 
 
 def _settings(plan: Mapping[str, Any]) -> str:
-    """Returns the settings that determine the guarantees: acks, transactions, idempotence and isolation level."""
+    """Returns the settings on which the guarantees depend: acks, transactions, idempotence and isolation level."""
     parts = [f"acks={plan['acks']}"] if plan.get("acks") is not None else []
     if plan.get("txn"):
         parts.append("transactions")
@@ -155,7 +155,10 @@ def _anomaly(found: AnomalyFound, width: int, mark: str) -> str:
 
 
 def _witnesses(result: Result, facts: Lookup | None, count: int, anomalies_max: int | None) -> list[list[str]]:
-    """Returns a block of at most `count` witnesses for each bad anomaly, for at most `anomalies_max` anomalies."""
+    """Returns a block with at most `count` witnesses for each bad anomaly.
+
+    anomalies_max  maximum number of anomalies; None: all
+    """
     blocks: list[list[str]] = []
     for found in result.anomalies:
         if not found.bad or count <= 0 or not found.witnesses:
@@ -222,7 +225,7 @@ def _statistics(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _percent(part: int, whole: int) -> str:
-    """Formats a percentage. Rounding never turns a part into 0% or 100%."""
+    """Formats a percentage. A share that is neither none nor all is never rounded to 0% or 100%."""
     value = 100 * part / whole
     if part == whole:
         return "100%"

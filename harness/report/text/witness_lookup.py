@@ -1,6 +1,6 @@
 """Finds the witnesses of a judged run by anomaly and number: G1a#3 is the third witness of G1a.
 
-The worst few are in results.json and have the first numbers. The others follow in the order of
+The worst few witnesses are in results.json and have the first numbers. The others follow in the order of
 results/witnesses/<name>.parquet, which is read in batches.
 """
 
@@ -32,7 +32,7 @@ class NamedWitness:
 
 
 def named_witness(text: str) -> NamedWitness:
-    """Parses G1c or G1c#3. Raises BadInput."""
+    """Parses the name of a witness (G1c#3), or of an anomaly's first witness (G1c). Raises BadInput."""
     name, mark, number = text.partition("#")
     if mark and not (number.isascii() and number.isdigit() and int(number) > 0):
         raise BadInput(f"{text}: give an anomaly and a number, counted from 1, such as {name or 'G1a'}#3")
@@ -40,7 +40,7 @@ def named_witness(text: str) -> NamedWitness:
 
 
 def anomaly(result: Result, name: str) -> AnomalyFound:
-    """Returns the anomaly with a name, ignoring case. Raises BadInput, which lists the anomalies of the run."""
+    """Returns the anomaly with a name, ignoring case. Raises BadInput with the names of the run's anomalies."""
     for found in result.anomalies:
         if found.name.lower() == name.lower():
             return found
@@ -60,7 +60,10 @@ def numbered(run: Path, found: AnomalyFound) -> Iterator[Mapping[str, Any]]:
 
 
 def stored(run: Path, name: str) -> Iterator[Mapping[str, Any]]:
-    """Streams the witnesses of an anomaly from results/witnesses/. Stops where the file is damaged or missing."""
+    """Yields the witnesses of an anomaly that are stored in results/witnesses/.
+
+    Yields none if the file is missing; ends where the file is damaged.
+    """
     path = run / "results" / "witnesses" / f"{name}.parquet"
     if not path.is_file():
         return
@@ -75,7 +78,7 @@ def stored(run: Path, name: str) -> Iterator[Mapping[str, Any]]:
 
 
 def one(run: Path, found: AnomalyFound, number: int) -> Mapping[str, Any]:
-    """Returns the witness with a number. Raises BadInput if there are fewer witnesses."""
+    """Returns the witness with a number, counted from 1. Raises BadInput if there are fewer witnesses."""
     last = 0
     for last, witness in enumerate(numbered(run, found), 1):
         if last == number:

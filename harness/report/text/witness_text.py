@@ -1,8 +1,8 @@
 """Describes one witness in sentences: which processes wrote and read the records, the offsets, the active faults.
 
-The catalogue contains a function for each anomaly, and one function describes all cycles. The witness of an
-unknown anomaly is shown as its fields. Without a lookup (a history file without tables), operations are named by
-their index only.
+The catalogue of anomalies contains a function for each anomaly; one function describes all cycles. For an anomaly
+that the catalogue does not contain, the fields of the witness are listed. Without a lookup (for a history file, which
+has no tables), the sentences name operations only by their ids.
 """
 
 from __future__ import annotations

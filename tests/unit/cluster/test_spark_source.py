@@ -50,7 +50,7 @@ def test_its_own_release_comes_first_and_is_fetched_once(monkeypatch: pytest.Mon
 def test_another_release_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     retrieving(monkeypatch, spark_source.FALLBACKS[0])
     found = spark_source.ensure(JAVA, lambda _: None)
-    assert f"the Kafka source of {found.version}" in found.note
+    assert f"the Kafka source of Spark {found.version}" in found.note
 
 
 def test_none_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:

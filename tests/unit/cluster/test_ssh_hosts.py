@@ -41,7 +41,7 @@ def test_names_ports_and_paths_are_filled_in(tmp_path: Path) -> None:
         ("- address: x\n  name: N1\n", ":2:9", "name N1"),
         ("- address: x\n  name: w0\n", ":2:9", "w0, w1, ... and admin are reserved for clients"),
         ("- {address: x, name: a}\n- {address: y, name: a}\n", ":2:22", "the name a is used twice"),
-        ("- address: x\n- address: x\n  kafka_port: 9094\n", ":2:12", "n1 has the address x too, with port 9094"),
+        ("- address: x\n- address: x\n  kafka_port: 9094\n", ":2:12", "n1 also has the address x and uses port 9094"),
         ("- address: [\n", ":2:1", "not a list of hosts"),
     ],
 )

@@ -114,7 +114,7 @@ def test_too_little_disk_space_is_reported_before_anything_starts(
     with pytest.raises(Missing, match="100 MB are free"):
         capacity.require(1, tmp_path)
     monkeypatch.setattr(capacity, "available_bytes", lambda: 900 << 20)
-    with pytest.raises(Missing, match=r"3 servers need 1005 MB, and 900 MB are available"):
+    with pytest.raises(Missing, match=r"3 servers need 1005 MB, but only 900 MB are available"):
         capacity.require(3, tmp_path)
 
 

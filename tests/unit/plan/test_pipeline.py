@@ -40,7 +40,7 @@ def test_slots_and_partitions_follow(tmp_path: Path) -> None:
         ({"concurrency": 7}, "--concurrency"),
         ({"partitions_per_topic": 5}, "--partitions-per-topic"),
         ({"pipeline_mistake": "none-such"}, "choose from\n  buffer-dropped-on-revoke"),
-        ({"pipeline_mistake": "commit-buffered", "pipeline_mode": "auto-commit"}, "promises less"),
+        ({"pipeline_mistake": "commit-buffered", "pipeline_mode": "auto-commit"}, "does not promise"),
         ({"client": "aiokafka"}, "supports confluent or java"),
         ({"client": "java", "client_version": "2.4.1"}, "needs 2.5 or later"),
         ({"client": "java", "client_version": "3.9.1", "assignor": "consumer"}, "needs 4.0 or later with"),

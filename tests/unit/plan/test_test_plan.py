@@ -25,7 +25,7 @@ from harness.run import attached_cluster
         ({"concurrency": 0}, "--concurrency 0"),
         ({"min_txn_length": 5, "max_txn_length": 2}, "--min-txn-length 5"),
         ({"delivery_timeout_s": 60}, "would outlive its op"),
-        ({"replication": 5}, "needs at least as many --nodes"),
+        ({"replication": 5}, "needs at least 5 nodes, but --nodes is"),
         ({"nodes": 1, "min_insync_replicas": 2}, "no acks=all send could succeed"),
         ({"txn": True, "retries": 0}, "rely on retries"),
         ({"txn": True, "idempotence": False}, "transactional producers are idempotent"),

@@ -21,7 +21,7 @@ from harness.run import client_versions, start_workers
     [
         ({"client": "kafkajs"}, "--client kafkajs"),
         ({"client": ""}, "--client"),
-        ({"client": "noop,java"}, "--client noop must be the only one"),
+        ({"client": "noop,java"}, "--client noop must be the only library"),
         ({"client": "confluent,aiokafka", "retries": 3}, "--retries 3 cannot be combined with --client aiokafka"),
         ({"client": "confluent,java", "client_version": "2.1.0"}, "as in confluent=2.1.0"),
         ({"client": "java", "client_version": "confluent=2.1.0"}, "confluent is not among the libraries"),

@@ -195,11 +195,11 @@ def test_no_expression_takes_long() -> None:
         ),
         (
             "time: epoch-s\nevents:\n- event: aborted\n  match: x",
-            "p.yaml:4:10: match: aborted needs the group time",
+            "p.yaml:4:10: match: the event aborted needs the named group `time`",
         ),
         (
             "time: epoch-s\nline: '(?P<time>x)'\nevents:\n- event: polled\n  match: x",
-            "p.yaml:5:10: match: polled needs the groups topic and partition",
+            "p.yaml:5:10: match: the event polled needs the named groups `topic` and `partition`",
         ),
         (
             "time: epoch-s\nline: '(?P<time>x)'\nevents:\n- event: poled\n  match: x",

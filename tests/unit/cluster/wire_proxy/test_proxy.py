@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import random
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -258,3 +260,61 @@ def test_a_bad_order_is_answered_and_does_no_harm(place: Place) -> None:
         received += place.control.recv(1 << 16)
     assert [orjson.loads(line)["id"] for line in received.splitlines()] == [7, None]
     assert place.traffic().open == 0
+
+
+def heartbeat(correlation: int) -> bytes:
+    """A Heartbeat request of version 0, complete so that its answer can be made."""
+    head = struct.pack(">hhih", APIS["Heartbeat"], 0, correlation, -1)
+    return head + struct.pack(">h1s", 1, b"g") + struct.pack(">i", 5) + struct.pack(">h1s", 1, b"m")
+
+
+def test_an_answer_of_the_proxy_keeps_its_place_among_those_of_the_broker(place: Place) -> None:
+    """The broker's responses arrive late and in pieces; the requests that the proxy answers never reach the broker."""
+    pieces = random.Random(3)
+
+    def serve(sock: socket.socket) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                body = read(sock)
+                place.broker.requests.append(body)
+                response = framed(struct.pack(">i", correlation(body[4:8])) + b"x" * 3000)
+                for at in range(0, len(response), 1000):
+                    sock.sendall(response[at : at + 1000])
+                    time.sleep(pieces.random() / 200)
+
+    place.broker.serve = serve
+    place.apply(Rule("answer", ("Heartbeat",), error="REBALANCE_IN_PROGRESS"))
+    client = place.connect()
+    for n in range(60):
+        client.sendall(framed(heartbeat(n) if n % 3 else fetch(n)))
+    answers = [read(client) for _ in range(60)]
+    assert [correlation(each) for each in answers] == list(range(60))
+    for n, each in enumerate(answers):
+        assert each[4:] == (struct.pack(">h", 27) if n % 3 else b"x" * 3000)
+    assert place.broker.apis() == [FETCH] * 20
+    assert place.counts() == [RuleCounts(40, 40, 0, 0)]
+
+
+def test_a_response_is_changed_after_the_request_was_carried_out(place: Place) -> None:
+    def serve(sock: socket.socket) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                body = read(sock)
+                place.broker.requests.append(body)
+                sock.sendall(framed(struct.pack(">ih", correlation(body[4:8]), 0)))
+
+    place.broker.serve = serve
+    place.apply(Rule("answer", ("Heartbeat",), "response", error="NOT_COORDINATOR", count=1))
+    client = place.connect()
+    for n in range(3):
+        client.sendall(framed(heartbeat(n)))
+    assert [read(client)[4:] for _ in range(3)] == [struct.pack(">h", 16), b"\0\0", b"\0\0"]
+    assert len(place.broker.requests) == 3
+
+
+def test_a_request_that_cannot_be_answered_is_forwarded(place: Place) -> None:
+    place.apply(Rule("answer", ("Produce",), error="NOT_ENOUGH_REPLICAS"))
+    client = place.connect()
+    client.sendall(framed(produce(1)))  # its records are not a list of topics
+    assert correlation(read(client)) == 1
+    assert place.counts() == [RuleCounts(1, 0, 0, 0)] and len(place.broker.requests) == 1
