@@ -28,6 +28,7 @@ from harness.run import (
     load_heal_final_polls,
     make_cluster,
     record_cluster_settings,
+    start_workers,
 )
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import WarmSpark, require
@@ -85,6 +86,7 @@ def run(
     plan = attached_cluster.settled(plan)
     resolved = make_cluster.resolved(plan, where)
     nemeses.refuse_unsubscribed(resolved.faults, plan.sub_via)
+    start_workers.refuse_properties(plan)
     spark = WarmSpark(spark_master)
     java.find()
     folder = history_writer.new_run(runs, attached_cluster.run_name(resolved.plan))

@@ -24,6 +24,7 @@ from typing import IO, Any, Final
 
 import orjson
 
+from harness.clients.connection import redacted
 from harness.clients.exec import answers
 from harness.clients.exec.answers import BadAnswer
 from harness.protocol.error_codes import ClientError
@@ -317,9 +318,7 @@ def _copy_stderr(source: IO[bytes], secrets: Sequence[str]) -> None:
             if copied > STDERR_BYTES_MAX:
                 continue
             copied += len(line)
-            text = line.decode(errors="replace")
-            for secret in secrets:
-                text = text.replace(secret, "***")
+            text = redacted(line.decode(errors="replace"), dict.fromkeys(secrets, "***"))
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(text)
                 sys.stderr.flush()
