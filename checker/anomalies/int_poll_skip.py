@@ -18,7 +18,7 @@ from checker.kernels.unexcused_poll_steps import inside_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the steps within an op with a delta above 1."""
+    """Returns a witness for each step within an op that skips values (delta above 1)."""
     return within_op(bucket, bucket.once(inside_op), skips=True)
 
 

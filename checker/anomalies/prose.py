@@ -1,8 +1,8 @@
 """Functions that describe the witness of an anomaly in sentences, shared by several anomalies.
 
-Other anomalies have such a function in their own module. It takes the witness and `Phrases`, which a report provides.
-`Phrases` looks up the process and time of an op and similar facts in a run's tables. Without tables an op is
-identified by its index alone.
+Other anomalies have a function for this in their own module. Such a function takes the witness and a `Phrases`, which a
+report provides. `Phrases` looks up the process and time of an op and similar facts in a run's tables. Without tables an
+op is identified by its index alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Witness: TypeAlias = Mapping[str, Any]
 
 
 class OpTimes(Protocol):
-    """The process of an op, and when it was invoked and completed."""
+    """The process of an op, and the times of its invocation and completion."""
 
     @property
     def process(self) -> int: ...
@@ -27,32 +27,32 @@ class OpTimes(Protocol):
 
 
 class Place(Protocol):
-    """A record that was sent or polled; `offset` is None if unknown."""
+    """A record that was sent or polled. `offset` is None if it is unknown."""
 
     @property
     def offset(self) -> int | None: ...
 
 
 class Phrases(Protocol):
-    """Phrases about ops and records; empty if nothing is known about them."""
+    """Makes phrases about ops and records; a phrase is empty if nothing is known."""
 
     def op(self, id_: int | None, /) -> OpTimes | None: ...
 
     def who(self, id_: int, /) -> str:
-        """Returns process, op and time."""
+        """Returns the process, the op and its time."""
 
     def when(self, id_: int, /) -> str:
-        """Returns op and time, for use where the process is already mentioned."""
+        """Returns the op and its time, for sentences that have already mentioned the process."""
 
     def faults(self, *ids: int | None) -> str:
-        """Returns the faults that were active while any of the ops ran, as the end of a sentence."""
+        """Returns, as the end of a sentence, the faults that were active while any of the ops ran."""
 
     def sends(self, key: Any, value: Any, /) -> Sequence[Place]: ...
 
     def polls(self, key: Any, value: Any, /) -> Sequence[Place]: ...
 
     def sent(self, key: Any, value: Any, op: int | None = None, /) -> str:
-        """Returns which process sent a value, when, with what outcome, and which faults were active."""
+        """Returns which process sent a value, when, with which outcome, and which faults were active then."""
 
     def read(self, key: Any, value: Any, offset: int | None = None, /) -> str:
         """Returns which process first read a value (at `offset`, if given)."""
@@ -69,12 +69,12 @@ VERBS: Final = {"polled": "polled", "sent": "sent to"}
 
 
 def fields(witness: Witness, phrases: Phrases) -> str:
-    """Lists the fields of a witness, if there is no better description."""
+    """Returns the fields of a witness as text, for anomalies without a better description."""
     return ", ".join(f"{name} {listed(field) if isinstance(field, list) else field}" for name, field in witness.items())
 
 
 def step_inside(verb: str) -> Prose:
-    """Returns the description of anomalies between two records of one op. `verb` is "polled" or "sent"."""
+    """Returns a function that describes anomalies between two records of one op. `verb` is "polled" or "sent"."""
 
     def prose(witness: Witness, phrases: Phrases) -> str:
         key, op, (first, second) = witness["key"], witness["op"], witness["values"]
@@ -89,7 +89,7 @@ def step_inside(verb: str) -> Prose:
 
 
 def step_between(verb: str) -> Prose:
-    """Returns the description of anomalies between two ops of one process. `verb` is "polled" or "sent"."""
+    """Returns a function that describes anomalies between two ops of one process. `verb` is "polled" or "sent"."""
 
     def prose(witness: Witness, phrases: Phrases) -> str:
         key, (before, after) = witness["key"], witness["ops"]

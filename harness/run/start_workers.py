@@ -65,6 +65,18 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
     }
 
 
+def client_needs(resolved: ResolvedPlan) -> dict[str, Any]:
+    """The part of the clients' configuration that decides which capabilities they need."""
+    plan, workload = resolved.plan, resolved.workload
+    return {
+        "idempotence": derived.idempotent(plan),
+        "txn": plan.txn,
+        "sub_via": list(plan.sub_via),
+        "logic_options": dict(workload.client_options),
+        "consumer_config": {**workload.consumer_config, **plan.consumer_config},
+    }
+
+
 def refuse_properties(plan: TestPlan) -> None:
     """Raises BadInput for producer and consumer settings that librdkafka rejects, before anything is started.
 

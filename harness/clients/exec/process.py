@@ -250,8 +250,9 @@ class ClientProcess:
                 if number != self._polling or self._rebalanced is None:
                     raise BadAnswer(f"an event outside a poll: {line[: answers.SHOWN_BYTES]!r}")
                 self._rebalanced(message)
-                self._write({"id": number, "do": "continue"})
-                return True
+                if self._trouble is None:
+                    self._write({"id": number, "do": "continue"})
+                return self._trouble is None
             answered = self._waiting.pop(number, None)
             if answered is None:
                 raise BadAnswer(f"an answer with the id of no open request: {line[: answers.SHOWN_BYTES]!r}")
