@@ -29,6 +29,7 @@ from harness.run import (
     load_heal_final_polls,
     make_cluster,
     record_cluster_settings,
+    start_workers,
 )
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import ALL_CORES, AUTO, WarmSpark, require
@@ -76,11 +77,13 @@ def run(
     quiet: bool = False,
     where: Where | None = None,
     commands: Collection[str] = (),
+    plots: bool = True,
 ) -> Outcome:
     """Carries out a plan and checks the history. Raises HarnessError.
 
     where     see `schedule_rules.checked`
     commands  client programs of the plan that the user allows to be executed: see `allowed_commands`
+    plots     whether to draw the plots, which takes seconds; `harness check` draws them later
     """
     allowed_commands.refuse(plan, commands)
     if plan.workload == "pipeline":
@@ -89,6 +92,7 @@ def run(
     plan = attached_cluster.settled(plan)
     resolved = make_cluster.resolved(plan, where)
     nemeses.refuse_unsubscribed(resolved.faults, plan.sub_via)
+    start_workers.refuse_properties(plan)
     spark = WarmSpark(spark_master)
     java.find()
     folder = history_writer.new_run(runs, attached_cluster.run_name(resolved.plan))
@@ -98,12 +102,12 @@ def run(
         resolved = resolved.update(
             run=folder.name,
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            versions=versions(plan),
+            versions=versions(resolved),
             git_commit=git_commit(),
         )
         (folder / "plan.yaml").write_text(plan_file.dump(resolved.plan))
         say(f"run {folder}")
-        return _run_in(folder, resolved, say, spark, quiet)
+        return _run_in(folder, resolved, say, spark, quiet, plots)
     except (BadInput, Missing):
         history_writer.discard_unused(folder)
         raise
@@ -113,7 +117,7 @@ def run(
         handler.close()
 
 
-def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, quiet: bool) -> Outcome:
+def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, quiet: bool, plots: bool) -> Outcome:
     plan = resolved.plan
     cluster = make_cluster.make(plan, folder / "cluster", say, resolved.needed)
     _refuse_unsupported(resolved, cluster)
@@ -142,7 +146,7 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _print_summary(folder, result, say, time.monotonic() - began)
     try:  # after the servers' logs were collected into the folder
-        draw(folder, say)
+        draw(folder, say, plots)
     except Exception as error:  # a failed plot must not affect the verdict
         log.exception("the plots were not drawn")
         say(f"the plots were not drawn ({type(error).__name__}: {error}); see {folder / 'harness.log'}")
@@ -188,8 +192,9 @@ def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> No
     say(f"checked in {seconds:.1f} s")
 
 
-def draw(folder: Path, say: Say) -> list[Path]:
-    """Draws the plots, the order pages of keys with anomalies, and the run page. Prints the paths of the pages.
+def draw(folder: Path, say: Say, plots: bool = True) -> list[Path]:
+    """Draws the plots (unless `plots` is False), the order pages of keys with anomalies, and the run page. Prints the
+    paths of the pages.
 
     Returns the paths of all these files.
     """
@@ -198,7 +203,7 @@ def draw(folder: Path, say: Say) -> list[Path]:
     from harness.report.plots import all_plots
     from harness.stored import find_runs
 
-    drawn = all_plots.draw(folder)
+    drawn = all_plots.draw(folder) if plots else []
     result = find_runs.result_of(folder)
     pages = order_pages.draw(folder, result) if result is not None else []
     if pages:

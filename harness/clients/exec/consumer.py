@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -57,10 +58,19 @@ class ExecConsumer:
         if self._subscribed and not leave:
             self._process.kill()  # as a crash would end it
             return
+        with contextlib.suppress(ClientError):
+            self._close(leave, CLOSE_S)
+
+    def leave(self, timeout_s: float) -> None:
+        """Leaves the group, and closes the consumer. Raises ClientError; then the process has been killed."""
+        self._close(True, timeout_s)
+
+    def _close(self, leave: bool, timeout_s: float) -> None:
         try:
-            self._process.polling("close", {"role": "consumer", "leave": leave}, CLOSE_S, self._rebalance)
+            self._process.polling("close", {"role": "consumer", "leave": leave}, timeout_s, self._rebalance)
         except ClientError:
             self._process.kill()
+            raise
 
 
 def _ignore(event: str, partitions: Sequence[TopicPartition], committed: Mapping[TopicPartition, int | None]) -> None:

@@ -24,6 +24,7 @@ from typing import IO, Any, Final
 
 import orjson
 
+from harness.clients.connection import redacted
 from harness.clients.exec import answers
 from harness.clients.exec.answers import BadAnswer
 from harness.protocol.error_codes import ClientError
@@ -249,8 +250,9 @@ class ClientProcess:
                 if number != self._polling or self._rebalanced is None:
                     raise BadAnswer(f"an event outside a poll: {line[: answers.SHOWN_BYTES]!r}")
                 self._rebalanced(message)
-                self._write({"id": number, "do": "continue"})
-                return True
+                if self._trouble is None:
+                    self._write({"id": number, "do": "continue"})
+                return self._trouble is None
             answered = self._waiting.pop(number, None)
             if answered is None:
                 raise BadAnswer(f"an answer with the id of no open request: {line[: answers.SHOWN_BYTES]!r}")
@@ -316,9 +318,7 @@ def _copy_stderr(source: IO[bytes], secrets: Sequence[str]) -> None:
             if copied > STDERR_BYTES_MAX:
                 continue
             copied += len(line)
-            text = line.decode(errors="replace")
-            for secret in secrets:
-                text = text.replace(secret, "***")
+            text = redacted(line.decode(errors="replace"), dict.fromkeys(secrets, "***"))
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(text)
                 sys.stderr.flush()
