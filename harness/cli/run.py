@@ -52,13 +52,17 @@ def run(
     """
     from harness.plan import from_options
     from harness.report.text import next_steps
-    from harness.run import allowed_commands, test
+    from harness.run import allowed_commands, build_client, test
 
     options_given = given(ctx)
+    typed, examples = build_client.resolved(str(options_given.get("client") or ""))
+    options_given |= {"client": typed} if typed else {}
     if options_given.get("workload") == "recovery" and recovery.several(options_given.get("scenario"), plan):
         return recovery.run_several(options_given, schedule, runs, spark_master, quiet)
     chosen, where = from_options.gather(options_given, plan, schedule)
-    commands = allowed_commands.announced(chosen, str(options_given.get("client") or ""), allow_commands, say)
+    commands = allowed_commands.announced(chosen, typed, allow_commands, say)
+    for example in examples:
+        build_client.build(example, say)
     outcome = test.run(chosen, runs, say, spark_master, quiet, where, commands)
     say("")
     say(next_steps.text(outcome.folder, outcome.result))
