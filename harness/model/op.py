@@ -79,7 +79,9 @@ class Op:
 
 
 def invoke(f: str, value: Any, process: Process = -1, extra: Mapping[str, Any] = EMPTY) -> Op:
-    """Returns an invocation as a generator emits it; the interpreter sets index, time and process."""
+    """Returns an invocation for a generator to emit. The interpreter sets its index and time, and its process if that
+    is -1.
+    """
     return Op(-1, -1, process, INVOKE, f, value, None, extra)
 
 

@@ -111,7 +111,7 @@ class Outcome:
     """The result of an action.
 
     error  the name of the error; empty if the action succeeded
-    value  the result of a successful action, as plain data
+    value  what a successful action returned, as plain data
     """
 
     error: str = ""
@@ -119,13 +119,16 @@ class Outcome:
 
 
 class LogUnderTest(Protocol):
-    """A log to which actions are applied: the model without bugs, or with some."""
+    """A log to which actions can be applied: the model, with or without bugs, or a log of real brokers."""
 
     def apply(self, action: Action) -> Outcome:
-        """Applies an action. A position in it must already be a number (see `resolve`)."""
+        """Applies an action and returns its outcome.
+
+        A position in the action must already be a number (see `resolve`).
+        """
 
     def views(self) -> Sequence[View]:
-        """Returns the visible state of each partition."""
+        """Returns the state of each partition that a client can see."""
 
 
 def as_json(value: Any) -> str:
@@ -134,7 +137,7 @@ def as_json(value: Any) -> str:
 
 
 def position(at: int | str, view: View) -> int:
-    """Returns the offset that a position such as "hw-1" stands for in a partition with the state `view`.
+    """Converts a relative position, such as "hw-1", to an offset. `view` is the current state of the partition.
 
     Raises BadInput if the position is not valid.
     """
@@ -159,7 +162,9 @@ def position(at: int | str, view: View) -> int:
 
 
 def resolve(action: Action, views: Sequence[View]) -> Action:
-    """Returns the action with its position replaced by an offset. `views`: the current states of the partitions."""
+    """Returns a copy of the action in which a relative position is replaced by an offset. `views`: the current states
+    of the partitions.
+    """
     if "at" not in ARGUMENTS[action.f]:
         return action
     at = position(action.arg("at"), views[action.arg("partition")])
