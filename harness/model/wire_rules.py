@@ -56,29 +56,31 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 class Rule:
     """A rule of the wire proxy: which frames (requests or responses) it matches, and what happens to a matching frame.
 
-    action       hold: keep the frame and all later frames of its connection back, until `for_s` is over or a request of
-                 an API in `until` has been answered; no frame is lost delay: keep the frame back for `for_s`; later
-                 frames of the connection wait at most as long reorder: hold the frame until a request of the same API
-                 has been answered on another connection drop: discard the frame and all later ones of its connection in
-                 the same direction, because the middle of a byte stream cannot be left out; the receiver notices only
-                 by its own timeout cut: close the client's connection, so that it gets no response; a matching request
-                 is still forwarded duplicate: forward a request twice; its sender gets the first response answer: with
-                 direction request, answer the request with `error`, without forwarding it; with direction response,
-                 forward the request, and put `error` in place of each success in the response
-    error        for answer: the error's name in Kafka's protocol, such as NOT_LEADER_OR_FOLLOWER
-    api          names in APIS; empty: all
-    direction    request: the requests that match; response: the responses to these requests
-    node         the broker that the frame goes to or comes from; empty: any
-    sender       clients or brokers; brokers is possible where requests between brokers pass through the proxy too
-    commit       for EndTxn: only those that commit (True) or abort (False)
-    count        the maximum number of times that the rule is applied; None: no limit
+    action     hold: keep the frame and all later frames of its connection back, until `for_s` is over or a request
+               of an API in `until` has been answered; no frame is lost
+               delay: keep the frame back for `for_s`; later frames of the connection wait at most as long
+               reorder: hold the frame until a request of the same API has been answered on another connection
+               drop: discard the frame and all later ones of its connection in the same direction, because the
+               middle of a byte stream cannot be left out; the receiver notices only by its own timeout
+               cut: close the connection of the request's sender, before it gets the response; if the matching frame is
+               the request, it is still forwarded
+               duplicate: forward a request twice; its sender gets the first response
+               answer: with direction request, answer the request with `error`, without forwarding it; with direction
+               response, forward the request, and put `error` in place of each success in the response
+    error      for answer: the error's name in Kafka's protocol, such as NOT_LEADER_OR_FOLLOWER
+    api        names in APIS; empty: all
+    direction  request: the requests that match; response: the responses to these requests
+    node       the broker that the frame goes to or comes from; empty: any
+    sender     clients or brokers; brokers is possible where requests between brokers pass through the proxy too
+    commit     for EndTxn: only those that commit (True) or abort (False)
+    count      the maximum number of times that the rule is applied; None: no limit
     probability  the probability that the rule is applied to a matching frame; drawn from the run's seed
-    for_s        longest time that a frame is kept back, in seconds
-    until        hold ends when a request of one of these APIs has been answered
-    until_by     which of these requests end the hold. producer: those with the held frame's transactional id; others:
-                 those on another connection; anybody: all
-    cut          for a held request: close its sender's connection at once, as if the response had been lost
-    in_turn      while a frame of a transactional id is held, let other frames of this id (such as a retry) pass
+    for_s      longest time that a frame is kept back, in seconds
+    until      hold ends when a request of one of these APIs has been answered
+    until_by   which of these requests end the hold. producer: those with the held frame's transactional id; others:
+               those on another connection; anybody: all
+    cut        for a held request: close its sender's connection at once, as if the response had been lost
+    in_turn    while a frame of a transactional id is held, let other frames of this id (such as a retry) pass
     """
 
     action: str

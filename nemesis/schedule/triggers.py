@@ -26,9 +26,9 @@ Emit = Callable[[Op], None]
 
 
 def refuse_unsupported(schedule: Sequence[Entry], cluster: Cluster, why: str) -> None:
-    """Raises BadInput if a trigger needs a capability that the cluster lacks.
+    """Raises BadInput if a trigger in the schedule needs a capability that the cluster does not offer.
 
-    why  the rest of the message "... needs X, which ...", for example "containers do not offer"
+    why  the end of the message "... needs X, which ...", for example "containers do not offer"
     """
     for entry in schedule:
         if entry.when and entry.when.kind in (LOG, SEGMENT_ROLL) and not offers(cluster, ServerLogs):
@@ -38,7 +38,7 @@ def refuse_unsupported(schedule: Sequence[Entry], cluster: Cluster, why: str) ->
 
 
 class LogWatch:
-    """A reader of the new lines in the servers' logs. The names of the run's topics begin with `prefix`."""
+    """A reader of the lines that servers add to their logs. The names of the run's topics begin with `prefix`."""
 
     def __init__(self, logs: ServerLogs, nodes: Sequence[str], prefix: str) -> None:
         self._logs, self._nodes, self._prefix = logs, nodes, prefix
