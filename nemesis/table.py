@@ -256,6 +256,7 @@ def _again(chosen: Sequence[Fault], mended: Fault) -> None:
 
 def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     """Executes a nemesis op: an op of one of the faults, the wait for a healthy cluster, or a mark (see `mark`).
+
     Returns the completed op.
     """
     if op.f in MARKS:

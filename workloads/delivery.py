@@ -44,8 +44,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Primed:
-    """Generates one send with `patient` (long timeouts, default retries). Once it has completed, with any result,
-    generates the ops of `inner`.
+    """Generates one send with `patient` (long timeouts, default retries).
+
+    Once it has completed, with any result, generates the ops of `inner`.
     """
 
     inner: Generator

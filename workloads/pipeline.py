@@ -250,8 +250,9 @@ def load(options: Options) -> Generator:
 
 
 def final(options: Options) -> Generator:
-    """Returns the generator of the final phase. The instances work and then leave, repeatedly until the lag is 0. Then
-    all slots read the topics.
+    """Returns the generator of the final phase. The instances work and then leave, repeatedly until the lag is 0.
+
+    Then all slots read the topics.
     """
 
     def drain(slot: int) -> Generator:

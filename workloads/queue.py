@@ -72,8 +72,9 @@ def tagged(mops: list[list[Any]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Txns:
-    """Generates endless ops, each of which is a list of sends and polls. `pool` has (key, number of values sent so far)
-    for each active key.
+    """Generates endless ops, each of which is a list of sends and polls.
+
+    `pool` has (key, number of values sent so far) for each active key.
     """
 
     options: Options
@@ -124,8 +125,9 @@ def txns(options: Options) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class InterleaveSubscribes:
-    """Generates the ops of `inner`. With probability `sub_p`, an assign or subscribe of some recently used keys is
-    inserted before an op.
+    """Generates the ops of `inner`.
+
+    With probability `sub_p`, an assign or subscribe of some recently used keys is inserted before an op.
 
     recent  the keys of earlier ops, the most recent last; at most twice as many as there are active keys
     """

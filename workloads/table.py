@@ -34,8 +34,9 @@ class Row:
     acts_on: Callable[[Any], frozenset[str]] | None = None
 
     def options_of(self, values: Mapping[str, Any]) -> Any:
-        """Returns the workload's options. `values` are the fields of the plan; each option has the value of the field
-        with its name.
+        """Returns the workload's options.
+
+        `values` are the fields of the plan; each option has the value of the field with its name.
         """
         return self.options(**{field.name: values[field.name] for field in fields(self.options)})
 
@@ -59,8 +60,9 @@ def _recovery(options: RecoveryOptions) -> Workload:
 
 
 def _log_model(options: NoOptions) -> Workload:
-    """Returns a workload without ops, because `harness.run.log_model` executes the steps. Each step depends on the
-    outcomes of earlier steps.
+    """Returns a workload without ops, because `harness.run.log_model` executes the steps.
+
+    Each step depends on the outcomes of earlier steps.
     """
     return Workload(LOG_MODEL, Then(()), None, "log", (LOG_MODEL,))
 

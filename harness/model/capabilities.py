@@ -65,8 +65,9 @@ class Cluster(Protocol):
 
 @runtime_checkable
 class Hosts(Protocol):
-    """Hosts on which the harness can start its worker processes, which run the Kafka clients. From these hosts, the
-    brokers are reachable at `bootstrap`.
+    """Hosts on which the harness can start its worker processes, which run the Kafka clients.
+
+    From these hosts, the brokers are reachable at `bootstrap`.
     """
 
     def spawn(self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str) -> Child:
@@ -165,7 +166,7 @@ class LinkQuality:
 
 @dataclass(frozen=True, slots=True)
 class LinkCounts:
-    """Packet counts of an impaired link, the sums of both directions.
+    """Packet counts of an impaired link. Each count is the sum of both directions.
 
     packets   packets seen
     delayed   delayed packets
@@ -193,7 +194,10 @@ class Links(Protocol):
     """
 
     def degrade(self, hosts: Sequence[str], quality: LinkQuality, seed: int) -> None:
-        """Impairs all links of `hosts`, including those among them, as `quality` says. Raises ClusterTrouble."""
+        """Impairs all links of `hosts`, including those between two of them. `quality` describes the impairments.
+
+        Raises ClusterTrouble.
+        """
 
     def restore(self) -> None:
         """Removes the impairments of all links. Safe to repeat."""
@@ -224,10 +228,10 @@ class Clocks(Protocol):
         """
 
     def clock_ahead_s(self, node: str) -> tuple[float, float] | None:
-        """Asks the node's server for its wall clock. Returns (lowest, highest): bounds on how many seconds it is ahead
-        of the correct time.
+        """Asks the node's server for its wall clock.
 
-        The difference between the bounds is the duration of the request. Returns None if the server reports no time.
+        Returns (lowest, highest): bounds on how many seconds it is ahead of the correct time. The difference between
+        the bounds is the duration of the request. Returns None if the server reports no time.
         """
 
 
@@ -247,18 +251,18 @@ class SlowDisks(Protocol):
 
 @runtime_checkable
 class OwnAddresses(Protocol):
-    """A separate network address for each worker host, so that a single client can be cut off."""
+    """A separate network address for each host on which workers run, so that a single client can be cut off."""
 
     def host(self, name: str) -> str:
-        """Returns the address of a worker host."""
+        """Returns the address of a host on which workers run."""
 
 
 @runtime_checkable
 class Wire(Protocol):
-    """A proxy between clients and brokers. It parses Kafka's protocol, and can delay, drop or change requests and
-    responses.
+    """A proxy between clients and brokers.
 
-    All methods raise ClusterTrouble if the proxy is no longer running.
+    It parses Kafka's protocol, and can delay, drop or change requests and responses. All methods raise ClusterTrouble
+    if the proxy is no longer running.
     """
 
     def apply_rules(self, name: str, rules: Sequence[Rule], seed: int) -> None:
@@ -268,10 +272,9 @@ class Wire(Protocol):
         """Returns the counts of each rule that is installed under a name."""
 
     def clear_rules(self, name: str) -> Sequence[RuleCounts]:
-        """Removes the rules installed under a name, and forwards the requests and responses that they held back. Safe
-        to repeat.
+        """Removes the rules installed under a name, and forwards the requests and responses that they held back.
 
-        Returns the counts of each removed rule.
+        Safe to repeat. Returns the counts of each removed rule.
         """
 
     def wire_traffic(self) -> Traffic:
@@ -357,11 +360,11 @@ class ServerLogs(Protocol):
     """The nodes' server logs, which can be followed while the server runs."""
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        """Reads a node's server log from a byte offset of the file to its end. With offset None, it starts at the end
-        of the file, so it only finds the current size.
+        """Reads a node's server log from a byte offset of the file to its end.
 
-        Returns at most 1 MiB, and the byte offset that follows what was read. Returns no bytes if the file does not
-        exist. Raises ClusterTrouble.
+        With offset None, it starts at the end of the file, so it only finds the current size. Returns at most 1 MiB,
+        and the byte offset that follows what was read. Returns no bytes if the file does not exist. Raises
+        ClusterTrouble.
         """
 
 

@@ -12,8 +12,9 @@ IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """Settings of an internal topic, which stores the state of groups or of transactions. None means that a setting is
-    not known.
+    """Settings of an internal topic, which stores the state of groups or of transactions.
+
+    None means that a setting is not known.
     """
 
     replication: int | None = None

@@ -51,15 +51,15 @@ class Context:
 
 
 class Generator(Protocol):
-    """A source of ops, without side effects. Equal calls return equal results. Each call returns the generator's next
-    state as a new generator.
+    """A source of ops, without side effects. Equal calls return equal results.
+
+    Each call returns the generator's next state as a new generator.
     """
 
     def op(self, ctx: Context) -> tuple[Op | Pending, Generator] | None:
-        """Returns (op, next generator), or (PENDING, next generator) if there is no op now. Returns None if there will
-        be no more ops.
+        """Returns (op, next generator), or (PENDING, next generator) if there is no op now.
 
-        A process of -1 in the op means any free process.
+        Returns None if there will be no more ops. A process of -1 in the op means any free process.
         """
 
     def update(self, ctx: Context, event: Op) -> Generator:
@@ -92,6 +92,7 @@ class Roles(Protocol):
 
     def unhealthy(self) -> str:
         """Returns what is wrong with the cluster: nodes that are not registered, or replicas that are not in sync.
+
         Returns an empty string if nothing is wrong.
         """
 
@@ -139,8 +140,9 @@ class Env:
 
 
 class Nemesis(Protocol):
-    """The code that applies a kind of fault, such as all faults that kill. `fs` are the names of the ops that it
-    handles.
+    """The code that applies a kind of fault, such as all faults that kill.
+
+    `fs` are the names of the ops that it handles.
     """
 
     fs: frozenset[str]

@@ -44,7 +44,8 @@ def many(n: int, what: str) -> str:
 
 
 def joined(*parts: str) -> str:
-    """Returns the parts as sentences: each one starts with a capital and ends with a full stop. Empty parts are left
-    out.
+    """Returns the parts as sentences: each one starts with a capital and ends with a full stop.
+
+    Empty parts are left out.
     """
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)

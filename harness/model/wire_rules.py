@@ -176,10 +176,9 @@ def rule_of(data: Mapping[str, Any]) -> Rule:
 
 
 def rule_text(data: Mapping[str, Any]) -> str:
-    """Returns the text of a rule that is given as plain data, such as `action=hold;api=EndTxn|Produce;for_s=3`. It has
-    no spaces.
+    """Returns the text of a rule that is given as plain data, such as `action=hold;api=EndTxn|Produce;for_s=3`.
 
-    Raises BadInput if the data is not a valid rule.
+    It has no spaces. Raises BadInput if the data is not a valid rule.
     """
     rule = rule_of(data)
     values = {**data, **{name: getattr(rule, name) for name in _API_FIELDS if name in data}}

@@ -7,11 +7,11 @@ which forwards the requests (KIP-590). TLS and SASL are not supported.
 
 AlterPartitionReassignments, version 0 (KIP-455)
   Request   int32 timeout | [string topic, [int32 partition, nullable [int32 replica], tags], tags] | tags
-  Answer    int32 throttle | int16 error | nullable string message |
+  Response  int32 throttle | int16 error | nullable string message |
             [string topic, [int32 partition, int16 error, nullable string message, tags], tags] | tags
 UnregisterBroker, version 0
   Request   int32 broker | tags
-  Answer    int32 throttle | int16 error | nullable string message | tags
+  Response  int32 throttle | int16 error | nullable string message | tags
 Source: https://kafka.apache.org/protocol
 """
 

@@ -5,7 +5,7 @@ each partition the response with the highest leader epoch is used (KIP-320).
 
 Request   int32 size | int16 3 | int16 7 | int32 correlation | string client |
           int32 -1 (all topics) | bool create
-Answer    int32 correlation | int32 throttle | [int32 node, string host, int32 port, nullable string rack] |
+Response  int32 correlation | int32 throttle | [int32 node, string host, int32 port, nullable string rack] |
           nullable string cluster | int32 controller | [int16 error, string topic, bool internal,
           [int16 error, int32 partition, int32 leader, int32 epoch, [replicas], [isr], [offline]]]
 Source: https://kafka.apache.org/protocol#The_Messages_Metadata

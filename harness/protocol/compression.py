@@ -24,8 +24,9 @@ _JAVA_HEAD: Final = len(_JAVA) + 8  # the magic bytes and two version numbers
 
 
 def plain(codec: int, body: bytes) -> bytes:
-    """Returns the decompressed body. Raises Unreadable if it is not valid, or if the result has more than PLAIN_MAX
-    bytes.
+    """Returns the decompressed body.
+
+    Raises Unreadable if it is not valid, or if the result has more than PLAIN_MAX bytes.
     """
     if codec >= len(NAMES):
         raise Unreadable(f"unknown compression codec {codec}")

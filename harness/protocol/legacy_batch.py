@@ -34,8 +34,9 @@ class Message(NamedTuple):
 
 
 def entry(content: bytes) -> tuple[int, int, int, int, bool] | None:
-    """Decodes the header of one whole entry. Returns (first offset, last offset, attributes, timestamp, sound), or None
-    if the content is too short for an entry.
+    """Decodes the header of one whole entry.
+
+    Returns (first offset, last offset, attributes, timestamp, sound), or None if the content is too short for an entry.
 
     sound  whether the checksum is correct
     """

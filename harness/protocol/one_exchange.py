@@ -11,11 +11,11 @@ _MAX_BYTES: Final = 64 << 20
 
 
 def exchange(connection: socket.socket, address: str, port: int, request: bytes, timeout_s: float) -> bytes:
-    """Connects, sends a request, and returns the response. Neither the request nor the response includes its leading
-    size.
+    """Connects, sends a request, and returns the response.
 
-    `connection` is a new socket in the right network namespace; it is closed afterwards. Raises OSError if the broker
-    does not respond within `timeout_s`, and ValueError if the response is not in Kafka's protocol.
+    Neither the request nor the response includes its leading size. `connection` is a new socket in the right network
+    namespace; it is closed afterwards. Raises OSError if the broker does not respond within `timeout_s`, and ValueError
+    if the response is not in Kafka's protocol.
     """
     deadline = time.monotonic() + timeout_s
     with connection:

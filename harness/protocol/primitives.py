@@ -17,16 +17,18 @@ _VARINT_BYTES_MAX: Final = 5
 
 
 class Reader:
-    """A decoder that returns the values in some data one after another. Its methods raise struct.error at the end of
-    the data.
+    """A decoder that returns the values in some data one after another.
+
+    Its methods raise struct.error at the end of the data.
     """
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
     def take(self, code: str) -> Any:
-        """Returns the next value, whose type is a format character of `struct`. Returns a tuple of values for several
-        characters.
+        """Returns the next value, whose type is a format character of `struct`.
+
+        Returns a tuple of values for several characters.
         """
         values = struct.unpack_from(">" + code, self._data, self._at)
         self._at += struct.calcsize(">" + code)

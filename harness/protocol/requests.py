@@ -60,8 +60,9 @@ def _one(topic: str, partition: bytes) -> bytes:
 
 
 def _down(answer: Reader) -> Reader:
-    """Skips the start of an array with one topic and one partition. The next value is the one after the partition
-    number.
+    """Skips the start of an array with one topic and one partition.
+
+    The next value is the one after the partition number.
     """
     answer.take("i")
     answer.text()
@@ -120,8 +121,9 @@ def listed(answer: bytes) -> tuple[int, int]:
 
 
 def list_tier_offsets(topic: str, partition: int, timestamp: int) -> bytes:
-    """Encodes a ListOffsets request for one tier. `timestamp` is LIST_LOCAL_OFFSETS or LIST_TIERED_OFFSETS. The result
-    starts with the tagged fields of the request's header.
+    """Encodes a ListOffsets request for one tier. `timestamp` is LIST_LOCAL_OFFSETS or LIST_TIERED_OFFSETS.
+
+    The result starts with the tagged fields of the request's header.
     """
     wanted = struct.pack(">iiq", partition, -1, timestamp)
     return b"\0" + struct.pack(">ib", CONSUMER, 0) + b"\2" + compact_text(topic) + b"\2" + wanted + b"\0\0\0"

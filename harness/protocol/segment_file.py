@@ -75,8 +75,9 @@ def _batch(file: BinaryIO, at: int, size: int) -> Batch | None:
 
 
 def _search(file: BinaryIO, begin: int, size: int) -> int | None:
-    """Returns the position of the next sound batch of format 2. Returns None if there is none in the next SEARCH_MAX
-    bytes.
+    """Returns the position of the next sound batch of format 2.
+
+    Returns None if there is none in the next SEARCH_MAX bytes.
     """
     file.seek(begin)
     window = memoryview(content := file.read(SEARCH_MAX))
@@ -96,7 +97,7 @@ def _search(file: BinaryIO, begin: int, size: int) -> int | None:
 
 
 def _gap(file: BinaryIO, at: int, next_at: int | None, size: int) -> str:
-    """Returns a description of the bytes that are in the place of a batch."""
+    """Returns what is wrong with the bytes from `at` to `next_at`, which are not a batch."""
     end = size if next_at is None else next_at
     file.seek(at)
     head = file.read(MAGIC_AT + 1)

@@ -37,10 +37,9 @@ ASK_S: Final = 60.0
 
 
 def roles(cluster_facts: Facts, prefix: str) -> dict[str, list[str]]:
-    """Returns role -> nodes. For the roles, see the module's docstring. `prefix` is the common prefix of the run's
-    topic names.
+    """Returns role -> nodes. For the roles, see the module's docstring.
 
-    Raises ClusterTrouble if the first partition has no leader.
+    `prefix` is the common prefix of the run's topic names. Raises ClusterTrouble if the first partition has no leader.
     """
     leader = cluster_facts.leaders.get((f"{prefix}0", 0))
     if leader is None:

@@ -45,7 +45,7 @@ class Entry:
     at_s      start of the first round; with a trigger: the time before which the trigger is ignored
     every_s   time from the start of one round to the start of the next; None: only one round
     jitter_s  each round starts later by a random time of up to this length
-    for_s     how long a round lasts from its invocation; None: to the end of the load, or the fault has no stop op
+    for_s     how long a round lasts from its invocation; None: until the end of the load, or the fault has no duration
     until_s   no round starts at or after this time
     times     maximum number of rounds; None: no limit
     when      the trigger that starts each round
@@ -73,8 +73,9 @@ class Problem:
 
 
 def windows(entry: Entry, limit_s: float) -> Iterator[tuple[float, float]]:
-    """Yields (earliest start, latest end) in seconds, for each round that is started by the clock. The load ends at
-    `limit_s`.
+    """Yields (earliest start, latest end) in seconds, for each round that is started by the clock.
+
+    The load ends at `limit_s`.
     """
     n, at_s = 0, entry.at_s
     stop_s = limit_s if entry.until_s is None else min(limit_s, entry.until_s)

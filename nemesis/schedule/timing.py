@@ -31,8 +31,9 @@ class Timing:
 
 
 def fault_op(f: str, fault: str, target: str, span: str) -> Op:
-    """Returns an op for the nemesis. Its `extra` has `fault`, the fault's name, and `span`, which is "start", "stop" or
-    "".
+    """Returns an op for the nemesis.
+
+    Its `extra` has `fault`, the fault's name, and `span`, which is "start", "stop" or "".
     """
     return Op(-1, -1, NEMESIS, INFO, f, {"target": target}, None, {"fault": fault, "span": span})
 
@@ -82,10 +83,10 @@ def in_turns(faults: Sequence[Fault]) -> Generator:
 
 
 def finally_(stop: Op) -> Generator:
-    """Returns the generator of the op that heals a fault at the end of the run. The op is emitted even if the fault is
-    off.
+    """Returns the generator of the op that heals a fault at the end of the run.
 
-    The op does not wait for a healthy cluster; the run waits after all faults have been healed.
+    The op is emitted even if the fault is off. The op does not wait for a healthy cluster; the run waits after all
+    faults have been healed.
     """
     return ForNemesis(Once(patient(stop, healthy_s=0.0)))
 

@@ -46,8 +46,9 @@ class LogWatch:
         self._rest: dict[str, bytes] = dict.fromkeys(nodes, b"")
 
     def look(self, wanted: Mapping[Trigger, re.Pattern[str]]) -> list[tuple[Trigger, str]]:
-        """Reads the new lines of the logs. Returns (trigger, text) for each trigger that fires; `text` quotes the first
-        line that fires it.
+        """Reads the new lines of the logs.
+
+        Returns (trigger, text) for each trigger that fires; `text` quotes the first line that fires it.
         """
         found: dict[Trigger, str] = {}
         for node in self._nodes:
@@ -67,8 +68,9 @@ class LogWatch:
         }
 
     def _fresh(self, node: str) -> list[str]:
-        """Returns the complete lines since the previous call. The first call returns none; it only finds the end of the
-        log.
+        """Returns the complete lines since the previous call.
+
+        The first call returns none; it only finds the end of the log.
         """
         chunk, self._at[node] = self._logs.read_log(node, self._at[node])
         *whole, rest = (self._rest[node] + chunk).split(b"\n")

@@ -39,8 +39,9 @@ class Coming:
 
 @dataclass(slots=True)
 class Turns:
-    """A group of faults that take turns. `due_s` is the time at which the next one starts; None while
-    one of them is on.
+    """A group of faults that take turns.
+
+    `due_s` is the time at which the next one starts; None while one of them is on.
     """
 
     faults: Sequence[Fault]

@@ -87,8 +87,9 @@ class Changed:
         return undone
 
     def healed(self, env: Env) -> Mapping[str, Any]:
-        """Returns the fields from `look`, or no fields. They are added to the value of the op that waits for a healthy
-        cluster.
+        """Returns the fields from `look`, or no fields.
+
+        They are added to the value of the op that waits for a healthy cluster.
         """
         return self._look(env) if self._look is not None and self._changed else {}
 

@@ -56,8 +56,9 @@ def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, An
 
 
 def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Returns the value without an effect, for faults that do not move leaders. Their function `break_` reports
-    `took_effect` itself.
+    """Returns the value without an effect, for faults that do not move leaders.
+
+    Their function `break_` reports `took_effect` itself.
     """
     return hit(nodes, False)
 
@@ -123,8 +124,9 @@ class BrokenNodes:
         return {"nodes": nodes, **seen, **({"unhealthy": still} if still else {})}
 
     def again(self) -> None:
-        """Breaks the same nodes again if this fault is still on. Called when mending another fault has also mended
-        these nodes.
+        """Breaks the same nodes again if this fault is still on.
+
+        Called when mending another fault has also mended these nodes.
         """
         with self._lock:
             for env, names in self._acts:
@@ -134,8 +136,9 @@ class BrokenNodes:
         self._broken, self._acts = [], []
 
     def _seen(self, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-        """Returns the evidence. If collecting it fails, returns an error message instead, so that the nodes are mended
-        anyway.
+        """Returns the evidence.
+
+        If collecting it fails, returns an error message instead, so that the nodes are mended anyway.
         """
         try:
             seen = dict(self._evidence(env, nodes))

@@ -41,7 +41,7 @@ def _of_node(env: Env, node: str) -> dict[At, int] | None:
 
 
 def cleaned(env: Env, in_sync: bool = False) -> list[list[int]]:
-    """Returns [key, offset up to which the log has been cleaned]. The offset is 0 if nothing was cleaned.
+    """Returns [key, offset]: the offset up to which the key's log has been cleaned, or 0 if it has not been cleaned.
 
     Keys are left out if the checkpoint of one of their replicas could not be read.
 

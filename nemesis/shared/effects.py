@@ -125,7 +125,8 @@ def heal(env: Env) -> tuple[str, list[str]]:
     """Starts servers that are down and waits for a healthy cluster. Called after every fault has been undone.
 
     Returns what is still wrong ("" if nothing), and the names of the servers that were started. A server may be down
-    because it exited by itself, or because it was paused when a signal was sent to it, which took effect only later.
+    because it exited by itself. It may also have been paused when it was sent a signal, which ended it only after it
+    was resumed.
     """
     started: list[str] = []
     last = ["no broker answered"]

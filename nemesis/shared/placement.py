@@ -67,22 +67,20 @@ def broker_of(env: Env, node: str) -> int:
 
 
 def move(env: Env, lists: Lists) -> None:
-    """Requests that partitions are reassigned to these replicas. Returns without waiting for the end of the
-    reassignment.
+    """Requests that partitions are reassigned to these replicas.
 
-    Raises ClusterTrouble.
+    Returns without waiting for the end of the reassignment. Raises ClusterTrouble.
     """
     if lists:
         admin(env, "reassign", replicas=[[*at, list(ids)] for at, ids in sorted(lists.items())])
 
 
 def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> int:
-    """Waits until the partitions have exactly these replicas, in this order, or the time limit is reached. Returns how
-    many partitions then have them.
+    """Waits until the partitions have exactly these replicas, in this order, or the time limit is reached.
 
-    During a reassignment, the metadata lists both the replicas being added and those being removed. The wait ends only
-    after two equal responses in a row, because any broker may respond, and some brokers learn of a change before
-    others.
+    Returns how many partitions then have them. During a reassignment, the metadata lists both the replicas being added
+    and those being removed. The wait ends only after two equal responses in a row, because any broker may respond, and
+    some brokers learn of a change before others.
     """
     moved = -1
 

@@ -35,7 +35,6 @@ Reading: TypeAlias = tuple[float, float]
 
 
 def _step_s(draw: Draw, powers: tuple[int, int]) -> float:
-    """Returns a random power of 2 in seconds, positive or negative."""
     return draw.choice((-1, 1)) * 2.0 ** draw.between(*powers)
 
 

@@ -24,8 +24,9 @@ ALL: Final = "all"
 
 
 def chosen(logs: Sequence[Sequence[int]], target: str, draw: Draw) -> list[list[int]]:
-    """Returns [key, offset] for each log that the target selects. The older half of the log's records are those below
-    the offset.
+    """Returns [key, offset] for each log that the target selects.
+
+    The older half of the log's records are those below the offset.
 
     logs    [key, log start offset, log end offset] of each log
     target  `some`: a random half of the non-empty logs; `all`: all non-empty logs

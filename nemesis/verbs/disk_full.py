@@ -30,8 +30,9 @@ def _free(env: Env, nodes: Sequence[str]) -> None:
 
 
 def _failed(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Waits until a server has shut down because its disk is full. Returns the effect: the servers that shut down, and
-    the new leaders.
+    """Waits until a server has shut down because its disk is full.
+
+    Returns the effect: the servers that shut down, and the new leaders.
     """
     cluster = env.cluster
     assert isinstance(cluster, Processes)

@@ -60,8 +60,9 @@ def _now(env: Env, rows: Sequence[Placed]) -> list[Placed]:
 
 
 def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
-    """Kills one node, waits until it is out of sync, and lets the other nodes accept more records. Returns the new
-    state of the partitions.
+    """Kills one node, waits until it is out of sync, and lets the other nodes accept more records.
+
+    Returns the new state of the partitions.
     """
     assert isinstance(env.cluster, Processes)
     broker = broker_of(env, late)
@@ -72,8 +73,9 @@ def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
 
 
 def _elected(env: Env, rows: Sequence[Placed], broker: int) -> list[Placed]:
-    """Elects unclean leaders until this broker leads every partition or the time limit is reached. Returns the
-    partitions that it then leads.
+    """Elects unclean leaders until this broker leads every partition or the time limit is reached.
+
+    Returns the partitions that it then leads.
     """
     led: list[Placed] = []
 

@@ -24,8 +24,10 @@ COPIES_LEAST: Final = 2
 
 
 def elsewhere(row: Placed, brokers: Sequence[int], draw: Draw) -> tuple[int, ...]:
-    """Returns new replicas for a partition. A broker without a replica takes the leader's place. If there is no such
-    broker, the leader is removed; or it is moved to the end of the list if only one replica would remain.
+    """Returns new replicas for a partition. A broker without a replica takes the leader's place.
+
+    If there is no such broker, the leader is removed; or it is moved to the end of the list if only one replica would
+    remain.
     """
     first = row.leader if row.leader in row.replicas else row.replicas[0]
     rest = tuple(broker for broker in row.replicas if broker != first)
@@ -48,10 +50,9 @@ def _reassign(target: str, env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
 
 
 def put_back(env: Env, lists: Lists) -> dict[str, Any]:
-    """Restores the old replicas of the partitions, and waits for them. Returns how many partitions do not have them at
-    the time limit.
+    """Restores the old replicas of the partitions, and waits for them.
 
-    If `env.healthy_s` is 0, returns without waiting.
+    Returns how many partitions do not have them at the time limit. If `env.healthy_s` is 0, returns without waiting.
     """
     move(env, lists)
     if env.healthy_s <= 0:

@@ -31,10 +31,10 @@ DATA: Final = "erase"  # its name in harness.cluster.local.file_damage
 
 
 def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
-    """Returns the replicas of a partition after `broker` is removed. A broker that has no replica of the partition
-    replaces it.
+    """Returns the replicas of a partition after `broker` is removed.
 
-    If there is no such broker, the partition has one replica fewer. If `broker` has the only replica, it keeps it.
+    A broker that has no replica of the partition replaces it. If there is no such broker, the partition has one replica
+    fewer. If `broker` has the only replica, it keeps it.
     """
     rest = tuple(each for each in row.replicas if each != broker)
     free = [each for each in brokers if each not in row.replicas]
@@ -42,8 +42,9 @@ def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
 
 
 def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], undo_steps: UndoSteps) -> int:
-    """Moves partitions away from a broker. Returns how many of them are not moved at the time limit, or
-    cannot be moved.
+    """Moves partitions away from a broker.
+
+    Returns how many of them are not moved at the time limit, or cannot be moved.
     """
     lists = {row.at: without(row, broker, brokers) for row in rows}
     undo_steps.append({row.at: row.replicas for row in rows})

@@ -78,10 +78,10 @@ class Brokers(Protocol):
     """A fresh topic on real brokers."""
 
     def apply(self, action: Action, now: int) -> tuple[Outcome, int]:
-        """Executes the action on the brokers. Positions in it must be numbers. `now` is the time of the model's clock
-        in ms.
+        """Executes the action on the brokers. Positions in it must be numbers.
 
-        Returns the outcome. For an append, also returns the size of the batch in bytes. Raises ClusterTrouble.
+        `now` is the time of the model's clock in ms. Returns the outcome. For an append, also returns the size of the
+        batch in bytes. Raises ClusterTrouble.
         """
 
     def seen(self) -> Sequence[Seen]:
@@ -256,10 +256,9 @@ class BrokerSession:
         yield from (difference for difference in found if difference[0] not in self._ignored)
 
     def _segments(self, want: View, seen: Seen, followers: bool = False) -> str:
-        """Compares the base offsets of the leader's segments with those of the model. Returns the difference; "" if
-        there is none.
+        """Compares the base offsets of the leader's segments with those of the model.
 
-        With `followers`, compares the segments of every replica.
+        Returns the difference; "" if there is none. With `followers`, compares the segments of every replica.
         """
         if seen.bases is None or self._compacts:
             return ""
@@ -403,6 +402,7 @@ def run(
     target: Target = BROKERS,
 ) -> Divergence | None:
     """Applies the actions to a fresh topic and to a model. Returns the first divergence, or None.
+
     Raises ClusterTrouble.
     """
     session = BrokerSession(settings, brokers, target, ignored)

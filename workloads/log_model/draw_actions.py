@@ -63,8 +63,9 @@ class Topic:
 
 
 def parse_weights(text: str, usual: Mapping[str, int] = WEIGHTS) -> dict[str, int]:
-    """Returns a copy of the default weights `usual`, with the weights in `text`, such as "append=10,read=5". Raises
-    BadInput.
+    """Returns a copy of the default weights `usual`, with the weights in `text`, such as "append=10,read=5".
+
+    Raises BadInput.
     """
     weights = dict(usual)
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -78,8 +79,10 @@ def parse_weights(text: str, usual: Mapping[str, int] = WEIGHTS) -> dict[str, in
 
 
 def topics(seed: int, steps: int, weights: Mapping[str, int] = WEIGHTS) -> Iterator[Topic]:
-    """Yields topics one after another. All their actions together are `steps` actions. The first len(KINDS) topics have
-    one of each kind, and so do the next ones.
+    """Yields topics one after another, with `steps` actions in all.
+
+    There is one topic of each kind among the first len(KINDS) topics, one of each kind among the next len(KINDS), and
+    so on.
     """
     for at, begin in enumerate(range(0, steps, TOPIC_STEPS)):
         kinds = Draw.of(seed, "log-kinds", at // len(KINDS)).shuffled(KINDS)

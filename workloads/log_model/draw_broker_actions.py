@@ -100,10 +100,10 @@ TURN_STEPS: Final = 10
 
 
 def wants_controller(plan: Mapping[str, Any]) -> bool:
-    """Returns whether a plan needs a dedicated controller. It does if its weights include `hold`, which cuts followers
-    off from the leader.
+    """Returns whether a plan needs a dedicated controller.
 
-    With a dedicated controller, these followers stay connected to the controller.
+    It does if its weights include `hold`, which cuts followers off from the leader. With a dedicated controller, these
+    followers stay connected to the controller.
     """
     holds = re.search(r"(^|,)\s*hold=[1-9]", str(plan.get("weights", "")))
     return holds is not None and str(plan.get("cluster", "local")) == "local"
@@ -117,8 +117,9 @@ def wants_disks(weights: str) -> bool:
 
 
 def parse_weights(text: str) -> dict[str, int]:
-    """Returns the default weights for brokers, with the overrides in `text`, such as
-    "append=10,read=5". Raises BadInput.
+    """Returns the default weights for brokers, with the overrides in `text`, such as "append=10,read=5".
+
+    Raises BadInput.
     """
     return actions.parse_weights(text, WEIGHTS)
 
@@ -227,8 +228,9 @@ def _of_old_format(draw: Draw, action: Action) -> Action:
 
 
 def _keyed(records: list[list[Any]]) -> list[list[Any]]:
-    """Gives every record a key. A compacted topic would reject records without a key, and the cleaner would have
-    nothing to do.
+    """Gives every record a key.
+
+    A compacted topic would reject records without a key, and the cleaner would have nothing to do.
     """
     return [[key or "k", value, age] for key, value, age in records]
 

@@ -58,7 +58,7 @@ def bounds(step: Step) -> str:
 
 
 def start_goes_back(step: Step) -> str:
-    """Checks: the log start offset decreases only in a kill or a power loss, at most to the value in its checkpoint."""
+    """Checks: the log start offset decreases only in a kill or a power loss, and then not below its checkpoint."""
     low = step.before.start
     if step.action.f == "restart" and step.action.arg("how") != "clean":
         low = min(low, step.ledger.saved_start)
@@ -66,8 +66,9 @@ def start_goes_back(step: Step) -> str:
 
 
 def high_watermark_goes_back(step: Step) -> str:
-    """Checks: the high watermark decreases only in a kill or a power loss, at most to its checkpoint or the new log end
-    offset.
+    """Checks: the high watermark decreases only in a kill or a power loss.
+
+    It then does not fall below its checkpoint, unless the log now ends at a lower offset.
     """
     low = step.before.high_watermark
     if step.action.f == "restart" and step.action.arg("how") != "clean":
@@ -189,8 +190,9 @@ def log_end(step: Step) -> str:
 
 
 def reads(step: Step) -> str:
-    """Checks: a read returns exactly those acknowledged records, from its offset on, that its isolation level permits,
-    in order.
+    """Checks: a read skips no acknowledged record that its isolation level permits, and returns no other records.
+
+    The records must be in the order of their offsets.
     """
     if step.action.f not in ("read", "read-all") or not step.mine:
         return ""

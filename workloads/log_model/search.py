@@ -16,8 +16,9 @@ from workloads.log_model.shrink import Shrunk, shrink
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A divergence, and the shortest program found that shows it. The divergence is at step number `step` (from 1) of
-    the actions drawn from `seed`.
+    """A divergence, and the shortest program found that shows it.
+
+    The divergence is at step number `step` (from 1) of the actions drawn from `seed`.
     """
 
     seed: int
@@ -50,8 +51,9 @@ def replay(opened: Open, settings: LogSettings, actions: Sequence[Action]) -> Di
 
 
 def search(seed: int, steps: int, opened: Open, weights: Mapping[str, int] = WEIGHTS) -> Found | None:
-    """Draws topics from a seed, `steps` actions in all, and compares the log under test with the model. Returns the
-    first divergence, with the shrunk program; None if there is none.
+    """Draws topics from a seed, `steps` actions in all, and compares the log under test with the model.
+
+    Returns the first divergence, with the shrunk program; None if there is none.
     """
     done = 0
     for topic in topics(seed, steps, weights):

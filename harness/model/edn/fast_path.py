@@ -25,8 +25,9 @@ _UNSURE: Final = object()
 
 
 def loads(text: str, where: str = "text") -> Any:
-    """Returns the same as `reader.loads`. Twice as fast if the text has no escapes or comments, no sets, and no tags
-    except at its beginning.
+    """Returns the same as `reader.loads`.
+
+    Twice as fast if the text has no escapes or comments, no sets, and no tags except at its beginning.
     """
     try:
         value = _form(text)
@@ -36,8 +37,9 @@ def loads(text: str, where: str = "text") -> Any:
 
 
 def _form(text: str) -> Any:
-    """Returns the EDN value in a text. Returns _UNSURE if the text is unusual or invalid; then `reader.loads` must be
-    used.
+    """Returns the EDN value in a text.
+
+    Returns _UNSURE if the text is unusual or invalid; then `reader.loads` must be used.
     """
     if "\\" in text or ";" in text or text.count('"') % 2:
         return _UNSURE

@@ -61,8 +61,9 @@ class Tagged:
 
 
 class Frozen:
-    """A wrapper that makes a collection hashable, so that it can be a map key. Two keys are equal if their EDN texts
-    are equal.
+    """A wrapper that makes a collection hashable, so that it can be a map key.
+
+    Two keys are equal if their EDN texts are equal.
     """
 
     __slots__ = ("text", "value")
@@ -200,8 +201,9 @@ class _Reader:
         return BadHistory(f"{_place(self.text, self.at if at is None else at, self.where)}: not EDN ({why})")
 
     def form(self) -> Any:
-        """Reads and returns the next form. Raises BadHistory if it is not valid, and EOFError if the text ends before
-        the form does.
+        """Reads and returns the next form.
+
+        Raises BadHistory if it is not valid, and EOFError if the text ends before the form does.
         """
         text, match_token = self.text, _TOKEN.match
         # Each level: (opener, items, pending prefixes: tags and discards whose form is still to come).
@@ -278,8 +280,9 @@ class _Reader:
 
 
 def loads(text: str, where: str = "text") -> Any:
-    """Returns the value of a text that contains exactly one form. Otherwise raises BadHistory, with `where`, line and
-    column.
+    """Returns the value of a text that contains exactly one form.
+
+    Otherwise raises BadHistory, with `where`, line and column.
     """
     reader = _Reader(text, where)
     try:

@@ -1,11 +1,12 @@
 """The actions on a log under test, as plain data: for the model, the model with bugs, and real brokers.
 
-An action is a name with arguments. A position may be relative to the current state of the log, so that a list of
-actions remains meaningful if some are removed: "end-2", "hw+1", "start", "stable", "local", "second" (the second local
-segment), "37%" (of the way from the log start offset to one past the log end offset), or a number. A record of `append`
-is [key, value, age]: its timestamp is `age` ms before the broker's clock. The argument `txn` of `append` requires the
-argument `producer`. `size` is the batch's size on disk in bytes; if it is 0, the model calculates the size. `who`
-selects the broker that restarts if there are several: the leader of the first partition, or one of its followers.
+An action is a name with arguments. A position is a number, or relative to the current state of the log: "end-2",
+"hw+1", "start", "stable", "local", "second" (the second local segment), "37%" (of the way from the log start offset to
+the log end offset plus one). A relative position remains meaningful if earlier actions are removed from a list. A
+record of `append` is [key, value, age]: its timestamp is `age` ms before the broker's clock. The argument `txn` of
+`append` requires the argument `producer`. `size` is the batch's size on disk in bytes; if it is 0, the model calculates
+the size. `who` selects the broker that restarts if there are several: the leader of the first partition, or one of its
+followers.
 """
 
 from __future__ import annotations
@@ -162,8 +163,9 @@ def position(at: int | str, view: View) -> int:
 
 
 def resolve(action: Action, views: Sequence[View]) -> Action:
-    """Returns a copy of the action in which a relative position is replaced by an offset. `views`: the current states
-    of the partitions.
+    """Returns a copy of the action in which a relative position is replaced by an offset.
+
+    `views`: the current states of the partitions.
     """
     if "at" not in ARGUMENTS[action.f]:
         return action

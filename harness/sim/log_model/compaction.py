@@ -2,7 +2,7 @@
 
 Rules, each with its source:
 - A pass cleans whole segments: all inactive ones that end at or below the last stable offset (Kafka documentation,
-  "Log Compaction"; KIP-98). Brokers may also clean only a part of a segment; this rule is then not valid.
+  "Log Compaction"; KIP-98). Brokers may also clean a part of a segment; for it, only the other rules hold.
 - Of the records with the same key, the one with the highest offset is kept; the others are removed. Kept records keep
   their offsets and their order. A record without a key is removed.
 - A tombstone is kept until `delete.retention.ms` after the first pass that kept it (KIP-534). A marker is kept until

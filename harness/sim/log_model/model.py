@@ -190,8 +190,9 @@ class SimulatedLog:
         return Outcome(value=[[record.plain() for record in found.records], found.position])
 
     def read_all(self, action: Action) -> Outcome:
-        """Fetches from the log start offset on, until a fetch does not advance the position. Returns all records, and
-        the position.
+        """Fetches from the log start offset on, until a fetch does not advance the position.
+
+        Returns all records, and the position.
         """
         records: list[Any] = []
         at, before = self._log(action).start, -1

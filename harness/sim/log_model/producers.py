@@ -39,6 +39,7 @@ class Sequences:
 
     def judge(self, producer: int, epoch: int, first: int, count: int) -> Written | str | None:
         """Returns the earlier batch of which this batch is a retry, or the name of the error with which it is rejected.
+
         Returns None if it can be appended.
         """
         known = self.written.get(producer)

@@ -77,8 +77,7 @@ def _restart_empty(log: Partition) -> None:
 def elect(log: Partition, offset: int) -> int:
     """Elects a new leader, and truncates the log to what this leader has. Returns the new log end offset.
 
-    The new leader's log ends at `offset`, or later if this is necessary: the leader has all replicated records, and
-    only whole batches.
+    This is `offset` or a higher one, because the new leader has all replicated records, and only whole batches.
     """
     log.remote = [copy for copy in log.remote if copy.committed]
     end = max(offset, log.replicated)

@@ -82,10 +82,10 @@ def _beyond_time(log: Partition) -> IsDue:
 
 
 def _delete(log: Partition, is_due: IsDue) -> int:
-    """Deletes segments from the oldest on. Stops at the first one for which `is_due` returns False or the rules forbid
-    it.
+    """Deletes segments from the oldest on.
 
-    Returns the number of deleted segments.
+    Stops at the first one for which `is_due` returns False or the rules forbid it. Returns the number of deleted
+    segments.
     """
     count, rolls = 0, False
     for at, segment in enumerate(log.segments):

@@ -51,8 +51,9 @@ class Segment:
 
 
 def must_roll(segment: Segment, size: int, max_timestamp: int, settings: LogSettings, now: int) -> bool:
-    """Returns whether a batch must go to a new segment. `size` is the batch's size in bytes, `max_timestamp` its
-    largest timestamp in ms.
+    """Returns whether a batch must go to a new segment.
+
+    `size` is the batch's size in bytes, `max_timestamp` its largest timestamp in ms.
     """
     if segment.size == 0:
         return False

@@ -7,9 +7,9 @@ Rules, each with its source:
   restart or an election discards uncommitted copies; their segments are then copied again.
 - Remote segments are deleted from the oldest on, up to the first segment that is kept. A segment is deleted if it is
   below the log start offset, beyond the time limit, or beyond the size limit. The size limit applies to the remote
-  segments plus those that only the local log has. After a deletion, the log starts at
-  the first remaining segment. A segment that ends above the high watermark is never deleted, not even if a kill has
-  moved the high watermark back (KIP-405).
+  segments plus those that only the local log has. After a deletion, the log starts at the first remaining segment. A
+  segment that ends above the high watermark is never deleted, not even if a kill has moved the high watermark back
+  (KIP-405).
 """
 
 from __future__ import annotations

@@ -114,8 +114,10 @@ class World:
         return sorted(self.members.keys() - self.frozen)
 
     def share(self, process: int) -> list[Partition]:
-        """Returns the partitions of a process. They are assigned round robin to the processes in the current
-        generation; the order is shifted in every second generation.
+        """Returns the partitions of a process.
+
+        They are assigned round robin to the processes in the current generation; the order is shifted in every second
+        generation.
         """
         index, count = self.roster.index(process), len(self.roster)
         return [(INPUT, n) for n in range(self.partitions) if (n + self.generation // 2) % count == index]

@@ -133,8 +133,9 @@ class Attempt:
             self._reader.commit()
 
     def _unanswered(self, txn: int) -> Op:
-        """Returns the completion of an op whose commit request got no response. Whether the transaction was committed,
-        aborted or left open is random.
+        """Returns the completion of an op whose commit request got no response.
+
+        Whether the transaction was committed, aborted or left open is random.
         """
         fate = self._draw.below(3)
         if fate == 0:

@@ -134,11 +134,10 @@ def _world(config: Mapping[str, Any]) -> World:
 
 
 def open_client(config: Mapping[str, Any]) -> SimClient:
-    """Opens the client of the process `config["process"]`. All clients of a run must be in one operating system
-    process.
+    """Opens the client of the process `config["process"]`.
 
-    `config` has the same settings as for other clients, and also `seed`, and `sim` = {"bugs": [names], "lost_p": p,
-    "refused_p": p}.
+    All clients of a run must be in one operating system process. `config` has the same settings as for other clients,
+    and also `seed`, and `sim` = {"bugs": [names], "lost_p": p, "refused_p": p}.
     """
     return SimClient(_world(config), int(config.get("process", 0)))
 

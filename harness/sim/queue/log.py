@@ -20,8 +20,9 @@ ABORTED: Final = "aborted"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is at an offset. `kind` is record, marker, hole (empty) or reserved (may be filled later by a record in
-    flight).
+    """What is at an offset.
+
+    `kind` is record, marker, hole (empty) or reserved (may be filled later by a record in flight).
     """
 
     kind: str
@@ -91,8 +92,9 @@ class SimLog:
         return min(self._reserved[key], default=len(self._entries[key]))
 
     def last_stable(self, key: int, own: int | None = None) -> int:
-        """Returns the first offset of the open transactions, where `own` is ignored. Returns the high watermark if
-        there is none.
+        """Returns the lowest offset of the records in open transactions, except for the transaction `own`.
+
+        Returns the high watermark if there are none.
         """
         end = self.high_watermark(key)
         firsts = (self._first[txn].get(key) for txn in self._open if txn != own)
@@ -110,10 +112,10 @@ class SimLog:
     def read(
         self, key: int, position: int, count: int, isolation_level: str, own: int | None = None
     ) -> tuple[list[tuple[int, Any]], int]:
-        """Reads up to `count` records from `position` on. Returns [(offset, value), ...], and the position for the next
-        read.
+        """Reads up to `count` records from `position` on.
 
-        The next position is after all markers, aborted records and holes that directly follow the last record.
+        Returns [(offset, value), ...], and the position for the next read. The next position is after all markers,
+        aborted records and holes that directly follow the last record.
         """
         return self._read(key, position, count, isolation_level, self.end(key, isolation_level, own))
 
@@ -159,8 +161,9 @@ class SimLog:
         return True
 
     def reserve(self, key: int) -> int:
-        """Reserves an offset for a record in flight, and returns it. Later offsets cannot be read until
-        `fill` is called.
+        """Reserves an offset for a record in flight, and returns it.
+
+        Later offsets cannot be read until `fill` is called.
         """
         self._entries[key].append(_RESERVED)
         offset = len(self._entries[key]) - 1

@@ -35,8 +35,9 @@ class Reader:
     # --- what to read ---
 
     def assign(self, keys: Sequence[int], seek_to_beginning: bool) -> None:
-        """Assigns exactly these keys. Keys that were already assigned keep their positions; other keys start at offset
-        0.
+        """Assigns exactly these keys.
+
+        Keys that were already assigned keep their positions; other keys start at offset 0.
 
         seek_to_beginning  all keys start at offset 0
         """
@@ -91,7 +92,7 @@ class Reader:
     # --- reading ---
 
     def mark(self) -> None:
-        """Starts a new op: forgets the positions and records of the previous op."""
+        """Starts a new op: forgets which records the previous op read, and at which positions it started."""
         self._origin, self._now = {}, {}
 
     def reported(self) -> None:
@@ -146,14 +147,16 @@ class Reader:
         return records
 
     def moved(self) -> dict[int, int]:
-        """Returns key -> position to commit, for the keys read since `mark`. Returns no positions if the process is not
-        subscribed.
+        """Returns key -> position to commit, for the keys read since `mark`.
+
+        Returns no positions if the process is not subscribed.
         """
         return {key: self._positions[key] for key in self._origin} if self.subscribed else {}
 
     def commit(self) -> bool:
-        """Commits the positions of the keys read since `mark`. Returns False if the group has a newer generation than
-        this process.
+        """Commits the positions of the keys read since `mark`.
+
+        Returns False if the group has a newer generation than this process.
         """
         if not self._origin:
             return True

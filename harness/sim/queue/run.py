@@ -132,8 +132,9 @@ class Load:
 
 
 def _final_polls(keys: list[int], debug: bool) -> Script:
-    """Yields the invocations of one slot's final polls. The caller must send each op's completion into this Python
-    generator.
+    """Yields the invocations of one slot's final polls.
+
+    The caller must send each op's completion into this Python generator.
     """
     yield "crash", None, {"final": True}
     if debug:

@@ -82,8 +82,9 @@ class World:
         self._abandoned.append((self.clock_ns() + self._timeout_ns, txn))
 
     def expire(self, everything: bool = False) -> None:
-        """Aborts those abandoned transactions that have timed out. With `everything`, aborts all
-        abandoned transactions.
+        """Aborts those abandoned transactions that have timed out.
+
+        With `everything`, aborts all abandoned transactions.
         """
         now_ns, kept = self.clock_ns(), []
         for until_ns, txn in self._abandoned:
@@ -102,7 +103,7 @@ class World:
             self.log.fill(key, self.in_flight.pop((owner, key)), None)
 
     def ended(self, op: int, ok: bool) -> None:
-        """Notes that an op has completed, if it has reserved a `Stale` offset.
+        """Must be called when the op with the index `op` has completed. The op may have reserved a `Stale` offset.
 
         If the op is ok, a later send may fill this offset. Otherwise the offset stays empty.
         """
@@ -113,8 +114,9 @@ class World:
                 self.log.fill(key, self.stale.pop(key).offset, None)
 
     def stale_offset(self, process: int, key: int, began_ns: int) -> int | None:
-        """Returns a `Stale` offset that a send of this process may fill; None if there is none. The offset is no longer
-        reserved.
+        """Returns a `Stale` offset that a send of this process may fill; None if there is none.
+
+        The offset is no longer reserved.
 
         began_ns  when the send was invoked
         """
