@@ -127,7 +127,7 @@ class Brokers(Protocol):
 
 @runtime_checkable
 class Network(Protocol):
-    """Packet filters on hosts. A filter silently drops all packets that arrive at its host from certain other hosts.
+    """Packet filters, with which a host silently drops all packets from certain other hosts.
 
     A host is that of a node, or one on which workers run (see `Hosts`).
     """
@@ -188,7 +188,7 @@ class LinkCounts:
 
 @runtime_checkable
 class Links(Protocol):
-    """Network links that can be impaired. Impairing a host affects its links to all other hosts.
+    """Network links of chosen hosts, which can be impaired.
 
     A host is that of a node, or one on which workers run (see `Hosts`).
     """
@@ -259,10 +259,9 @@ class OwnAddresses(Protocol):
 
 @runtime_checkable
 class Wire(Protocol):
-    """A proxy between clients and brokers.
+    """A proxy between clients and brokers, which parses Kafka's protocol and can delay, drop or change messages.
 
-    It parses Kafka's protocol, and can delay, drop or change requests and responses. All methods raise ClusterTrouble
-    if the proxy is no longer running.
+    All methods raise ClusterTrouble if the proxy is no longer running.
     """
 
     def apply_rules(self, name: str, rules: Sequence[Rule], seed: int) -> None:
@@ -283,10 +282,7 @@ class Wire(Protocol):
 
 @runtime_checkable
 class Disks(Protocol):
-    """Disks on which a power failure loses the writes that were not synced.
-
-    Each node has a separate disk for its data.
-    """
+    """A separate disk for each node's data, on which a power failure loses unsynced writes."""
 
     def power_off(self, nodes: Sequence[str]) -> Mapping[str, int]:
         """Simulates a power failure of all `nodes` at once: kills their servers, and discards all writes that were not
