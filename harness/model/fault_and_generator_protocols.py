@@ -122,9 +122,9 @@ class Env:
     admin      function that sends an admin request to the brokers: (name of the request in harness.clients.admin,
                within_s, **arguments) -> value; raises ClusterTrouble
     sends      (topic, partition) -> number of recent sends to the partition
-    effect_s   how long to wait until the fault has an effect
-    healthy_s  how long to wait until the cluster is healthy
-    until_s    the time at which waiting for the effect or for a healthy cluster ends at the latest, in seconds of
+    effect_s   for how many seconds to wait at most until the fault has an effect
+    healthy_s  for how many seconds to wait at most until the cluster is healthy
+    until_s    until when to wait at most for a healthy cluster, or for a clean shutdown of a server; a time of
                time.monotonic()
     """
 

@@ -144,8 +144,8 @@ class Traffic:
 def rule_of(data: Mapping[str, Any]) -> Rule:
     """Converts plain data, such as the entry of a schedule, to a rule. The data has the fields of `Rule`.
 
-    A single API may be given as a string instead of a list. Raises BadInput if a field or value is not valid. The
-    message suggests the closest known name.
+    A single API may be given as a string instead of a list. Raises BadInput if a field or value is not valid. For an
+    unknown name, the message suggests the closest known one.
     """
     known = {each.name: each for each in fields(Rule)}
     for name in data:

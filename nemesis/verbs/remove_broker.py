@@ -33,8 +33,8 @@ DATA: Final = "erase"  # its name in harness.cluster.local.file_damage
 def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
     """Returns the replicas of a partition after `broker` is removed.
 
-    A broker that has no replica of the partition replaces it. If there is no such broker, the partition has one replica
-    fewer. If `broker` has the only replica, it keeps it.
+    Another broker, which has no replica of the partition, takes its place. If there is no such broker, the partition
+    has one replica fewer. But if only `broker` has a replica, the replica stays there.
     """
     rest = tuple(each for each in row.replicas if each != broker)
     free = [each for each in brokers if each not in row.replicas]
