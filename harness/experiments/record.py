@@ -1,5 +1,4 @@
-"""Stores the results of experiments: a results.json for each experiment, and one track record (a table) for all of
-them.
+"""Stores the results of experiments: a results.json for each experiment, and a track record, a table for all of them.
 
 For each case, results.json contains the expectations, how many of the runs met them, when the anomaly could first be
 proved, the versions, and the command that repeats the case.

@@ -12,8 +12,8 @@
     variants:                            repeat all cases, or the listed ones, with other settings
       zookeeper: {plan: {kafka_version: 3.9.1}, runs: 3, cases: [test-1]}
 
-The name of the file is the name of the experiment. Nested settings (such as broker_config) are merged: keys that
-are not overridden keep their values.
+The name of the file is the name of the experiment. Nested settings (such as broker_config) are merged: keys that are
+not overridden keep their values.
 """
 
 from __future__ import annotations
@@ -144,8 +144,7 @@ class Case:
         """Returns the case, changed so that it runs on a cluster that is already up.
 
         Returns it unchanged if it needs a cluster of its own: if its plan sets options of the cluster, or if the given
-        cluster
-        lacks something that it needs. Raises BadInput if the given cluster is not up.
+        cluster lacks something that it needs. Raises BadInput if the given cluster is not up.
 
         cluster  local:NAME
         """

@@ -45,8 +45,7 @@ class Results:
 
 
 def write(folder: Path, results: Results) -> None:
-    """Writes report.md and results.json. Each file is replaced atomically, so an interruption leaves no incomplete
-    file."""
+    """Writes report.md and results.json, each atomically, so that an interruption cannot leave an incomplete file."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("report.md", document(results)), (FILE, json.dumps(data(results), default=str, indent=1))):
         part = folder / f"{name}.part"

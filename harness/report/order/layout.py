@@ -1,9 +1,8 @@
-"""Lays out one window of a key's offsets for an order page: a line for each offset and value, and a column for each
-pass.
+"""Lays out one window of a key's offsets for an order page: a line per offset and value, and a column per pass.
 
-A pass is a sequence of polls by one process with ascending offsets. When the process polls an offset that is not
-higher than its previous one, a new pass begins. A consumer that only reads forward therefore needs one column, and one
-more each time it moves back.
+A pass is a sequence of polls by one process with ascending offsets. When the process polls an offset that is not higher
+than its previous one, a new pass begins. A consumer that only reads forward therefore needs one column, and one more
+each time it moves back.
 """
 
 from __future__ import annotations
@@ -127,9 +126,9 @@ def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
 
 
 def section(records: Records, window: Window, marked: frozenset[int]) -> Section:
-    """Lays out a window. At most PASSES_MAX passes are kept: first those that contain an operation in `marked`, then
-    the
-    earliest ones.
+    """Lays out a window with at most PASSES_MAX passes.
+
+    If there are more, those that contain an operation in `marked` are preferred, then the earliest.
     """
     passes = passes_of(records.polls_, window)
     if len(passes) > PASSES_MAX:
@@ -144,8 +143,8 @@ def windows_of(offsets: Sequence[int], margin: int, rows_max: int) -> list[Windo
     """Returns windows that contain the offsets: each reaches from `margin` below an offset to `margin` above it.
 
     Windows that touch are merged. `offsets` begins with the most important ones. When the windows would contain more
-    than
-    `rows_max` offsets in total, the remaining ones are left out. The window of the first offset is always returned.
+    than `rows_max` offsets in total, the remaining ones are left out. The window of the first offset is always
+    returned.
     """
     chosen: list[Window] = []
     for offset in offsets:
