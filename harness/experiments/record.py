@@ -49,7 +49,8 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The names of the case and its variant. A case with the same name as the experiment is left out."""
+        """The names of the case and its variant. If the case has the same name as the experiment, only that of the
+        variant."""
         own = "" if self.case == self.experiment else self.case
         return " ".join(part for part in (own, self.variant) if part)
 

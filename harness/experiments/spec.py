@@ -44,7 +44,7 @@ class _Written(BaseModel):
 
 
 class Expect(_Written):
-    """The value of `expect` in a file; see harness.experiments.expectations."""
+    """The value of `expect` in an experiment file; see harness.experiments.expectations."""
 
     shows: dict[str, float] = {}
     any_of: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Expect(_Written):
 
 
 class WrittenCase(_Written):
-    """An entry of `cases`."""
+    """An entry of `cases` in an experiment file."""
 
     name: str
     title: str = ""
@@ -99,7 +99,7 @@ class WrittenCase(_Written):
 
 
 class Variant(_Written):
-    """An entry of `variants`."""
+    """An entry of `variants` in an experiment file."""
 
     plan: dict[str, Any] = {}
     runs: int | None = Field(None, ge=1)
@@ -107,7 +107,7 @@ class Variant(_Written):
 
 
 class Written(_Written):
-    """The content of a file."""
+    """The content of an experiment file, as written."""
 
     title: str
     why: str
@@ -174,7 +174,7 @@ class Experiment:
 
 
 def load(path: Path) -> Experiment:
-    """Reads a file, and checks the file and the plan of every case. Raises BadInput with file, line and column."""
+    """Reads an experiment file, and checks the plan of every case. Raises BadInput with file, line and column."""
     loaded = yaml_data.load(path, WHAT)
     try:
         written = Written.model_validate(loaded.data)

@@ -80,7 +80,8 @@ def _last_looks(units: Iterable[Unit], keys: AbstractSet[Name]) -> list[Unit]:
 
 
 def _beyond(units: Iterable[Unit], whole: Whole) -> set[int]:
-    """Returns, for each operation and key, the writer of the last record that the operation polled from the key."""
+    """Returns, for each operation and key, the writer of the record with the highest offset that the
+    operation polled."""
     found: set[int] = set()
     for unit in units:
         top: dict[Name, tuple[int, Any]] = {}

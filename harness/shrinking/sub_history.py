@@ -121,7 +121,7 @@ def places(rows: Iterable[tuple[Any, Any, Any]]) -> list[Place]:
 
 
 def touches(op: Op) -> bool:
-    """Returns whether an operation, of which only the parts about certain keys are left, still contains anything."""
+    """Returns whether an operation still contains anything, after everything about other keys was removed."""
     if op.f in MICRO and isinstance(op.value, list):
         spoken = any(len(mop) == 3 or (len(mop) == 2 and mop[1]) for mop in op.value)
         return spoken or any(op.extra.get(field) for field in PAIRED)

@@ -117,9 +117,9 @@ def keys_of(run: Path, chosen: Chosen) -> frozenset[Name]:
 def aim(
     run: Path, result: Result, chosen: Chosen, keys: frozenset[Name], options: CheckOptions
 ) -> tuple[Whole, Target]:
-    """Returns the original history, limited to some keys, and what a reduced history must show. Raises BadHistory.
+    """Returns the original history and what a reduced history must show. Raises BadHistory.
 
-    keys  the keys; if empty, all keys
+    keys  the history is limited to these keys, unless there are none
     """
     whole = load(run, keys or None)
     complete: frozenset[Name] = frozenset()

@@ -22,7 +22,7 @@ class Span:
     hit           the targets: nodes or client processes; empty if not known
     begin_ns      time at which the operation that starts the fault was invoked
     end_ns        time at which the operation that ends the fault completed; None: it lasted until the history's end
-    took_effect   whether the fault had an effect, as reported by itself; None if it reported nothing about this
+    took_effect   whether the fault had an effect; None if it did not report this
     new_leaders   partition -> its new leader, for partitions whose leader changed
     detail        other effects, as text; may be empty
     """

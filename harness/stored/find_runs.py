@@ -70,8 +70,8 @@ def plan_of(folder: Path) -> Mapping[str, Any]:
 def _loader(raw: bytes) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
     """Returns the class to use for loading a YAML text.
 
-    The loader in C is eight times faster but crashes if the text is deeply nested. It is returned if this is
-    impossible.
+    The loader in C is eight times faster, but crashes if the text is deeply nested. It is returned only if the text
+    cannot be deeply nested.
     """
     quick = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     shallow = raw.count(b"[") + raw.count(b"{") < BRACKETS_MAX

@@ -269,7 +269,6 @@ def _compared(row: compare.Row) -> tuple[str, str, str, bool]:
 
 
 def _live(reading: Reading, plan: Any) -> dict[str, Any]:
-    """Returns the values that the page of a run in progress shows."""
     limit, progress = plan.get("time_limit_s"), reading.progress
     return {
         "reading": reading,

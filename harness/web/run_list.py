@@ -37,7 +37,7 @@ class Row:
     versions    the versions of the system under test and of its clients, as text
     seconds     time of the last operation; if it is not known, the time limit of the load
     anomalies   (name, number of witnesses) of each anomaly that affects the verdict
-    going       whether the run was started and neither ended nor was judged: it is in progress, or was cut off
+    going       whether the run is in progress, or was cut off before it was judged
     """
 
     id: str

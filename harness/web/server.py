@@ -180,9 +180,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _copy(source: Any, out: Any, length: int) -> None:
-    """Copies `length` bytes from one file to another; fewer if there are fewer.
+    """Copies `length` bytes from one open file to another, or fewer if there are no more.
 
-    A file is served with the length that it had when it was opened, and may have changed since then.
+    A file that is served is copied with the length that it had when it was opened, but it may have become shorter.
     """
     while length > 0 and (data := source.read(min(COPY_BYTES, length))):
         out.write(data)

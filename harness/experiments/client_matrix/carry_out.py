@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 
 def planned(only: str, seed: int, kafka: str, folder: Path, user: str, say: Say) -> Results:
-    """Builds the client programs and chooses the cells to run. Returns both; nothing has been run yet.
+    """Builds the client programs and chooses the cells to run. Returns the results before the first run.
 
     If `folder` contains the results of an interrupted matrix, its runs are included. Raises BadInput if the arguments
     do not match these results, or if no program can run.

@@ -156,7 +156,7 @@ def _of_cell(verdicts: Collection[str]) -> str:
 
 
 def _cells(runs: Sequence[Ran], verdict: str) -> list[str]:
-    """Returns a line for each cell that has runs with this verdict: how many, what was found, and the run folders."""
+    """Returns a line for each cell with runs of this verdict: their number, what they found, and their folders."""
     lines = []
     for cell in dict.fromkeys(ran.cell for ran in runs if ran.verdict == verdict):
         every = [ran for ran in runs if ran.cell == cell and ran.verdict != NOT_RUN]

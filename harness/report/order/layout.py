@@ -41,7 +41,7 @@ class Hole:
 
 @dataclass(slots=True)
 class Pass:
-    """One column: polls of one process with ascending offsets."""
+    """A column of an order page: polls of one process, in the order of the history, with ascending offsets."""
 
     process: int
     begin_ns: int
@@ -110,7 +110,10 @@ def _end(line: Line | Hole) -> int:
 
 
 def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
-    """Returns the passes through a window, in order of their start. `polls` must be in the order of the history."""
+    """Groups the polls in a window into passes: sequences of polls of one process with ascending offsets.
+
+    polls  polls of the key, in the order of the history
+    """
     low, high = window
     done: list[Pass] = []
     last: dict[int, Pass] = {}

@@ -1,7 +1,7 @@
 """Chooses which witnesses the run page shows in full, and which it lists in one line each.
 
-It chooses the worst witnesses, and others from all parts of the run. A user can select a range of time on the page; it
-should then contain a few witnesses, at least some that are listed with the command that explains them.
+These are the worst witnesses, and others from all parts of the run. A user who selects a range of time on the page will
+then probably find some in it. For a witness that is only listed, the page shows the command that explains it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Timed:
 def timed(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[Timed]:
     """Returns an anomaly's worst witnesses and an evenly spaced sample of the others, with their times.
 
-    The time of a witness is the end of the first operation that it names. If it names no operation, it is the end of
-    the send of the record that it names. The witness of a pipeline anomaly contains the time itself.
+    The time of a witness is the end of the first operation that it names. For a witness that names no operation, it is
+    the end of the send of its record. The witness of a pipeline anomaly contains its time.
     """
     step = max(1, -(-anomaly.count // TIMES_MAX))
     kept = [

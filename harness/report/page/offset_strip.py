@@ -63,10 +63,11 @@ def of_witnesses(facts: Lookup | None, every: Sequence[Involved]) -> list[Strips
 
     key       the key as text
     cut       whether some polls were left out, so that the numbers of polls may be too low
-    sections  one for each window of offsets, with these fields: cells   [offset, value, writer or None, number of
-              polls, 1 if the witness names it else 0] or, for a range of offsets without a known record, [first, last]
-              passes  [process, begin, [[cell, type, op], ...]] of each pass of a reader (see `layout`), in order of
-              time left    number of passes that were omitted for lack of space
+    sections  one for each window of offsets, with these fields:
+      cells   [offset, value, writer or None, number of polls, 1 if the witness names it else 0]
+              or, for a range of offsets without a known record, [first, last]
+      passes  [process, begin, [[cell, type, op], ...]] of each pass of a reader (see `layout`), in order of time
+      left    number of passes that were omitted for lack of space
     """
     if facts is None:
         return [Strips((), {}) for _ in every]
@@ -99,7 +100,6 @@ def _read(facts: Lookup, key: Any, windows: Sequence[Window]) -> Log:
 
 
 def _inside(log: Log, windows: Sequence[Window]) -> Records:
-    """Returns the records of a log that are inside the windows."""
     offsets = [offset for low, high in windows for offset in range(low, high + 1)]
     sends, polls = (
         [row for _, row in sorted((one for offset in offsets for one in by_offset.get(offset, ())), key=_place)]

@@ -1,4 +1,4 @@
-"""Plots of realtime lag: for how long the oldest record that a client has not yet read has been acknowledged.
+"""Plots of realtime lag: the time since the acknowledgement of the oldest record that a client has not yet read.
 
 The maximum is drawn as a line. The lag of each process and of each key is drawn as a row of coloured cells, because
 there may be many rows.

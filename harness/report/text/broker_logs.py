@@ -1,9 +1,9 @@
 """Finds the few lines in the brokers' logs that are most relevant to given partitions and moments of a run.
 
 Reads the collected logs/<node>/*.log, whose lines look like `[2026-11-20 15:01:37,886] LEVEL text`. Their timestamps
-are local times of an unknown time zone. The history contains the time at which the run began, in UTC. Each difference
-from UTC (in steps of 15 minutes) is tried, and the one is used with which the log overlaps most with the run. At most
-SCAN_MAX bytes of each file are read, from shortly before the first moment.
+are local times of an unknown time zone, while it is known when the run began in UTC. The time zone is guessed: of all
+differences from UTC, in steps of 15 minutes, the one that makes the log overlap most with the run. At most SCAN_MAX
+bytes of each file are read, from shortly before the first moment.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Wanted:
     def begin_ns(self) -> int:
         """The time at which the search begins.
 
-        It has no corresponding end: a record may be lost, for example, long after its send.
+        The search has no corresponding end, because a record may be lost long after its send, for example.
         """
         return min(begin for begin, _ in self.moments) - AROUND_NS
 
@@ -107,10 +107,10 @@ def _files(logs: Path) -> list[Path]:
 
 
 def zone_ns(first_ns: int, last_ns: int, wall_ns: int, end_ns: int) -> int:
-    """Returns how far a log's timestamps are ahead of UTC: the difference with which the log overlaps most with the
-    run.
+    """Guesses how far a log's timestamps are ahead of UTC, in nanoseconds.
 
-    If several differences are equally good, returns the one closest to zero.
+    Returns the difference that makes the log overlap most with the run; of several equally good ones, that closest to
+    zero.
 
     first_ns, last_ns  first and last timestamp of the log
     wall_ns            wall-clock time at which the run began
@@ -160,8 +160,7 @@ def around(logs: Path, wall_ns: int, end_ns: int, wanted: Wanted, limit: int = S
 def _best(scored: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogLine]]:
     """Returns the `limit` most relevant lines.
 
-    Of lines that are the same except for their numbers, only the two best are returned; lines with a high score always
-    are.
+    Of several lines that differ only in their numbers, only the best two are returned, unless their score is high.
     """
     ordered = sorted(scored, key=lambda one: (-one[0], one[1].time_ns))
     times_seen: dict[str, int] = {}

@@ -103,9 +103,9 @@ class OpPhrases:
         return at_offset(offsets[-1 if last else 0]) if offsets else ""
 
     def step(self, verb: str, key: Any, op: int, values: Sequence[Any]) -> tuple[str, str]:
-        """Returns the offsets of two values as phrases.
+        """Returns the offsets of two values that an operation polled or sent, as phrases.
 
-        If the operation polled or sent the two values directly one after the other, the offsets are from there.
+        If there are several offsets, those are preferred at which the two values directly follow each other.
         """
         rows = self.rows(verb, key, op, values[0])
         for one, two in itertools.pairwise(rows):

@@ -225,7 +225,7 @@ def _statistics(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _percent(part: int, whole: int) -> str:
-    """Formats part / whole as a percentage. Only exactly `whole` becomes 100%, and no part becomes 0%."""
+    """Formats part / whole as a percentage. Only the whole becomes 100%; very small parts become "< 0.1%"."""
     value = 100 * part / whole
     if part == whole:
         return "100%"
