@@ -7,19 +7,19 @@ What can go wrong, in key 3:
     process 1  ok      poll  [["poll", [[3, [[2, 5], [3, 6]]]]]]
     process 1  ok      poll  [["poll", [[3, [[5, 8]]]]]]
 
-Value 7 was acknowledged at offset 4. Process 1 reads offsets 2, 3 and 5, but not 4. If no other poll returns it either,
-including those at the end of the run, the acknowledged record is lost (`lost-write`).
+Value 7 was acknowledged at offset 4. Process 1 reads offsets 2, 3 and 5, but not 4. If no other poll returns offset 4
+either, including the polls at the end of the run, the acknowledged record is lost (`lost-write`).
 
 During the load, each op is a list of micro-ops: a send of a key's next value, or a poll. An op with micro-ops of only
 one kind is named `send` or `poll`, a mixed one `txn`. Keys come from a pool of `key_count`. A key that has had
 `max_writes_per_key` values is retired, and the next integer replaces it. Occasionally an op is an `assign` or a
-`subscribe` of recently used keys, sometimes also of keys with acknowledged values that no client has polled yet. With
-`crash_clients`, a client crashes at a regular interval.
+`subscribe` of recently used keys. Sometimes it also includes keys with acknowledged values that no client has polled
+yet. With `crash_clients`, a client crashes at a regular interval.
 
 The final polls are those of workloads.final_polls.
 
-Modelled on jepsen.tests.kafka. Unlike in Jepsen, values are drawn from the seed for each op, so the stream of ops does
-not depend on timing, apart from the keys that assigns and subscribes add to catch up.
+Modelled on jepsen.tests.kafka. Unlike in Jepsen, each op is drawn from the seed, so the stream of ops does not depend
+on timing. The only exception is that assigns and subscribes may include keys with records that nobody has polled yet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ UNSEEN_KEYS_MAX: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the workload. txn: ops are transactions. `harness run --help` describes the others."""
+    """The options of the workload. `txn`: whether ops are transactions.
+
+    `harness run --help` describes the other options.
+    """
 
     txn: bool = False
     min_txn_length: int = 1
@@ -60,14 +63,19 @@ class Options:
 
 
 def tagged(mops: list[list[Any]]) -> str:
-    """Returns the name of an op by the kinds of its micro-ops: send, poll, or txn for both."""
+    """Returns the name of an op with these micro-ops: `send` or `poll` if all of them are of this kind,
+    otherwise `txn`.
+    """
     kinds = {mop[0] for mop in mops}
     return kinds.pop() if len(kinds) == 1 else "txn"
 
 
 @dataclass(frozen=True, slots=True)
 class Txns:
-    """Endless transactions. `pool` has (key, number of values sent so far) of each active key."""
+    """Generates endless ops, each of which is a list of sends and polls.
+
+    `pool` has (key, number of values sent so far) for each active key.
+    """
 
     options: Options
     pool: tuple[tuple[int, int], ...]
@@ -98,9 +106,10 @@ class Txns:
 
 
 def pick(options: Options, draw: Draw, count: int) -> int:
-    """Returns the index of the active key to use.
+    """Draws which of the `count` active keys to use. Returns its index.
 
-    The distribution is uniform, or exponential: each key is `key_dist_base` times as likely as the one before it.
+    The distribution is uniform or exponential. If it is exponential, each key is `key_dist_base` times as likely as the
+    previous one.
     """
     base = options.key_dist_base
     if options.key_dist == "uniform" or base == 1.0:
@@ -116,9 +125,11 @@ def txns(options: Options) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class InterleaveSubscribes:
-    """Inserts, with probability `sub_p`, an assign or subscribe of some recently used keys.
+    """Generates the ops of `inner`.
 
-    recent  the keys of earlier ops, the latest last, at most twice as many as there are active keys
+    With probability `sub_p`, an assign or subscribe of some recently used keys is inserted before an op.
+
+    recent  the keys of earlier ops, the most recent last; at most twice as many as there are active keys
     """
 
     options: Options
@@ -153,9 +164,10 @@ class InterleaveSubscribes:
 
 @dataclass(frozen=True, slots=True)
 class PollUnseen:
-    """Sometimes adds keys with acknowledged but unpolled offsets to an assign or subscribe.
+    """Generates the ops of `inner`, but adds the keys in `unseen` to some of the assigns and subscribes.
 
-    unseen  such keys -> [highest acknowledged offset, highest polled offset]
+    unseen  key -> [highest acknowledged offset, highest polled offset], for keys that have not been polled up to the
+            highest acknowledged offset
     """
 
     inner: Generator
@@ -203,7 +215,7 @@ class PollUnseen:
 
 
 def crashes(interval_s: float) -> Generator:
-    """Returns a generator that crashes a free client every `interval_s`."""
+    """Returns the generator of a `crash` op every `interval_s` seconds, each on a free client."""
     return Rate(Fn(lambda ctx, n: op("crash")), int(interval_s * 1e9))
 
 

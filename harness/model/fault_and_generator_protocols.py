@@ -1,6 +1,7 @@
 """The interfaces between packages: generators, roles, workers, faults and workloads.
 
-Interfaces are narrow Protocols; no class inherits from them. Those of clusters are in harness.model.capabilities.
+Interfaces are narrow Protocols; no class inherits from them. The interfaces of clusters are in
+harness.model.capabilities.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness.model.randomness import Draw
 
 
 class Pending:
-    """Type of PENDING, which a generator returns when it has no op now but may have one later."""
+    """The type of PENDING. A generator returns PENDING when it has no op now but may have one later."""
 
     def __repr__(self) -> str:
         return "PENDING"
@@ -31,10 +32,10 @@ class Context:
 
     time_ns       time since the start of the run
     free          idle client processes, the longest idle first
-    all           all client processes, busy ones too; the position is the slot
+    all           all client processes, including busy ones; a process's place in this list is its slot
     nemesis_free  whether no nemesis op is in progress
-    seed          the run's seed; all randomness comes from `draw`
-    busy_faults   the faults with an op in progress; "" for a nemesis op that belongs to no fault
+    seed          the run's seed, from which `draw` derives all randomness
+    busy_faults   the names of the faults that have an op in progress; "" stands for ops that belong to no fault
     """
 
     time_ns: int
@@ -45,18 +46,24 @@ class Context:
     busy_faults: frozenset[str] = frozenset()
 
     def draw(self, stream: str, n: int) -> Draw:
-        """Return the n-th independent source of randomness of a named stream; the same at every call."""
+        """Returns a new source of random values. It depends only on the run's seed, the name of the stream, and `n`."""
         return Draw.of(self.seed, stream, n)
 
 
 class Generator(Protocol):
-    """A pure source of ops. Equal calls return equal results; the new state is the returned generator."""
+    """A source of ops, without side effects. Equal calls return equal results.
+
+    Each call returns the generator's next state as a new generator.
+    """
 
     def op(self, ctx: Context) -> tuple[Op | Pending, Generator] | None:
-        """Return the next op (process -1: any free one) or PENDING, and the next generator; None when exhausted."""
+        """Returns (op, next generator), or (PENDING, next generator) if there is no op now.
+
+        Returns None if there will be no more ops. A process of -1 in the op means any free process.
+        """
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        """Return the generator updated by an invocation or a completion."""
+        """Returns the generator's state after an event: the invocation or the completion of an op."""
 
 
 # --- clusters -----------------------------------------------------------------------------------------
@@ -64,20 +71,30 @@ class Generator(Protocol):
 
 @runtime_checkable
 class Roles(Protocol):
-    """The current roles of the nodes (leader, controller, coordinator), as the cluster reports them."""
+    """The current roles of the nodes as the cluster reports them: partition leader, controller, coordinator."""
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
-        """Return (topic, partition) -> leader's node, for this run's topics; None for no leader."""
+        """Returns (topic, partition) -> the node that is the partition's leader, for all partitions of this run's
+        topics.
+
+        The node is None if there is no leader.
+        """
 
     def topic_prefix(self) -> str:
-        """Return the common prefix of the names of this run's topics."""
+        """Returns the common prefix of the names of this run's topics."""
 
     def holders(self, role: str) -> Sequence[str]:
-        """Return the nodes that have a role: "controller" (one), "txn-coordinator" (one for each of the run's
-        transactional ids), "group-coordinator". Empty if the cluster does not report it."""
+        """Returns the nodes that have a role. Returns no nodes if the cluster does not report the role.
+
+        "controller" is the role of one node. "txn-coordinator" and "group-coordinator" can be roles of several: the
+        coordinators of the run's transactional ids, or of its groups.
+        """
 
     def unhealthy(self) -> str:
-        """Return what is wrong; empty if every node is registered and every replica is in sync."""
+        """Returns what is wrong with the cluster: nodes that are not registered, or replicas that are not in sync.
+
+        Returns an empty string if nothing is wrong.
+        """
 
 
 @runtime_checkable
@@ -85,10 +102,13 @@ class Workers(Protocol):
     """The run's client processes."""
 
     def names(self) -> tuple[str, ...]:
-        """Return the hosts of the workers, in slot order."""
+        """Returns the names of the workers' hosts, in slot order."""
 
     def signal(self, name: str, number: int) -> bool:
-        """Signal a worker process. Returns False if it does not run. The run replaces a killed worker."""
+        """Sends a signal to a worker process. Returns False if the process is not running.
+
+        If the signal kills the process, the run starts a new worker in its place.
+        """
 
 
 # --- faults -------------------------------------------------------------------------------------------
@@ -98,12 +118,14 @@ class Workers(Protocol):
 class Env:
     """What a nemesis may use.
 
-    draw   source of randomness for this invocation
-    admin  (name, within_s, **arguments) -> value: sends a request of harness.clients.admin to the brokers;
-           raises ClusterTrouble
-    sends  (topic, partition) -> number of recent sends to it
-    effect_s, healthy_s  time limits of the waits for the fault's effect and for a healthy cluster
-    until_s  when both waits end at the latest, by time.monotonic()
+    draw       source of randomness for this invocation
+    admin      function that sends an admin request to the brokers: (name of the request in harness.clients.admin,
+               within_s, **arguments) -> value; raises ClusterTrouble
+    sends      (topic, partition) -> number of recent sends to the partition
+    effect_s   for how many seconds to wait at most until the fault has an effect
+    healthy_s  for how many seconds to wait at most until the cluster is healthy
+    until_s    until when to wait at most for a healthy cluster, or for a clean shutdown of a server; a time of
+               time.monotonic()
     """
 
     cluster: Cluster
@@ -118,19 +140,22 @@ class Env:
 
 
 class Nemesis(Protocol):
-    """Applies the faults of one verb. `fs`: the names of the ops that it handles."""
+    """The code that applies a kind of fault, such as all faults that kill.
+
+    `fs` are the names of the ops that it handles.
+    """
 
     fs: frozenset[str]
 
     def invoke(self, env: Env, op: Op) -> Op:
-        """Apply the fault. The returned op's value describes what was hit: see `nemesis` for its fields."""
+        """Applies the fault. The value of the returned op describes what was hit (see `nemesis.shared.effects.hit`)."""
 
     def teardown(self, env: Env) -> None:
-        """Heal all faults that are still active. Safe to repeat."""
+        """Heals all faults that are still active. Safe to repeat."""
 
 
 class Rounds(Protocol):
-    """The ops of a fault, and their default schedule.
+    """The ops of a fault, and their default schedule. A round is one start of the fault and its end.
 
     start  the op that starts the fault
     stop   the op that ends it; None for a fault without duration
@@ -141,21 +166,22 @@ class Rounds(Protocol):
     @property
     def stop(self) -> Op | None: ...
     def __call__(self, n: int) -> Generator:
-        """Return the generator of the n-th round, which emits `start` and `stop` at their times."""
+        """Returns a generator for the n-th round. It emits `start` and `stop` when they are due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault as a composable package.
+    """A fault, with everything that a run needs to apply it and to heal it.
 
-    name         "kill:leader"
-    nemesis      applies it
-    rounds       its ops and their schedule
-    final        ops that heal it at the end of the run
+    name         the canonical name, such as "kill:leader"
+    nemesis      applies the fault
+    rounds       the fault's ops and their schedule
+    final        ops that heal the fault at the end of the run
     needs        capability protocols that the cluster must offer
-    takes_turns  never active at the same time as another fault that takes turns
-    settings     new values of fields of harness.model.check_options.Settings, which weaken the guarantees
-    subscribed   useful only if consumers subscribe
+    takes_turns  whether the fault is never active at the same time as another one that takes turns
+    settings     fields of harness.model.check_options.Settings -> their values with this fault, for faults that weaken
+                 Kafka's guarantees
+    subscribed   whether the fault makes sense only if consumers subscribe to topics
     """
 
     name: str
@@ -172,13 +198,15 @@ class Fault:
 class Workload:
     """A workload: the ops of the clients, and the checks of their history.
 
-    generator  ops during the load phase
-    final      ops after healing, or None
-    client     name of the client logic in a worker ("queue")
-    checks     names of the checks for its history
-    client_options  plain data for the client
-    consumer_config properties that its consumers need, by the library's names; the user's properties win
-    drives_faults   its generator also emits ops for the nemesis, and routes ops to clients and nemesis itself
+    generator        the ops of the load phase
+    final            the ops after healing, or None
+    client           name of the client logic that the workers run, such as "queue"
+    checks           names of the checks that are applied to the workload's histories
+    client_options   options of the client, as plain data
+    consumer_config  consumer properties that the workload needs, named as in the client library; the user's properties
+                     take precedence
+    drives_faults    whether the generator also emits the ops of faults, and itself decides which ops go to clients and
+                     which to the nemesis
     """
 
     name: str

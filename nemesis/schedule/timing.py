@@ -1,9 +1,10 @@
-"""The default rhythm of faults (`--nemesis`): generators that start and stop them at regular intervals.
+"""The default timing of faults (`--nemesis`): generators that start and stop them at regular intervals.
 
-    first_s ... start ... hold_s ... stop ... rest_s ... start ...
+    first_s ... start ... hold ... stop ... rest ... start ...
 
-Hold and rest times count from the completion of the previous op. A start completes once its effect has been
-observed, so a fault stays on for `hold_s` after it took effect. For schedules, see `rounds`.
+`hold` and `rest` are half an interval each, counted from the completion of the previous op. A start op completes once
+the fault's effect has been observed, so `hold` begins when the fault has taken effect. For faults with a schedule, see
+`rounds`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from harness.model.op import INFO, NEMESIS, Op
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The times of the default rhythm.
+    """The times of the default timing, in seconds.
 
-    first_s     before the first fault
+    first_s     from the start of the load to the first fault
     interval_s  one period of a fault: half of it on, half of it off
     """
 
@@ -30,13 +31,16 @@ class Timing:
 
 
 def fault_op(f: str, fault: str, target: str, span: str) -> Op:
-    """Returns a nemesis op. `extra` has the fault's name and whether the op starts or stops it (`span`)."""
+    """Returns an op for the nemesis.
+
+    Its `extra` has `fault`, the fault's name, and `span`, which is "start", "stop" or "".
+    """
     return Op(-1, -1, NEMESIS, INFO, f, {"target": target}, None, {"fault": fault, "span": span})
 
 
 @dataclass(frozen=True, slots=True)
 class StartStop:
-    """Start, hold, stop, rest; the first start is after `first_s`. Satisfies Rounds."""
+    """The rounds of a fault that has a stop op: start, hold, stop, rest. Implements Rounds."""
 
     start: Op
     stop: Op
@@ -50,7 +54,7 @@ class StartStop:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The rhythm of a fault without a stop op: one op every `interval_s`. Satisfies Rounds."""
+    """The rounds of a fault without a stop op: its only op, every `interval_s`. Implements Rounds."""
 
     start: Op
     timing: Timing
@@ -62,37 +66,40 @@ class Repeated:
 
 
 def start_stop(start: Op, stop: Op, timing: Timing) -> Rounds:
-    """Returns the rhythm of a fault with a start and a stop."""
+    """Returns the rounds of a fault that is started by one op and stopped by another."""
     return StartStop(start, stop, timing)
 
 
 def repeated(once: Op, timing: Timing) -> Rounds:
-    """Returns the rhythm of a fault without a stop."""
+    """Returns the rounds of a fault that needs no stop op. Its only op is repeated at regular intervals."""
     return Repeated(once, timing)
 
 
 def in_turns(faults: Sequence[Fault]) -> Generator:
-    """Returns the generator that repeats the rounds of the faults forever; several faults take turns."""
+    """Returns the generator that repeats the rounds of the faults forever. Only one fault is on at any time."""
     rounds = [fault.rounds for fault in faults]
     names = frozenset(fault.name for fault in faults)
     return ForNemesis(Repeat(lambda n: rounds[n % len(rounds)](n)), names)
 
 
 def finally_(stop: Op) -> Generator:
-    """Returns the generator of a fault's healing op, which works in any state of the fault.
+    """Returns the generator of the op that heals a fault at the end of the run.
 
-    It does not wait for a healthy cluster: that wait comes after all faults have been healed.
+    The op is emitted even if the fault is off. The op does not wait for a healthy cluster; the run waits after all
+    faults have been healed.
     """
     return ForNemesis(Once(patient(stop, healthy_s=0.0)))
 
 
 def patient(op: Op, **at_most_s: float) -> Op:
-    """Returns the op with a limit on its wait for the effect (`effect_s`) or for a healthy cluster (`healthy_s`)."""
+    """Returns a copy of the op with limits in seconds: `effect_s` for the wait until the fault has an effect,
+    `healthy_s` for the wait until the cluster is healthy.
+    """
     return op.with_(extra={**op.extra, **at_most_s})
 
 
 def patience(env: Env, op: Op) -> Env:
-    """Returns the environment with the limits on waiting that the op sets."""
+    """Returns a copy of the environment that has the op's limits on waiting (see `patient`)."""
     return replace(
         env,
         effect_s=float(op.extra.get("effect_s", env.effect_s)),

@@ -26,19 +26,19 @@ Emit = Callable[[Op], None]
 
 
 def refuse_unsupported(schedule: Sequence[Entry], cluster: Cluster, why: str) -> None:
-    """Raises BadInput if a trigger needs a capability that the cluster lacks.
+    """Raises BadInput if a trigger in the schedule needs a capability that the cluster does not offer.
 
-    why  says what the cluster is; ends the sentence "... needs X, which ..."
+    why  the end of the message "... needs X, which ...", for example "containers do not offer"
     """
     for entry in schedule:
         if entry.when and entry.when.kind in (LOG, SEGMENT_ROLL) and not offers(cluster, ServerLogs):
             raise BadInput(
-                f"the schedule: {entry.fault} has the trigger {entry.when.kind}, which needs ServerLogs, which {why}"
+                f"the schedule: the trigger {entry.when.kind} of {entry.fault} needs ServerLogs, which {why}"
             )
 
 
 class LogWatch:
-    """The new lines of the servers' logs. `prefix` begins the names of the run's topics."""
+    """A reader of the lines that servers add to their logs. The names of the run's topics begin with `prefix`."""
 
     def __init__(self, logs: ServerLogs, nodes: Sequence[str], prefix: str) -> None:
         self._logs, self._nodes, self._prefix = logs, nodes, prefix
@@ -46,7 +46,10 @@ class LogWatch:
         self._rest: dict[str, bytes] = dict.fromkeys(nodes, b"")
 
     def look(self, wanted: Mapping[Trigger, re.Pattern[str]]) -> list[tuple[Trigger, str]]:
-        """Returns, for each trigger that the new lines fire, the trigger and the first such line."""
+        """Reads the new lines of the logs.
+
+        Returns (trigger, text) for each trigger that fires; `text` quotes the first line that fires it.
+        """
         found: dict[Trigger, str] = {}
         for node in self._nodes:
             for line in self._fresh(node):
@@ -56,7 +59,7 @@ class LogWatch:
         return list(found.items())
 
     def patterns(self, triggers: Sequence[Trigger]) -> dict[Trigger, re.Pattern[str]]:
-        """Returns the regular expression of each trigger that is about logs."""
+        """Returns trigger -> regular expression, for those of the triggers that depend on log lines."""
         rolled = re.compile(f"partition={re.escape(self._prefix)}.*{ROLLED}")
         return {
             trigger: re.compile(trigger.pattern) if trigger.kind == LOG else rolled
@@ -65,7 +68,10 @@ class LogWatch:
         }
 
     def _fresh(self, node: str) -> list[str]:
-        """Returns the complete lines since the last call; the first call starts at the end of the log."""
+        """Returns the complete lines since the previous call.
+
+        The first call returns none; it only finds the end of the log.
+        """
         chunk, self._at[node] = self._logs.read_log(node, self._at[node])
         *whole, rest = (self._rest[node] + chunk).split(b"\n")
         self._rest[node] = rest[-LINE_MAX:]
@@ -73,14 +79,17 @@ class LogWatch:
 
 
 class LeaderWatch:
-    """Detects partitions whose leader changed. Losing the leader alone is no change."""
+    """Detects partitions whose leader has changed from one node to another.
+
+    A partition that has lost its leader is reported only when it has a new leader.
+    """
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
         self._last_leaders: dict[tuple[str, int], str] = {}
 
     def look(self) -> str:
-        """Returns a description of what changed; empty for nothing."""
+        """Returns a description of the changes since the previous call; an empty string if there are none."""
         now = {at: node for at, node in self._roles.leaders().items() if node is not None}
         moved = [at for at, node in sorted(now.items()) if self._last_leaders.get(at, node) != node]
         text = ""
@@ -93,10 +102,10 @@ class LeaderWatch:
 
 
 class Watch:
-    """A thread that watches for triggers and emits a notice for each, between `start` and `stop`.
+    """A thread that watches for triggers between `start` and `stop`, and emits a notice each time that one fires.
 
-    A failed query is repeated. A trigger that keeps firing is emitted at most once per look; the schedule decides which
-    notices count.
+    If a query to the cluster fails, it is repeated. If a trigger fires constantly, there is at most one notice for each
+    query. The generators of the schedule decide which notices start a round.
     """
 
     def __init__(self, schedule: Sequence[Entry], cluster: Cluster, roles: Roles, emit: Emit) -> None:
@@ -111,7 +120,7 @@ class Watch:
             self._thread.start()
 
     def stop(self) -> None:
-        """Safe to repeat, and to call without `start`."""
+        """Ends the thread. May be called several times, and also if `start` was never called."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(5.0)

@@ -1,6 +1,7 @@
 """Predicts which fault starts next, for the progress display.
 
-For faults in the default rhythm the prediction follows `timing`: their times count from the end of the previous op.
+Faults with the default timing are predicted as the module `timing` starts them: each time counts from the end of the
+previous op.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ TRIGGER_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """A fault that starts next.
+    """A fault that is expected to start, and when.
 
-    at_s  earliest start, in seconds of the run
-    when  the trigger that it also waits for; empty for none
+    at_s  the earliest start, in seconds since the start of the run
+    when  the trigger that the fault also waits for; empty if there is none
     """
 
     fault: str
@@ -38,7 +39,10 @@ class Coming:
 
 @dataclass(slots=True)
 class Turns:
-    """Faults that take turns. `due_s`: when the next one starts; None while one is on."""
+    """A group of faults that take turns.
+
+    `due_s` is the time at which the next one starts; None while one of them is on.
+    """
 
     faults: Sequence[Fault]
     timing: Timing
@@ -49,7 +53,7 @@ class Turns:
         self.due_s = self.timing.first_s
 
     def see(self, op: Op, fault: str) -> None:
-        """Updates the state with an op of one of these faults."""
+        """Updates the state with an op of the fault named `fault`. Does nothing if this fault is not in the group."""
         if all(member.name != fault for member in self.faults):
             return
         self.due_s = None
@@ -71,9 +75,9 @@ class Turns:
 class Ahead:
     """The upcoming faults of a run.
 
-    groups    the rotations of the default rhythm
+    groups    the faults with the default timing; those in one group take turns
     schedule  the entries of the schedule
-    limit_s   seconds of load
+    limit_s   the length of the load in seconds
     """
 
     groups: Sequence[Sequence[Fault]]
@@ -92,7 +96,10 @@ class Ahead:
             turns.see(op, fault)
 
     def coming(self, now_s: float) -> list[Coming]:
-        """Returns the faults that start before the load ends, the soonest first; those that wait for a trigger last."""
+        """Returns the faults that will start before the load ends, in order of time.
+
+        Faults that wait for a trigger come last.
+        """
         candidates = [next_fault for turns in self.turns if (next_fault := turns.coming()) is not None]
         candidates += [next_fault for entry in self.schedule if (next_fault := _of_entry(entry, now_s)) is not None]
         in_time = [coming for coming in candidates if now_s < self.limit_s and coming.at_s < self.limit_s]
@@ -100,7 +107,10 @@ class Ahead:
 
 
 def _of_entry(entry: Entry, now_s: float) -> Coming | None:
-    """Returns the next round of an entry. How many rounds a trigger has started is not tracked."""
+    """Returns when the next round of an entry starts; None if there are no more rounds.
+
+    An entry with a trigger always has a next round, because its past rounds are not counted here.
+    """
     if entry.when is not None:
         return Coming(entry.fault, entry.at_s, TRIGGER_NAMES[entry.when.kind])
     every_s = entry.every_s

@@ -1,6 +1,6 @@
-"""The two common shapes of a fault: one that breaks nodes and mends them later, and one that signals clients.
+"""The two common kinds of faults: those that break nodes and mend them later, and those that send signals to clients.
 
-A verb supplies the functions that break and mend. This module chooses the targets, remembers which were hit, and
+A verb supplies the functions that break and mend. This module chooses the nodes or clients to hit, remembers them, and
 observes the effect.
 """
 
@@ -32,15 +32,16 @@ Effect = Callable[[Env, Facts, Sequence[str]], dict[str, Any]]
 
 
 def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-    """Returns no evidence besides the moved leaders."""
+    """Returns no evidence, for faults whose only evidence is that leaders have moved."""
     return {}
 
 
 def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of taking nodes away: whether their partitions got new leaders or have none.
+    """Returns the effect of making nodes unavailable: which of their partitions have new leaders, and how many have
+    none.
 
-    If the nodes led no partition, or if all nodes were hit (nobody can become leader or answer a query), the act
-    itself counts as the effect. For servers that are not brokers, the effect is that another server becomes the
+    The fault also counts as having taken effect if the nodes led no partition, or if all nodes were hit: then no node
+    can become leader or answer a query. For servers that are not brokers, the effect is that another server becomes the
     controller.
     """
     if any(name in before.non_brokers for name in nodes):
@@ -55,22 +56,27 @@ def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, An
 
 
 def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Returns no effect: leaders would not show it, so the function that breaks reports `took_effect` itself."""
+    """Returns the value without an effect, for faults that do not move leaders.
+
+    Their function `break_` reports `took_effect` itself.
+    """
     return hit(nodes, False)
 
 
 def moved_controller(env: Env, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of taking controller servers away: whether another server became the controller."""
+    """Returns the effect of making controller servers unavailable: whether another server became the controller."""
     others = wait_for(lambda: [name for name in env.roles.holders("controller") if name not in names], effect_s(env))
     return hit(names, bool(others), **({"controller": others[0]} if others else {}))
 
 
 class BrokenNodes:
-    """A fault whose op `begin` breaks the target's nodes (or clients) and whose op `end` mends them.
+    """A fault whose op `begin` breaks the target's nodes (or clients), and whose op `end` mends them.
 
-    `end` then waits for a healthy cluster. `effect` waits for the effect and returns the value of `begin`, to which
-    `break_` may add fields. `evidence` is collected at the end; when every node was hit, it decides whether the fault
-    took effect.
+    break_    breaks the nodes; the fields it returns are added to the value of `begin`
+    mend      mends the nodes; then `end` waits for a healthy cluster
+    effect    waits for the effect, and returns the value of `begin`
+    evidence  returns evidence of the effect, just before the nodes are mended; if all nodes were hit, it alone decides
+              whether the fault took effect
     """
 
     def __init__(
@@ -118,7 +124,10 @@ class BrokenNodes:
         return {"nodes": nodes, **seen, **({"unhealthy": still} if still else {})}
 
     def again(self) -> None:
-        """Breaks the same nodes again if the fault is still on, because mending another fault mended it too."""
+        """Breaks the same nodes again if this fault is still on.
+
+        Called when mending another fault has also mended these nodes.
+        """
         with self._lock:
             for env, names in self._acts:
                 self._break(replace(env, draw=copy(env.draw)), names)
@@ -127,7 +136,10 @@ class BrokenNodes:
         self._broken, self._acts = [], []
 
     def _seen(self, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-        """Returns the evidence. An error while collecting it must not prevent mending."""
+        """Returns the evidence.
+
+        If collecting it fails, returns an error message instead, so that the nodes are mended anyway.
+        """
         try:
             seen = dict(self._evidence(env, nodes))
         except (HarnessError, OSError) as error:
@@ -143,7 +155,10 @@ class BrokenNodes:
 
 
 class BrokenClients:
-    """A fault whose op `begin` signals the target's worker processes; `end`, if given, signals them again."""
+    """A fault whose op `begin` sends a signal to the target's worker processes.
+
+    `end`, if given, sends them another signal.
+    """
 
     def __init__(self, target: str, begin: str, number: int, end: str = "", end_number: int = 0) -> None:
         self.fs = frozenset({begin, end} - {""})

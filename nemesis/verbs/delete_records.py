@@ -24,10 +24,12 @@ ALL: Final = "all"
 
 
 def chosen(logs: Sequence[Sequence[int]], target: str, draw: Draw) -> list[list[int]]:
-    """Returns [key, offset] to delete up to: half of each chosen log.
+    """Returns [key, offset] for each log that the target selects.
 
-    logs    [key, log start offset, log end offset]
-    target  `some`: a random half of the non-empty logs; `all`: all of them
+    The older half of the log's records are those below the offset.
+
+    logs    [key, log start offset, log end offset] of each log
+    target  `some`: a random half of the non-empty logs; `all`: all non-empty logs
     """
     full = [(key, start, end) for key, start, end in logs if end > start]
     if target == SOME:
@@ -36,7 +38,7 @@ def chosen(logs: Sequence[Sequence[int]], target: str, draw: Draw) -> list[list[
 
 
 class DeleteRecords:
-    """Deletes records. Satisfies Nemesis."""
+    """The nemesis that deletes records. Implements Nemesis."""
 
     def __init__(self, target: str) -> None:
         self.fs = frozenset({"delete-records"})
@@ -51,7 +53,7 @@ class DeleteRecords:
         return op.with_(value={**hit([], bool(done)), "deleted": done})
 
     def teardown(self, env: Env) -> None:
-        """Deleted records cannot be restored."""
+        """Does nothing, because deleted records cannot be restored."""
 
 
 def _fault(target: str, timing: Timing) -> Fault:

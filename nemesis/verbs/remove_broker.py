@@ -5,8 +5,9 @@
     its data is erased
     later an empty server starts in its place and gets the replicas back
 
-If the target is several nodes, only the first is removed. Its controller's data is erased too; the majority still has
-it. Source: KIP-455; Kafka documentation, Basic Kafka Operations, Decommissioning brokers.
+If the target selects several nodes, only the first one is removed. If the server is also a controller, the controller's
+data is erased too; the majority of controllers still has this data. Source: KIP-455; Kafka documentation, Basic Kafka
+Operations, Decommissioning brokers.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ DATA: Final = "erase"  # its name in harness.cluster.local.file_damage
 
 
 def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
-    """Returns the replicas of a partition without a broker.
+    """Returns the replicas of a partition after `broker` is removed.
 
-    Another broker takes its place if one is free. An only replica stays.
+    Another broker, which has no replica of the partition, takes its place. If there is no such broker, the partition
+    has one replica fewer. But if only `broker` has a replica, the replica stays there.
     """
     rest = tuple(each for each in row.replicas if each != broker)
     free = [each for each in brokers if each not in row.replicas]
@@ -40,7 +42,10 @@ def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
 
 
 def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], undo_steps: UndoSteps) -> int:
-    """Moves partitions away from a broker. Returns how many it still has."""
+    """Moves partitions away from a broker.
+
+    Returns how many of them are not moved at the time limit, or cannot be moved.
+    """
     lists = {row.at: without(row, broker, brokers) for row in rows}
     undo_steps.append({row.at: row.replicas for row in rows})
     move(env, lists)
@@ -49,7 +54,7 @@ def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], un
 
 
 def _forget(env: Env, broker: int) -> bool:
-    """Unregisters a broker. Returns False if the cluster does not support that."""
+    """Unregisters a broker. Returns False if the request fails."""
     try:
         admin(env, "unregister", broker=broker)
     except ClusterTrouble:

@@ -1,4 +1,4 @@
-"""Searches a seed's topics for a divergence, and measures how quickly bugs are found."""
+"""Searches the topics drawn from a seed for a divergence, and measures how quickly bugs are found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from workloads.log_model.shrink import Shrunk, shrink
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A divergence at step `step` of a seed, counted from 1, and the shortest program found that shows it."""
+    """A divergence, and the shortest program found that shows it.
+
+    The divergence is at step number `step` (from 1) of the actions drawn from `seed`.
+    """
 
     seed: int
     step: int
@@ -26,11 +29,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """How a bug was found.
+    """How quickly a bug was found.
 
-    seeds    number of seeds tried
-    steps    for each seed that found it, the step
-    lengths  for each seed that found it, the length of the shrunk program
+    seeds    the number of seeds tried
+    steps    the step at which the bug was found, for each seed that found it
+    lengths  the length of the shrunk program, for each seed that found the bug
     """
 
     bug: str
@@ -40,12 +43,18 @@ class Detection:
 
 
 def replay(opened: Open, settings: LogSettings, actions: Sequence[Action]) -> Divergence | None:
-    """Applies the actions to a fresh topic of the log under test and to the model; returns the first divergence."""
+    """Applies the actions to a fresh topic of the log under test and to the model.
+
+    Returns the first divergence, or None.
+    """
     return run(settings, actions, opened)
 
 
 def search(seed: int, steps: int, opened: Open, weights: Mapping[str, int] = WEIGHTS) -> Found | None:
-    """Returns the first divergence in a seed's steps, shrunk; None if there is none."""
+    """Draws topics from a seed, `steps` actions in all, and compares the log under test with the model.
+
+    Returns the first divergence, with the shrunk program; None if there is none.
+    """
     done = 0
     for topic in topics(seed, steps, weights):
         if (divergence := run(topic.settings, topic.actions, opened)) is not None:
@@ -57,7 +66,7 @@ def search(seed: int, steps: int, opened: Open, weights: Mapping[str, int] = WEI
 
 
 def detections(bugs: Sequence[str], seeds: Sequence[int], steps: int) -> Iterator[Detection]:
-    """Yields how quickly each bug is found."""
+    """Searches for each bug with each seed, `steps` actions per seed. Yields how quickly each bug is found."""
     for bug in bugs:
         opened = simulated(frozenset({bug}))
         shrunk_runs = [one for seed in seeds if (one := search(seed, steps, opened)) is not None]
@@ -66,7 +75,9 @@ def detections(bugs: Sequence[str], seeds: Sequence[int], steps: int) -> Iterato
 
 
 def text(found: Found, bugs: Sequence[str]) -> str:
-    """Returns the program of a divergence as text, with comments on what it shows."""
+    """Returns the shrunk program as text, with comments that name the seed, the divergence, and the
+    bugs that are enabled.
+    """
     last = found.shrunk.found
     lines = [f"# seed {found.seed}, step {found.step}: {last.what}", f"# {last.seen}"]
     if bugs:

@@ -180,7 +180,7 @@ class Connection:
             return WHOLE
         counters = self._shared.counters
         counters.responses += 1
-        own_answers = any(each.answer for each in self._inflight)
+        own_answers, self._overdue = any(each.answer for each in self._inflight), []
         sent = self._answered(request_head.CORRELATION.unpack_from(head)[0])
         if sent is None:
             counters.unmatched += 1

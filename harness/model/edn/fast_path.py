@@ -1,8 +1,9 @@
-"""Fast conversion of common ops between EDN and the data of a history line; ten times as fast as `ops`.
+"""Fast conversion between EDN and history lines, for common ops. It is ten times as fast as `harness.model.edn.ops`,
+and gives equal results (tests/unit/model/test_edn_ops.py).
 
-`quick` turns whole blocks of lines into JSON by text replacement. It returns None for lines of unusual shape:
-the common shape has integers, the known fields, sends and polls only. `text_of` formats such ops as text.
-Results are equal to those of `ops` (tests/unit/model/test_edn_ops.py).
+`quick` turns whole blocks of EDN lines into JSON by text replacement. It yields None for each line of an unusual shape.
+In a line of the usual shape, all values are integers, all fields are known, and all micro-ops are sends and polls.
+`text_of` does the reverse: it writes such ops as EDN text.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _UNSURE: Final = object()
 
 
 def loads(text: str, where: str = "text") -> Any:
-    """Equivalent to `reader.loads`; twice as fast for text without escapes, comments, sets and inner tags."""
+    """Returns the same as `reader.loads`.
+
+    Twice as fast if the text has no escapes or comments, no sets, and no tags except at its beginning.
+    """
     try:
         value = _form(text)
     except (ValueError, ArithmeticError):
@@ -33,7 +37,10 @@ def loads(text: str, where: str = "text") -> Any:
 
 
 def _form(text: str) -> Any:
-    """Return the form, or _UNSURE for unusual or invalid text, which is left to `reader.loads` and its errors."""
+    """Returns the EDN value in a text.
+
+    Returns _UNSURE if the text is unusual or invalid; then `reader.loads` must be used.
+    """
     if "\\" in text or ";" in text or text.count('"') % 2:
         return _UNSURE
     if tag := _TAG.match(text):
@@ -101,9 +108,10 @@ _QUOTES: Final = 2 * (6 + 2)  # six field names, and two values that are strings
 
 
 def quick(block: bytes) -> Iterator[dict[str, Any] | None]:
-    """Yield the data of each line of a block, equal to that of `data_of`; None for lines of unusual shape.
+    """Converts the lines of a block, each of which is an op as EDN. Yields the same for each line as `data_of` returns.
 
-    The lines are converted lazily, because the garbage collector scans all data that is alive.
+    Yields None for a line of an unusual shape. The lines are converted one at a time, so that few objects are alive:
+    the garbage collector would have to scan all of them.
     """
     lines = block.split(b"\n")
     if b'"' in block or b"null" in block or _LONG in block.translate(_DIGITS):
@@ -123,7 +131,11 @@ def _odd(line: bytes) -> bool:
 
 
 def _checked(line: bytes) -> dict[str, Any] | None:
-    """Return the line's data if it has all fields and no unexpected quotes (duplicate keys, other names), else None."""
+    """Parses a line that `quick` has turned into JSON. Returns None if the line is not of the usual shape.
+
+    The usual shape has all fields, and no quotes except the expected ones. Others are a sign of duplicate keys or
+    unknown names.
+    """
     try:
         data: dict[str, Any] = orjson.loads(line)
         value, quotes = data["value"], _QUOTES
@@ -146,7 +158,10 @@ def _checked(line: bytes) -> dict[str, Any] | None:
 
 
 def text_of(data: Mapping[str, Any], record: bool = False) -> str:
-    """Return the EDN text of a line's data. Raises ValueError."""
+    """Returns the EDN text of an op, given as the data of its history line. Raises ValueError if the data is not an op.
+
+    record  write the tag of Jepsen's Op record in front of the map
+    """
     return _quick_text(data, record) or reader.dumps(form_of(data, record))
 
 
@@ -154,7 +169,7 @@ _PLAIN: Final = str.maketrans("", "", "0123456789-[] ,")
 
 
 def _numbers(value: Any) -> str:
-    """Return the EDN text of nested lists of integers. Raises ValueError for anything else."""
+    """Returns the EDN text of nested lists of integers. Raises ValueError for anything else."""
     text = repr(value)
     if text.translate(_PLAIN):
         raise ValueError
@@ -162,7 +177,7 @@ def _numbers(value: Any) -> str:
 
 
 def _quick_text(data: Mapping[str, Any], record: bool) -> str | None:
-    """Return the EDN text of an op that contains only integers; None for others."""
+    """Returns the EDN text of an op whose values are all integers. Returns None for other ops."""
     try:
         f, value = data["f"], data["value"]
         if len(data) != 6 or type(value) is not list or not NAME.fullmatch(f):

@@ -7,8 +7,8 @@
     17N 1.5M 2/3                      int; Decimal; Fraction
 
 Tags are data: no objects are constructed from them. Nesting is limited to MAX_DEPTH, duplicate map keys are
-errors, and errors name line and column. A map key that is a collection is wrapped in Frozen, which is hashable.
-Not supported: metadata, namespaced maps `#:ns{}`. Source: the EDN format specification.
+errors, and errors contain the line and the column. A map key that is a collection is wrapped in Frozen, which is
+hashable. Not supported: metadata, namespaced maps `#:ns{}`. Source: the EDN format specification.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ keyword: Final = lru_cache(4096)(Keyword)  # a history has few distinct keywords
 
 
 class Symbol(str):
-    """A symbol: a bare name."""
+    """A symbol: a name without a prefix."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class Char(str):
 
 
 class Bag(tuple[Any, ...]):
-    """A set, in the order of the text."""
+    """A set. It keeps its elements in the order in which they are written."""
 
     __slots__ = ()
 
@@ -61,7 +61,10 @@ class Tagged:
 
 
 class Frozen:
-    """A collection as a map key. Two are equal if their EDN texts are."""
+    """A wrapper that makes a collection hashable, so that it can be a map key.
+
+    Two keys are equal if their EDN texts are equal.
+    """
 
     __slots__ = ("text", "value")
 
@@ -121,7 +124,10 @@ def _unescape(text: str) -> str:
 
 
 def bare(token: str) -> Any:
-    """Return the value of a token without a prefix: a constant, number or symbol. Raises ValueError and the like."""
+    """Returns the value of a token that begins with no special character: a constant, a number or a symbol.
+
+    Raises ValueError or ArithmeticError if the token is none of these.
+    """
     if token in _CONSTANTS:
         return _CONSTANTS[token]
     number = _NUMBER.match(token)
@@ -133,14 +139,21 @@ def bare(token: str) -> Any:
 
 
 def put(into: dict[Any, Any], key: Any, value: Any) -> None:
-    """Set a key. If it equals a key of another type in Python but not in EDN (:a and "a", 1 and true), wrap it."""
+    """Sets into[key] = value.
+
+    Some keys differ in EDN, but are equal in Python, such as :a and "a", or 1 and true. If `into` already has such an
+    equal key of another EDN type, the new key is wrapped in Frozen.
+    """
     if key in into and type(key) is not Frozen and type(next(k for k in into if k == key)) is not type(key):
         key = Frozen(key)
     into[key] = value
 
 
 def mapped(items: list[Any]) -> dict[Any, Any]:
-    """Return the map of alternating keys and values. Raises ValueError."""
+    """Returns the map whose keys and values alternate in `items`.
+
+    Raises ValueError if their number is odd or a key occurs twice.
+    """
     if len(items) % 2:
         raise ValueError("a map needs a value for each key")
     result: dict[Any, Any] = {}
@@ -168,7 +181,10 @@ def _close(opener: str, items: list[Any]) -> Any:
 
 
 def _special(text: str, at: int) -> tuple[Any, int] | None:
-    """Read a constant that begins with ##, which _TOKEN does not match. Returns (value, end) or None."""
+    """Reads a constant that begins with ##, such as ##NaN; _TOKEN does not match these.
+
+    Returns (value, end), or None if there is no such constant at this position.
+    """
     match = re.compile(r"[\s,]*(##-?[A-Za-z]+)").match(text, at)
     if match and match.group(1) in _SPECIAL:
         return _SPECIAL[match.group(1)], match.end()
@@ -176,7 +192,7 @@ def _special(text: str, at: int) -> tuple[Any, int] | None:
 
 
 class _Reader:
-    """Reads one form after another. Uses an explicit stack instead of recursion."""
+    """A reader of EDN forms, one after another. Uses an explicit stack instead of recursion."""
 
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where, self.at = text, where, 0
@@ -185,7 +201,10 @@ class _Reader:
         return BadHistory(f"{_place(self.text, self.at if at is None else at, self.where)}: not EDN ({why})")
 
     def form(self) -> Any:
-        """Read the next form. Raises BadHistory, or EOFError if the text ends before the form does."""
+        """Reads and returns the next form.
+
+        Raises BadHistory if it is not valid, and EOFError if the text ends before the form does.
+        """
         text, match_token = self.text, _TOKEN.match
         # Each level: (opener, items, pending prefixes: tags and discards whose form is still to come).
         items, prefixes = list[Any](), list[Any]()
@@ -226,7 +245,7 @@ class _Reader:
                 items.append(value)
 
     def _other(self) -> tuple[Any, int]:
-        """Read a form that _TOKEN does not match. Returns (value, end). Raises as `form` does."""
+        """Reads a form that _TOKEN does not match. Returns (value, end). Raises the same errors as `form`."""
         special = _special(self.text, self.at)
         if special is not None:
             return special
@@ -261,7 +280,10 @@ class _Reader:
 
 
 def loads(text: str, where: str = "text") -> Any:
-    """Return the only form of a text. Raises BadHistory, with `where`, line and column, if there is not exactly one."""
+    """Returns the value of a text that contains exactly one form.
+
+    Otherwise raises BadHistory, with `where`, line and column.
+    """
     reader = _Reader(text, where)
     try:
         value = reader.form()
@@ -287,7 +309,7 @@ def _float(value: float) -> str:
 
 
 def dumps(value: Any) -> str:
-    """Return the EDN text of a value that `loads` can return. Raises TypeError for other types."""
+    """Returns the EDN text of a value. Raises TypeError if the value's type is not one that `loads` returns."""
     if value is None or isinstance(value, bool):
         return {None: "nil", True: "true", False: "false"}[value]
     if isinstance(value, int):
