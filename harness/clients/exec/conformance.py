@@ -126,7 +126,7 @@ def workloads(capabilities: Sequence[str], outcomes: Sequence[Outcome]) -> list[
         ("--workload queue", ("produce", "consume")),
         ("--workload delivery", ("produce",)),
         ("--sub-via subscribe", ("groups",)),
-        ("--sub-via subscribe -C group.protocol=consumer", ("groups-consumer",)),
+        ("--sub-via subscribe --consumer-config group.protocol=consumer", ("groups-consumer",)),
         ("--txn", ("transactions", "consume")),
         ("--txn --sub-via subscribe", ("transactions", "groups", "send-offsets")),
         ("--workload pipeline", (*PIPELINE, "transactions", "send-offsets")),

@@ -310,6 +310,7 @@ def a_revocation_comes_in_time_for_a_transaction(bench: Bench) -> None:
     producer.init(CASE_S)
     output = f"{bench.topic}-output"
     bench.make_topic(output)
+    committed: list[bytes] = []
 
     def transaction(offsets: Mapping[TopicPartition, int]) -> None:
         producer.begin()
@@ -319,12 +320,13 @@ def a_revocation_comes_in_time_for_a_transaction(bench: Bench) -> None:
             raise delivery.error
         producer.send_offsets(offsets, first, 5.0)
         producer.commit(5.0)
+        committed.append(b"output")
 
     _revocation(bench, first, transaction)
     reader = bench.consumer()
     reader.assign({(output, 0): 0})
-    found = record_values(bench.read(reader, 1))
-    expect(found == [b"output"], f"a record was sent and committed in a transaction, and {found} was read")
+    found = record_values(bench.read(reader, len(committed)))
+    expect(found == committed, f"{committed} were sent and committed in transactions, and {found} was read")
 
 
 def _revocation(bench: Bench, first: ExecConsumer, commit: Callable[[Mapping[TopicPartition, int]], None]) -> None:
