@@ -65,9 +65,9 @@ class Loop:
             raise error
 
     def end(self, last: Callable[[], Awaitable[object]]) -> None:
-        """Cancels all tasks, as the end of a process would, runs `last` with a timeout, then ends the loop.
+        """Cancels all tasks, then runs `last`, then stops the loop. Returns at once, before this is done. Safe to repeat.
 
-        Returns immediately, without waiting for this. Safe to repeat.
+        last  coroutine function, such as one that closes connections; cancelled if it exceeds a timeout
         """
         if self._ended:
             return
