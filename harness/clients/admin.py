@@ -124,7 +124,7 @@ class AdminRole:
     ) -> list[list[Any]]:
         """Makes the preferred replica of each [topic, partition] its leader.
 
-        With `unclean`, lets the controller elect an out-of-sync replica instead. Returns [topic, partition, error name or ""] for each
+        With `unclean`, holds an unclean leader election instead. Returns [topic, partition, error name or ""] for each
         partition.
         """
         wanted = [(topic, number) for topic, number in partitions]

@@ -95,7 +95,7 @@ class Transactions(Producer, Protocol):
 
     def begin(self) -> None: ...
     def send_offsets(self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float) -> None:
-        """Adds the consumer's positions to the transaction. The commit of the transaction also commits them for the group."""
+        """Adds the consumer's positions to the transaction, so that its commit also commits them for the group."""
 
     def commit(self, timeout_s: float) -> None:
         """Commits the transaction, and returns when the commit is acknowledged.
@@ -203,7 +203,7 @@ class Admin(Protocol):
         """Returns broker id -> setting -> effective value. Brokers that do not respond are omitted."""
 
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
-        """Returns feature (such as metadata.version) -> finalized level. Returns None if brokers do not report features."""
+        """Returns feature, such as metadata.version -> finalized level. Returns None if brokers report no features."""
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         """Unregisters a stopped broker from the cluster. Works only in KRaft mode."""

@@ -44,7 +44,7 @@ _JAVAS: Final = {
 
 
 def about_connecting(name: str) -> bool:
-    """Returns whether a property configures the connection, so that its value may be a secret."""
+    """Returns whether a property configures the connection. The values of such properties may be secret."""
     return name.startswith(PREFIXES)
 
 
@@ -65,7 +65,10 @@ def _check(name: str, where: str) -> None:
 
 
 def hidden(text: str, connection: Mapping[str, str]) -> str:
-    """Returns a library's text without secrets: property names replace the values of connection properties."""
+    """Returns a text without secrets: the value of each connection property is replaced by the property's name.
+
+    text  such as the message of an error that a library raised
+    """
     for name, value in connection.items():
         if value and name not in ("security.protocol", "sasl.mechanisms", "sasl.mechanism"):
             text = text.replace(value, f"<{name}>")

@@ -65,7 +65,7 @@ class Loop:
             raise error
 
     def end(self, last: Callable[[], Awaitable[object]]) -> None:
-        """Cancels all tasks, then runs `last`, then stops the loop. Returns at once, before this is done. Safe to repeat.
+        """Cancels all tasks, then runs `last`, then stops the loop. Does not wait until this is done. Safe to repeat.
 
         last  coroutine function, such as one that closes connections; cancelled if it exceeds a timeout
         """

@@ -45,16 +45,16 @@ def check(
     only: str = "",
     known: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, Any], list[Outcome]]:
-    """Carries out the cases. Returns (the answer to `hello`, the outcome of each case).
+    """Runs the cases with a client program. Returns (its answer to `hello`, the outcome of each case).
 
-    make_topic   creates a topic with two partitions
-    apply_rules  puts rules of a wire proxy into effect, in place of earlier ones; None: there is no proxy, so the cases
-                 in which brokers report errors are skipped
-    say          takes a line of output for each case
-    only         carry out only the cases whose name contains this text
-    known        cases that the program's library is known to fail -> why
+    make_topic   creates a topic of this name with two partitions
+    apply_rules  replaces the rules by which a wire proxy changes responses; None: there is no proxy, so the cases in
+                 which brokers report errors are skipped
+    say          is called with a line of output for each case
+    only         run only the cases whose name contains this text
+    known        name of a case that the program's library is known to fail -> why it fails
 
-    Raises ClientError if the program does not even start.
+    Raises ClientError if the program cannot be started, or does not answer `hello`.
     """
     greeted = Exec(argv, Settings(bootstrap=bootstrap, run="hello"), environment, user)
     try:
@@ -110,7 +110,10 @@ def describe(outcome: Outcome) -> str:
 
 
 def workloads(capabilities: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
-    """Returns lines that say with which options of a run the program can be used: "OPTIONS: yes" or "OPTIONS: no"."""
+    """Returns a line for each way to use the program in a run, such as "--txn: yes" or "--txn: no".
+
+    capabilities  those that the program claims; a capability counts only if no case that needs it failed
+    """
     broken = {
         need
         for case in (*CASES, *ERROR_CASES)

@@ -118,7 +118,7 @@ class ClientProcess:
     def request(self, do: str, fields: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """Sends a request, waits for the answer, and returns the answer's `ok` object. Raises ClientError.
 
-        A process that does not answer within `timeout_s` and GRACE_S is killed.
+        A process that does not answer within `timeout_s` + GRACE_S seconds is killed.
         """
         result: list[dict[str, Any]] = []
         raised: list[ClientError] = []
@@ -147,7 +147,7 @@ class ClientProcess:
             self._rebalanced, self._polling = None, None
 
     def read_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
-        """Reads answers until `done` returns true or the time is over. Returns the last result of `done`.
+        """Reads answers until `done` returns true or `timeout_s` has passed. Returns the last result of `done`.
 
         If the process ends, every open request is answered with the error `_CLIENT_DIED`.
         """
@@ -179,7 +179,7 @@ class ClientProcess:
     def close_input(self, patience_s: float) -> int | None:
         """Closes the program's standard input, and waits for the program to end.
 
-        Returns the exit code, or None if the program still runs when the time is over.
+        Returns the exit code, or None if the program still runs after `patience_s`.
         """
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -208,7 +208,7 @@ class ClientProcess:
             self._unwritten.clear()
 
     def _exchange(self, timeout_s: float) -> None:
-        """Waits until the process has read or written something, and passes on its whole lines."""
+        """Waits until the process has read or written something, and handles each complete line that it wrote."""
         with selectors.DefaultSelector() as ready:
             ready.register(self._out, selectors.EVENT_READ)
             if self._unwritten:
@@ -240,7 +240,7 @@ class ClientProcess:
             self._give_up(BROKE_PROTOCOL, f"wrote a line of more than {LINE_BYTES_MAX >> 20} MiB, and was killed")
 
     def _take(self, line: bytes) -> bool:
-        """Handles one line. Returns False if the process was given up because of the line."""
+        """Handles one line from the process. Returns False if the process can no longer be used."""
         answered: Answered | None = None
         try:
             message = answers.message(line)
@@ -269,7 +269,7 @@ class ClientProcess:
     # --- the end ---
 
     def _ended(self) -> None:
-        """Gives up the process, because it has closed its standard output or has ended."""
+        """Kills the process, because it has closed its standard output or has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2)
         code = self._process.poll()
@@ -277,7 +277,7 @@ class ClientProcess:
         self._give_up(DIED, f"{how}; its standard error is in the worker's log")
 
     def _give_up(self, code: str, how: str) -> ClientError:
-        """Kills the process, answers every open request with the error, and returns the error."""
+        """Kills the process, and answers every open request with a fatal ClientError. Returns this error."""
         trouble = ClientError(code, f"the client program {self.library or '(not greeted yet)'} {how}", "fatal")
         self._trouble = trouble
         self.kill()
@@ -309,7 +309,7 @@ def _account(user: str) -> pwd.struct_passwd | None:
 def _copy_stderr(source: IO[bytes], secrets: Sequence[str]) -> None:
     """Copies a process's standard error to this process's standard error, with secrets replaced.
 
-    Stops copying at a limit, and then only reads and discards.
+    After STDERR_BYTES_MAX bytes, discards what it reads.
     """
     copied = 0
     with source:
