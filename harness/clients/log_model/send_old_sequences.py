@@ -1,7 +1,7 @@
-"""Tests whether a broker still rejects old sequence numbers, with requests that no client library would send.
+"""Tests whether a broker still recognizes old sequence numbers, with requests that no client library would send.
 
-By KIP-98, a batch that was appended before is not appended again: the broker repeats its first response, or answers
-DUPLICATE_SEQUENCE_NUMBER. A batch that leaves a gap in the sequence numbers is rejected.
+By KIP-98, a batch that was appended before is not appended again: the broker repeats its first response, or responds
+with DUPLICATE_SEQUENCE_NUMBER. A batch that leaves a gap in the sequence numbers is rejected.
 """
 
 from __future__ import annotations

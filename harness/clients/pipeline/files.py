@@ -1,8 +1,8 @@
 """The sink of mode `files`: writes outputs to Parquet files, and references to the files to the output topic.
 
 A file contains the outputs of one flush. The flush's transaction sends a reference to the file. After the commit, the
-sink reads the file back and compares it with the outputs. So a record that the sink lost can be distinguished from a
-record that never reached the sink. `report` returns how many files were checked, and the missing records.
+sink reads the file back and compares it with the outputs. So a record that is lost in a file can be distinguished from
+a record that never reached the sink. `report` returns how many files were checked, and which records are missing.
 """
 
 from __future__ import annotations
