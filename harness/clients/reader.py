@@ -3,7 +3,8 @@
 The reader tracks the positions itself. The position that the library reports may be before the transaction markers
 that follow the last record, instead of past them. The invariant is that a consumer's positions never pass records that
 no `ok` op has reported.
-`mark` is called when an op starts. If the op fails, `rewind` seeks each partition back to before the op's first record.
+If an op fails, `rewind` seeks each partition back to the first record that the op has read. For this, `mark` must be
+called when an op starts.
 """
 
 from __future__ import annotations
