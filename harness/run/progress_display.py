@@ -36,7 +36,7 @@ log = logging.getLogger("harness")
 class Live:
     """Counts the ops of a run, and displays the figures inside the context `showing`.
 
-    total_s  seconds of load
+    total_s  duration of the load in seconds
     zero_ns  start of the run on the monotonic clock
     title    title of the panel
     ahead    upcoming faults
@@ -62,9 +62,9 @@ class Live:
         self._note = text
 
     def figures(self, now_ns: int | None = None) -> Figures:
-        """Returns the figures at a time.
+        """Returns the figures as of a given time.
 
-        now_ns  time in ns since the start of the run; None: now
+        now_ns  the time, in ns since the start of the run; None: now
         """
         now_ns = time.monotonic_ns() - self._zero_ns if now_ns is None else now_ns
         progress, unread, now_s = self.progress, self.unread, now_ns / SECOND_NS
@@ -140,7 +140,7 @@ def _coming(faults: list[Coming], now_s: float) -> list[tuple[str, str]]:
 
 
 def terminal() -> Console | None:
-    """Returns the console to draw on. Returns None unless standard output is a terminal whose cursor can be moved."""
+    """Returns the console on which to draw, or None if standard output is not a terminal whose cursor can be moved."""
     if not sys.stdout.isatty() or not os.environ.get("TERM"):
         return None
     console = Console(file=sys.stdout)
@@ -148,7 +148,7 @@ def terminal() -> Console | None:
 
 
 def in_front(console: Console) -> bool:
-    """Returns whether this process is in the terminal's foreground, because a background job must not draw."""
+    """Returns whether this process runs in the terminal's foreground. A background job must not draw."""
     try:
         return os.tcgetpgrp(console.file.fileno()) == os.getpgrp()
     except (OSError, ValueError):

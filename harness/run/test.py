@@ -76,8 +76,8 @@ def run(
     """Carries out a plan and checks the history. Raises HarnessError.
 
     where     see `schedule_rules.checked`
-    commands  client programs of the plan that the user allows to be executed: see `allowed_commands`
-    plots     whether to draw the plots, which takes seconds; `harness check` draws them later
+    commands  client programs that the plan may execute: see `allowed_commands`
+    plots     whether to draw the plots, which takes seconds; if not, `harness check` can draw them later
     """
     allowed_commands.refuse(plan, commands)
     if plan.workload == "pipeline":
@@ -160,7 +160,7 @@ def _put_away(folder: Path, cluster: Cluster) -> None:
 
 
 def check_run(path: Path, options: CheckOptions, session: Any, say: Say, stored: bool = True) -> Result:
-    """Checks a history and returns the result. If `stored`, the history is a run, and its results.json is written."""
+    """Checks a history and returns the result. If `stored`, also writes it to results.json in the run folder."""
     from checker import check
 
     result = check.check(session, path, options, say)
@@ -178,10 +178,9 @@ def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> No
 
 
 def draw(folder: Path, say: Say, plots: bool = True) -> list[Path]:
-    """Draws the plots (unless `plots` is False), the order pages of keys with anomalies, and the run page. Prints the
-    paths of the pages.
+    """Draws the plots, the pages about keys with anomalies, and the page of the run. Prints where the pages are.
 
-    Returns the paths of all these files.
+    Returns the paths of all these files. Draws no plots if `plots` is false.
     """
     from harness.report.order import order_pages
     from harness.report.page import run_page
