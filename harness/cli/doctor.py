@@ -50,7 +50,7 @@ def findings() -> list[Finding]:
 
 
 def clusters(machine: Sequence[Check]) -> list[Finding]:
-    """Returns a finding for each kind of cluster. For a kind that needs no check, it says what the cluster is.
+    """Returns a finding for each kind of cluster. For a kind that needs no check, the finding says what it is.
 
     machine  results of the checks of this machine
     """
@@ -122,7 +122,7 @@ def data(found: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def text(found: Sequence[Finding]) -> str:
-    """Returns the findings as text for a terminal, one line for each check.
+    """Returns the findings as text for a terminal.
 
     The line of a fault begins with "yes" if the fault works on the local cluster, otherwise with "no". It then lists
     all kinds of cluster on which the fault works.

@@ -34,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A kind of cluster, or a variant of one (such as "local --network loopback"), for the table of faults.
+    """A kind of cluster, or a variant of one, such as "local --network loopback".
 
     takes_faults  whether any faults can be injected into such a cluster
     refused       capability -> why this machine cannot provide it; empty or missing if it can

@@ -140,7 +140,7 @@ def replay(
 
 
 def _named(text: str, head: str) -> list[str]:
-    """Returns the rest of each line of a program that begins with `head`."""
+    """Returns the lines of a program that begin with `head`, each without this prefix."""
     return [line.removeprefix(head).strip() for line in text.splitlines() if line.startswith(head)]
 
 

@@ -203,7 +203,7 @@ class Admin(Protocol):
         """Returns broker id -> setting -> effective value. Brokers that do not respond are omitted."""
 
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
-        """Returns feature, such as metadata.version -> finalized level. Returns None if brokers report no features."""
+        """Returns name of feature -> finalized level. Returns None if brokers report no features."""
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         """Unregisters a stopped broker from the cluster. Works only in KRaft mode."""

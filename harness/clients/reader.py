@@ -1,10 +1,11 @@
 """The consumer side of a client: assignment, positions, polls as micro-op values, rewinding.
 
 The reader tracks the positions itself. The position that the library reports may be before the transaction markers
-that follow the last record, instead of past them. The invariant is that a consumer's positions never pass records that
-no `ok` op has reported.
-If an op fails, `rewind` seeks each partition back to the first record that the op has read. For this, `mark` must be
-called when an op starts.
+that follow the last record, instead of past them.
+
+The invariant is that a consumer's positions never pass records that no `ok` op has reported. If an op fails,
+`rewind` seeks each partition back to the first record that the op has read. For this, `mark` must be called when an op
+starts.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ class Reader:
         return [[key_of(*partition), pairs] for partition, pairs in found.items() if pairs]
 
     def committing(self) -> list[list[int | None]]:
-        """Returns [[key, position], ...]: what the op must commit for the group. Returns [] if it has no group."""
+        """Returns [[key, position], ...], the offsets that the op must commit; [] if the consumer is not subscribed."""
         return self._by_key(self.moved()) if self.subscribed else []
 
     def moved(self) -> dict[TopicPartition, int]:

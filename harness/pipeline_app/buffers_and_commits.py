@@ -81,7 +81,7 @@ class InstanceState:
 
         Returns assigned partition -> offset at which to continue reading.
 
-        marks  assigned partition -> committed offset and state, or None
+        marks  assigned partition -> committed offset and state (None: nothing committed)
         """
         self._restart += 1
         self._restarted = True

@@ -108,7 +108,7 @@ class Instance:
     def _seek_pending(self, polled: Mapping[Partition, list[Record]]) -> Mapping[Partition, list[Record]]:
         """Seeks back in the partitions whose work was abandoned during the poll.
 
-        Returns the polled records without those of these partitions.
+        Returns the polled records of the other partitions.
         """
         if not self._seek:
             return polled
@@ -226,7 +226,10 @@ class Instance:
         self._go_back()
 
     def _go_back(self) -> None:
-        """Abandons the current work, and seeks back to its first records, during a poll only at the end of the poll."""
+        """Abandons the current work, and seeks back to its first records.
+
+        During a poll, the seek is delayed until the poll ends.
+        """
         seeks = self._state.rewind()
         for at in seeks:
             self._uncommitted.pop(at, None)

@@ -101,7 +101,7 @@ def _external(plan: TestPlan) -> TestPlan:
 def run_name(plan: TestPlan) -> str:
     """Returns the name of a run. The names of its topics begin with it.
 
-    It consists of the names of the run's faults, or is the scenario or the workload if there are none. Wire rules with
+    It consists of the names of the run's faults. Without faults, it is the scenario or the workload. Wire rules with
     arguments are shortened to `rule`. On an external cluster, which others may also use, a random suffix makes the name
     unique.
     """
@@ -114,7 +114,7 @@ def run_name(plan: TestPlan) -> str:
 def topic_config(plan: TestPlan) -> Mapping[str, str]:
     """Returns the settings with which the run must create its topics.
 
-    Returns none for a cluster that is started for the run, because its brokers have these settings as defaults.
+    Returns {} for a cluster that is started for the run, because its brokers have these settings as defaults.
     """
     return {"min.insync.replicas": str(derived.min_isr(plan))} if derived.is_attached(plan) else {}
 

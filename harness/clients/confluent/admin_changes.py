@@ -126,7 +126,7 @@ def broker_configs(
 
 
 def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str, int] | None:
-    """Returns feature (such as metadata.version) -> finalized level, from the first broker that responds.
+    """Returns name of feature -> finalized level, from the first broker that responds.
 
     Returns None if that broker reports no features. Connects without TLS and SASL. Raises ClientError.
     """

@@ -200,10 +200,10 @@ class ConfluentPipeline:
 
 
 class BesideConfluent:
-    """Base class for a `pipeline.library.PipelineLibrary` of another library.
+    """Base class for the `pipeline.library.PipelineLibrary` of a library other than confluent-kafka.
 
-    Reads logs, handles committed offsets and makes admin requests with librdkafka. It does not use the properties that
-    the user set, because they are properties of the other library.
+    Reads logs, handles committed offsets and makes admin requests with librdkafka. It does not use the
+    properties that the user has set, because they are properties of the other library.
     """
 
     def __init__(self) -> None:

@@ -39,7 +39,8 @@ ENVIRONMENT: Final = ("PATH", "LANG")
 class Exec:
     """`client_protocols.Library` that uses a client program.
 
-    The first producer or consumer starts the process. If the process has ended, the next one starts it again.
+    The first producer or consumer starts the process. If the process has ended, the next producer or
+    consumer starts a new one.
 
     environment  names of environment variables that the program receives in addition to the usual ones
     user         name of the user as which the program runs, if this process runs as root

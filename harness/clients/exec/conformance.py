@@ -47,7 +47,7 @@ def check(
 ) -> tuple[dict[str, Any], list[Outcome]]:
     """Runs the cases with a client program. Returns (its answer to `hello`, the outcome of each case).
 
-    make_topic   creates a topic of this name with two partitions
+    make_topic   creates a topic with two partitions, given its name
     apply_rules  replaces the rules by which a wire proxy changes responses; None: there is no proxy, so the cases in
                  which brokers report errors are skipped
     say          is called with a line of output for each case

@@ -96,7 +96,7 @@ class Machine:
         return self._process.poll() is not None
 
     def __getattr__(self, name: str) -> Any:
-        """Returns the Java class whose short name in CLASSES this is."""
+        """Returns a Java class, given its short name in CLASSES."""
         if name not in CLASSES:
             raise AttributeError(name)
         if name not in self._classes:

@@ -1,4 +1,4 @@
-"""Parses the text of a Java list of records. As a text, all records of a poll are transferred in a single call."""
+"""Parses the text of a Java list of records. This text transfers all records of a poll in a single call."""
 
 from __future__ import annotations
 

@@ -48,9 +48,9 @@ class Identity:
 
 
 class LogRole:
-    """Carries out actions of the log model on a topic. Its methods are called by name, one at a time.
+    """Carries out actions of the log model on a topic.
 
-    For the calls see `harness.run.worker`.
+    Its methods are called by name, one at a time: see `harness.run.worker`.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:

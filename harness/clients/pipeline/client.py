@@ -5,7 +5,7 @@
     sizes  refresh the writer's metadata, and return how many partitions each input topic has
     work   run the instance for a while, and complete with its counts; the next `work` continues
     leave  close the instance cleanly; the next `work` starts a new one
-    lag    return how many input records are not covered by the group's committed offsets yet
+    lag    return how many input records are beyond the group's committed offsets
     read   do the final reading of this slot's share of the partitions: see `reading`
 
 After `info` the client is broken. Then a new process replaces the client's process, and a new incarnation of the

@@ -47,8 +47,7 @@ def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPar
 def lag(pipeline: PipelineConfig, library: PipelineLibrary) -> dict[str, Any]:
     """Writes the group's committed offsets to pipeline/committed.json.
 
-    Returns {"left": number of offsets from the committed offsets to the ends of the input partitions}. Raises
-    ClientError.
+    Returns {"left": number of input records beyond the committed offsets}. Raises ClientError.
     """
     path = pipeline.folder / "pipeline" / "committed.json"
     path.unlink(missing_ok=True)  # an older file would have lower offsets
