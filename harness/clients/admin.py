@@ -36,9 +36,9 @@ class AdminRole:
         self._sequences: Sequences | None = None
 
     def problem(self) -> str:
-        """Returns the first problem that a library of the run reports with the clients' settings.
+        """Returns the first problem with the settings of the run's clients that a client library reports, or "".
 
-        Returns "" if there is none. Contacts no broker.
+        Contacts no broker.
         """
         for name in dict.fromkeys(self._clients.get("libraries", ("confluent",))):
             reason = problem_of(name)({**self._clients, "library": name})
@@ -77,8 +77,8 @@ class AdminRole:
     def controller(self, timeout_s: float = 5.0) -> int | None:
         """Returns the id of the broker that the metadata names as controller.
 
-        In KRaft mode the metadata names any live broker (KIP-590). That broker accepts admin requests, but need not be
-        the leader of the quorum.
+        In KRaft mode this is any live broker (KIP-590). It accepts admin requests, but need not be the leader of the
+        quorum.
         """
         controller: int | None = self._admin.cluster(timeout_s)["controller"]
         return controller
@@ -100,13 +100,13 @@ class AdminRole:
         return [[partitions[partition], start, end] for partition, (start, end) in offsets.items()]
 
     def keys(self, timeout_s: float = 5.0) -> list[int]:
-        """Returns every key whose partition exists, in ascending order."""
+        """Returns the keys of the run's existing partitions, in ascending order. A key stands for a partition."""
         rows = self.partitions(timeout_s)
         keys = [self._settings.key(row["topic"], row["partition"]) for row in rows]
         return sorted(key for key in keys if key is not None)
 
     def places(self, timeout_s: float = 5.0) -> list[list[Any]]:
-        """Returns [key, topic, partition] for every key whose partition exists, in ascending order."""
+        """Returns [key, topic, partition] for every existing partition of the run, in ascending order of the keys."""
         return [[key, *self._settings.partition(key)] for key in self.keys(timeout_s)]
 
     def delete_records(self, before: Sequence[Sequence[int]], timeout_s: float = 10.0) -> list[list[int]]:
@@ -162,7 +162,7 @@ class AdminRole:
 
         The result:
 
-            {"run" and "internal": {topic: {"replication": count, setting: value}},
+            {"run": {topic: {"replication": count, setting: value}}, "internal": the same for internal topics,
              "brokers": {id: {setting: value}}, "features": {feature: level}}
         """
         found: dict[str, Any] = {}

@@ -1,9 +1,9 @@
 """The protocols that an adapter implements for its client library: producer, consumer and admin client.
 
-An adapter (such as `confluent/adapter.py`) wraps a library in these protocols. The logic of ops and transactions
-(`queue.py`) uses only the protocols. Partitions are `(topic, partition)` pairs, offsets are ints, and logical offsets
-have librdkafka's numbers. Every call that can block takes a timeout in seconds. If a call times out, or has any other
-problem with the cluster, it raises `ClientError`; calls raise no other exception.
+An adapter (such as `confluent/adapter.py`) wraps a library in these protocols. The code that carries out ops and
+transactions (`queue.py`) uses only the protocols. Partitions are `(topic, partition)` pairs, offsets are ints, and
+logical offsets have librdkafka's numbers. Every call that can block takes a timeout in seconds. If a call times out, or
+has any other problem with the cluster, it raises `ClientError`; calls raise no other exception.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STORED: Final = -1000
 
 @dataclass(slots=True)
 class Delivery:
-    """The outcome of one send, set by its delivery report.
+    """The outcome of one send. The delivery report sets it.
 
     offset  offset of the record; None if the delivery report contains none
     """
@@ -98,20 +98,20 @@ class Transactions(Producer, Protocol):
         """Adds the consumer's positions to the transaction, so that its commit also commits them for the group."""
 
     def commit(self, timeout_s: float) -> None:
-        """Commits the transaction, and returns when the commit is acknowledged.
+        """Commits the transaction, and returns when the commit has been acknowledged.
 
         May be called again after a retriable error.
         """
 
     def abort(self, timeout_s: float) -> None:
-        """Aborts the transaction, and returns when the abort is acknowledged.
+        """Aborts the transaction, and returns when the abort has been acknowledged.
 
         May be called again after a retriable error.
         """
 
 
 class Consumer(Protocol):
-    """Reads records. A consumer is either assigned or subscribed, for its whole lifetime. Not thread-safe."""
+    """Reads records. During its whole lifetime, a consumer is either assigned or subscribed. Not thread-safe."""
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Assigns exactly these partitions, each to be read from the given offset."""
@@ -136,7 +136,7 @@ class Consumer(Protocol):
 
 
 class Admin(Protocol):
-    """Admin requests and metadata. Values are plain JSON data."""
+    """Makes admin and metadata requests. Arguments and results are plain data."""
 
     def create_topics(
         self,
@@ -168,9 +168,9 @@ class Admin(Protocol):
     def delete_records(
         self, before: Mapping[TopicPartition, int], timeout_s: float = 10.0
     ) -> dict[TopicPartition, int]:
-        """Deletes the records of each partition that are below the given offset.
+        """Deletes, in each partition, the records below the given offset (KIP-107).
 
-        Returns partition -> new log start offset (KIP-107).
+        Returns partition -> new log start offset.
         """
 
     def elect(

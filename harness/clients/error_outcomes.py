@@ -49,7 +49,7 @@ Situation = Literal[
 class Row:
     """A row of TABLE: the outcome of an error, with its reason and source.
 
-    retries_off  `fail` applies only if retries are off; otherwise the outcome is `info`
+    retries_off  whether an outcome `fail` holds only if retries are off; if they are on, it is `info` instead
     """
 
     outcome: Literal["fail", "info"]

@@ -5,8 +5,8 @@ its completion; it blocks for at most `Settings.patience_s`, which is less than 
 
 How the steps of an op determine its outcome (for single steps see `error_outcomes.TABLE`):
 - Without a transaction, micro-ops run in order until one fails. Each send waits for its delivery report
-  (`pipelined`: consecutive sends wait together). If any send of the op was acknowledged or is indeterminate, the op
-  is `info`; otherwise the row of the error decides.
+  (`pipelined`: consecutive sends wait together). If a step fails and any send of the op was acknowledged
+  or is indeterminate, the op is `info`. Otherwise the row of the error decides.
 - In a transaction, consecutive sends are sent together; their delivery reports are awaited before the next poll and
   before the commit. An error before the commit leads to an abort. Only an acknowledged abort makes the op `fail`. Once
   the commit has been requested, a retriable error leads to another attempt until the deadline, an abortable error leads
@@ -311,7 +311,7 @@ class QueueClient:
             )
 
     def _abort(self, op: Op, value: list[Any], why: str, deadline: float) -> Op:
-        """Aborts the transaction. Returns the op as `fail` if the abort is acknowledged, else as `info`."""
+        """Aborts the transaction. Returns the op, as `fail` if the abort is acknowledged, otherwise as `info`."""
         producer = self._producer
         assert producer is not None
         try:

@@ -95,7 +95,7 @@ class Settings:
         return given is not None and int(given) == 0
 
     def partition(self, key: int) -> tuple[str, int]:
-        """Returns the (topic, partition) that a key stands for."""
+        """Returns the (topic, partition) for which a key stands."""
         return f"{self.run}-{key // self.partitions_per_topic}", key % self.partitions_per_topic
 
     def key(self, topic: str, partition: int) -> int | None:
@@ -113,7 +113,7 @@ _NAMES: Final = frozenset(each.name for each in fields(Settings))
 
 
 def parse_settings(config: Mapping[str, Any]) -> Settings:
-    """Returns `Settings` made from plain JSON data. Unknown fields (settings of other roles) are ignored.
+    """Converts plain JSON data to `Settings`. Ignores unknown fields, which are settings of other roles.
 
     Raises BadInput if a field is missing or invalid.
     """

@@ -74,7 +74,7 @@ CLIENTS: Final[dict[str, Library]] = {
 
 
 def row(name: str) -> Library:
-    """Returns the row for a client name in a plan: a name in the table, or "exec:COMMAND". Raises KeyError."""
+    """Returns the row for a client as a plan names it: by its name in the table, or "exec:COMMAND". Raises KeyError."""
     return CLIENTS[name.partition(":")[0]]
 
 
@@ -97,9 +97,9 @@ def problem_of(name: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def library_of(process: int, slots: int, libraries: Sequence[str]) -> str:
-    """Returns the library of a process.
+    """Returns the name of the library that a process uses.
 
-    The slots take the libraries in turn, and all processes of a slot use the same library.
+    The libraries are assigned to the slots in turn, and all processes of a slot use the same library.
     """
     return libraries[process % slots % len(libraries)]
 

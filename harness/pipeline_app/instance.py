@@ -240,7 +240,7 @@ class Instance:
     def _commit_when_due(self, now: int | None) -> None:
         """At-least-once: commits the offsets of produced records, if the interval has passed.
 
-        now  time in ns; None: commits without regard to the interval
+        now  time in ns; None: commits even if the interval has not passed
         """
         if not self._uncommitted:
             return

@@ -22,7 +22,7 @@ TRANSACTIONAL: Final = ("exactly-once", "files")  # the modes that commit output
 class Failed(Exception):
     """A step of an instance failed. `kind` is one of:
 
-    abort  the instance must abandon this flush: abort its transaction, seek back and continue
+    abort  the instance must abandon the current flush: abort the transaction, seek back, and continue
     fatal  the instance's consumer or producer is no longer usable (for example, it was fenced)
     """
 

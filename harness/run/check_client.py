@@ -1,4 +1,4 @@
-"""Carries out the cases of `harness client check`, on a broker started for them or on an existing cluster."""
+"""Carries out the cases of `harness client check`, on a newly started broker or on an existing cluster."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _install(package: str, version: str, target: Path) -> None:
 
 
 def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str]:
-    """Returns the environment variables that make workers use the library versions of the plan.
+    """Returns the environment variables that make workers use the library versions that the plan names.
 
     Raises BadInput, Missing.
     """

@@ -152,7 +152,7 @@ class Search:
         self.steps = self.left_out = 0
 
     def topic(self, topic: Topic, recorder: Recorder, ended: Callable[[], bool]) -> None:
-        """Runs the actions of one topic. After a divergence, the remaining actions run in a fresh topic.
+        """Runs actions on one topic, until a divergence occurs or no action is left.
 
         Raises HarnessError.
         """

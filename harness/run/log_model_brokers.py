@@ -69,11 +69,11 @@ def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
 
 
 class BrokerLog:
-    """Topics on a cluster, one after another. Implements `workloads.log_model.against_brokers.Brokers`.
+    """Applies actions to a topic on a cluster. Implements `workloads.log_model.against_brokers.Brokers`.
 
     log      calls the worker of the log role
     admin    calls the worker of the admin role
-    name     prefix of the topics' names
+    name     prefix of the names of the topics that it creates
     version  version of Kafka; empty for librdkafka's mock cluster
     """
 
@@ -188,8 +188,8 @@ class BrokerLog:
     def _set(self, action: Action) -> None:
         """Changes a setting, and returns when every broker has applied the change.
 
-        Brokers apply metadata changes in order. A broker that reports a change may not have applied it to its logs yet;
-        once it reports a later change, it has. Therefore a second setting, `_MARK`, is changed after the first.
+        Brokers apply metadata changes in order. A broker that reports a change may not have applied it to its logs yet,
+        but it has done so when it reports a later change. Therefore another setting, `_MARK`, is changed afterwards.
         """
         field, value = action.arg("name"), str(action.arg("value"))
         name = segment_name(self._version) if field == "segment_bytes" else NAMES.get(field, "")

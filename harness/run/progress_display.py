@@ -1,8 +1,8 @@
 """Shows the progress of a run: a panel on a terminal, periodic lines elsewhere.
 
-The thread that runs operations only counts; another thread draws, at most four times a second. However the run ends,
-the terminal stays usable: no mode is switched, and the cursor stays visible. If the terminal disappears, only the
-drawing ends, not the run.
+The thread that runs operations only counts them. Another thread draws, at most four times a second. The terminal stays
+usable in whatever way the run ends, because its mode is not switched and the cursor stays visible. If the terminal
+disappears, only the drawing ends, not the run.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Live:
             self.unread.add(op)
 
     def note(self, text: str) -> None:
-        """Sets the note that the display shows from now on."""
+        """Sets a note, which the display then shows."""
         self._note = text
 
     def figures(self, now_ns: int | None = None) -> Figures:

@@ -1,4 +1,4 @@
-"""Finds the leaders, controllers and coordinators, as the cluster reports them."""
+"""Finds out which brokers are leaders, controllers and coordinators."""
 
 from __future__ import annotations
 
@@ -103,7 +103,6 @@ class ViewRoles:
         return [node for node in found if node is not None]
 
     def _coordinators(self, role: str, named: Sequence[str]) -> Sequence[int | None]:
-        """Returns the brokers that coordinate the named groups or transactional ids."""
         if offers(self._cluster, Coordinated):
             return [self._cluster.coordinator(role, name) for name in named]
         everything = self._everything().partitions

@@ -25,7 +25,7 @@ log = logging.getLogger("harness")
 
 
 class Roller:
-    """Converts history segments while its context is open. HistoryLog calls `add` as its `on_roll`.
+    """Converts history segments until its context ends. `HistoryLog` calls `add` for each finished segment.
 
     When the context ends, waits briefly for the conversion in progress.
     """

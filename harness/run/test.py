@@ -1,4 +1,4 @@
-"""The composition root: carries out a plan and checks the run. Only this module and `cli` import all packages."""
+"""Carries out a plan and checks the run. Only this module and `cli` import all packages of the harness."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:
 
 
 def _put_away(folder: Path, cluster: Cluster) -> None:
-    """Collects the servers' logs, then removes the cluster."""
+    """Collects the servers' logs in the run folder, then removes the cluster."""
     if offers(cluster, Logs):
         try:
             cluster.collect(str(folder / "logs"))

@@ -132,7 +132,7 @@ class OpsWorker:
         self._queues[number].put(line)
 
     def drop(self, process: int) -> None:
-        """Abandons the thread of the process's slot. The slot's next op gets a new thread."""
+        """Abandons the thread of a process's slot. The next op of the slot gets a new thread."""
         abandoned = self._queues.pop(process % self._slots, None)
         self._served.pop(process % self._slots, None)
         if abandoned is not None:

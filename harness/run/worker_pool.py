@@ -52,7 +52,7 @@ class Member:
 def launch(
     hosts: Hosts, name: str, setup: Mapping[str, Any], log: Path, env: Mapping[str, str]
 ) -> tuple[Child, socket.socket]:
-    """Starts a worker process as the host `name`, and sends it its setup. Returns (process, socket)."""
+    """Starts a worker process on the host `name`, and sends the setup to it. Returns (process, socket)."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)

@@ -65,7 +65,7 @@ def check_options(loop: Loop, kind: Any, options: Mapping[str, Any], what: str) 
 
 
 def result_of(loop: Loop, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-    """Runs a coroutine, and returns its result. Raises ClientError, also for errors of the library.
+    """Runs a coroutine, and returns its result. Converts errors that the library raises to ClientError.
 
     what  name of the call, for the error message
     """

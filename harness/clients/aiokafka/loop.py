@@ -40,7 +40,7 @@ class Loop:
         """Runs a coroutine on the loop, and returns its result or raises its exception.
 
         On timeout the coroutine is cancelled, and ClientError `_TIMED_OUT` is raised. If the coroutine finishes before
-        the cancellation takes effect, its result is returned, so that no effect is lost.
+        the cancellation takes effect, its result is returned, because its effect has taken place.
 
         what  name of the call, for the error message
         """

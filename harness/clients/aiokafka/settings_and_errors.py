@@ -95,7 +95,7 @@ def _common(settings: Settings) -> dict[str, Any]:
 
 
 def producer(settings: Settings) -> dict[str, Any]:
-    """Returns the arguments of AIOKafkaProducer. The user's options override those that follow from the settings.
+    """Returns the arguments of AIOKafkaProducer. The user's options override those derived from the settings.
 
     Raises BadInput.
     """
@@ -113,7 +113,7 @@ def producer(settings: Settings) -> dict[str, Any]:
 
 
 def consumer(settings: Settings) -> dict[str, Any]:
-    """Returns the arguments of AIOKafkaConsumer. The user's options override those that follow from the settings.
+    """Returns the arguments of AIOKafkaConsumer. The user's options override those derived from the settings.
 
     Raises BadInput.
     """

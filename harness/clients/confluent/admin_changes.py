@@ -89,7 +89,7 @@ def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str 
 
 
 def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: float) -> dict[str, dict[str, str]]:
-    """Returns topic -> setting -> effective value, as one broker reports it."""
+    """Returns topic -> setting -> effective value, for the named settings, from one of the brokers."""
     if not topics:
         return {}
     deadline = time.monotonic() + timeout_s + SLACK_S

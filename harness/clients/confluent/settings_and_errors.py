@@ -97,7 +97,7 @@ def common(settings: Settings) -> dict[str, Any]:
 
 
 def producer_config(settings: Settings) -> dict[str, Any]:
-    """Returns the properties of a producer. The user's properties override those that follow from the settings.
+    """Returns the properties of a producer. The user's properties override those derived from the settings.
 
     Raises BadInput.
     """
@@ -121,7 +121,7 @@ def producer_config(settings: Settings) -> dict[str, Any]:
 
 
 def consumer_config(settings: Settings) -> dict[str, Any]:
-    """Returns the properties of a consumer. The user's properties override those that follow from the settings.
+    """Returns the properties of a consumer. The user's properties override those derived from the settings.
 
     Raises BadInput.
     """

@@ -27,7 +27,7 @@ PIPELINE: Final = ("produce", "consume", "idempotence", "groups")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a case: passed, failed, known or skipped, and why."""
+    """The result of a case: passed, failed, skipped, or known (the library is known to fail it); and why."""
 
     name: str
     outcome: str

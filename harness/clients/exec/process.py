@@ -52,8 +52,8 @@ class ClientProcess:
 
     argv     the command; the program is an absolute path
     environ  all environment variables except HOME and TMPDIR, which name an empty folder that is deleted afterwards
-    secrets  texts to replace by *** in what the process writes to its standard error
-    user     the account that the process runs as, if this process runs as root
+    secrets  texts that are replaced with *** in what the process writes to its standard error
+    user     the account as which the process runs, if this process runs as root
     library  name of the program's library, from the answer to `hello`; set by the adapter
 
     Raises ClientError if the program cannot be started.
@@ -135,7 +135,7 @@ class ClientProcess:
         return result[0]
 
     def polling(self, do: str, fields: Mapping[str, Any], timeout_s: float, rebalanced: Rebalanced) -> dict[str, Any]:
-        """Makes a `request` during which rebalance events may arrive.
+        """Like `request`, but rebalance events may arrive before the answer.
 
         Calls `rebalanced` with each event, and then tells the program to continue. `rebalanced` may make other
         requests.
@@ -288,7 +288,7 @@ class ClientProcess:
 
 
 def _account(user: str) -> pwd.struct_passwd | None:
-    """Returns the account that the program must run as. Raises ClientError if no such account exists.
+    """Returns the account as which the program must run. Raises ClientError if there is no such account.
 
     Returns None if this process has no privileges to drop: it is not root, or is root only in a user namespace without
     that account.

@@ -145,7 +145,7 @@ class Machine:
     def converted(self, raised: Exception) -> ClientError:
         """Returns the ClientError for an exception that a call raised.
 
-        The error is fatal if the JVM no longer answers.
+        The error is fatal if the JVM does not respond any more.
         """
         try:
             return self._converted(raised)

@@ -38,7 +38,7 @@ class Sequences:
         return [base for _, base in found]
 
     def again(self) -> dict[str, Any]:
-        """Sends the last batch again, and then a batch that leaves a gap in the sequence numbers.
+        """Resends the last batch, then sends a batch that leaves a gap in the sequence numbers.
 
         Returns {"retry": [error, offset] of the repeated batch, "gap": error of the batch with the gap, "end": log end
         offset}. Errors are protocol error numbers. Raises ClientError.

@@ -37,7 +37,7 @@ SIZES_S: Final = 3.0
 
 
 class PipelineClient:
-    """The client of one process. Not thread-safe."""
+    """The client of one process, which is a writer or an instance of the pipeline. Not thread-safe."""
 
     def __init__(self, pipeline: PipelineConfig, library: PipelineLibrary) -> None:
         self._pipeline, self._library = pipeline, library

@@ -37,7 +37,7 @@ class Clock:
 
 
 class EventLog:
-    """Writes the events of one process."""
+    """Writes the events of one process to its file."""
 
     def __init__(self, folder: Path, process: int) -> None:
         self._zero_ns = Clock.of(folder).mono_ns

@@ -59,7 +59,7 @@ def rows_of(folder: Path, reference: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 class FilesSink:
-    """`pipeline_app.ports.Sink` that writes files, and sends their references to an inner sink."""
+    """`pipeline_app.ports.Sink` that writes files, and sends references to the files to another sink."""
 
     def __init__(self, pipeline: PipelineConfig, inner: Any) -> None:
         self._pipeline, self._inner = pipeline, inner

@@ -1,4 +1,4 @@
-"""The part of a pipeline source that all libraries share. It reports rebalances to the instance during a poll."""
+"""The code that the pipeline sources of all libraries share. It reports rebalances to the instance during a poll."""
 
 from __future__ import annotations
 

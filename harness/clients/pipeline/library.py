@@ -29,7 +29,7 @@ class Writer(Protocol):
     """A producer of input records."""
 
     def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
-        """Sends each (partition, key, value) in order, and waits for all delivery reports."""
+        """Sends each (partition, key, value) in order, and waits for all delivery reports. Returns the outcomes."""
 
     def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
         """Refreshes the metadata, and returns topic -> number of partitions. Then `send` accepts all these partitions.
@@ -41,7 +41,7 @@ class Writer(Protocol):
 
 
 class Logs(Protocol):
-    """Reads whole partitions, from the beginning to given end offsets."""
+    """Reads partitions completely, from the beginning to given end offsets."""
 
     def read(
         self, ends: Mapping[TopicPartition, int], isolation: str, idle_s: float

@@ -75,7 +75,7 @@ class Reading:
         self._work = self._all()
 
     def go_on(self) -> dict[str, Any]:
-        """Reads for up to OP_S.
+        """Continues reading for up to OP_S seconds.
 
         Returns {"read": number of lines so far, "done": whether everything is read}. Raises ClientError.
         """
