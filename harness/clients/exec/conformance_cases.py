@@ -312,6 +312,7 @@ def a_revocation_comes_in_time_for_a_transaction(bench: Bench) -> None:
     producer.init(CASE_S)
     output = f"{bench.topic}-output"
     bench.make_topic(output)
+    committed: list[bytes] = []
 
     def transaction(offsets: Mapping[TopicPartition, int]) -> None:
         producer.begin()
@@ -321,12 +322,13 @@ def a_revocation_comes_in_time_for_a_transaction(bench: Bench) -> None:
             raise delivery.error
         producer.send_offsets(offsets, first, 5.0)
         producer.commit(5.0)
+        committed.append(b"output")
 
     _revocation(bench, first, transaction)
     reader = bench.consumer()
     reader.assign({(output, 0): 0})
-    found = record_values(bench.read(reader, 1))
-    expect(found == [b"output"], f"a record was sent and committed in a transaction, and {found} was read")
+    found = record_values(bench.read(reader, len(committed)))
+    expect(found == committed, f"{committed} were sent and committed in transactions, and {found} was read")
 
 
 def _revocation(bench: Bench, first: ExecConsumer, commit: Callable[[Mapping[TopicPartition, int]], None]) -> None:
@@ -357,10 +359,10 @@ def _revocation(bench: Bench, first: ExecConsumer, commit: Callable[[Mapping[Top
     deadline, given_up = time.monotonic() + CASE_S, False
     while not given_up and time.monotonic() < deadline:
         repeated = [*bench.poll(first), *bench.poll(second)]
-        expect(not repeated, f"records were read again though their offsets were committed on revocation: {repeated}")
+        expect(not first_refusal, f"a commit within the revocation failed: {first_refusal}")
+        expect(not repeated, f"records were read again after the second member joined: {repeated}; events: {events}")
         given_up = any(event != "assigned" for event, _ in events)
     expect(given_up, f"no revocation was reported within {CASE_S:.0f} s after a second member joined; events: {events}")
-    expect(not first_refusal, f"a commit within the revocation failed: {first_refusal}")
     more = [*bench.read(second, 1, 3.0), *bench.read(first, 1, 1.0)]
     expect(not more, f"records were read again though their offsets were committed on revocation: {more}")
 
