@@ -152,7 +152,7 @@ class Search:
         self.steps = self.left_out = 0
 
     def topic(self, topic: Topic, recorder: Recorder, ended: Callable[[], bool]) -> None:
-        """Carries out the given actions. After a divergence, the remaining ones are carried out in a fresh topic.
+        """Carries out the actions of `topic`. After a divergence, the remaining ones are carried out in a fresh topic.
 
         Raises HarnessError.
         """
