@@ -1,6 +1,6 @@
 """The common style of all plots: size, colours, axes, and saving as PNG and SVG. Does not use pyplot's global state.
 
-The pages use the colours without drawing, so matplotlib, which takes long to import, is imported only to draw.
+Importing matplotlib takes long. The pages need only the colours, so matplotlib is imported only when a plot is drawn.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[str], title: st
 
 
 def lines(colours: Iterable[str]) -> list[Artist]:
-    """Returns a line of each colour, for a legend."""
+    """Returns a line of each colour, for use in a legend."""
     from matplotlib.lines import Line2D
 
     return [Line2D([], [], color=colour, linewidth=2) for colour in colours]
