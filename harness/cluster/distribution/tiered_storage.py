@@ -42,9 +42,9 @@ def settings(jar: Path, folder: Path, nodes: int) -> dict[str, str]:
 
 
 def folder(work: Path) -> Path:
-    """Returns the folder of the remote tier of a cluster that has its files in `work`.
+    """Returns the folder of the remote tier of a cluster. `work` is the folder with all files of the cluster.
 
-    It is next to the nodes' folders, and is removed together with them.
+    The remote tier is next to the nodes' folders, and is removed together with them.
     """
     return work.absolute() / "nodes" / "tier"
 

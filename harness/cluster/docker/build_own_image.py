@@ -165,10 +165,10 @@ def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
 
 
 def shared_libraries(paths: Sequence[Path], home: Path) -> set[str]:
-    """Returns the libraries outside `home` that executables and libraries are linked with, as paths for the loader.
+    """Returns the paths of the shared libraries with which the files `paths` are linked; leaves out those below `home`.
 
-    Libraries that are not found (for windows and sound) are skipped: this machine lacks them, too. Raises Missing if
-    there is no `ldd`.
+    Skips libraries that this machine does not have (for windows and sound), because Java works here without them.
+    Raises Missing if there is no `ldd`.
     """
     try:
         done = subprocess.run(

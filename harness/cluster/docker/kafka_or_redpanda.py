@@ -9,7 +9,7 @@ from harness.cluster.spec import ClusterSpec
 
 
 def make(spec: ClusterSpec) -> DockerCluster:
-    """Returns a cluster of three brokers in containers; starts nothing.
+    """Returns a cluster of three brokers in containers, which has not been started.
 
     Raises BadInput (settings), Missing (engine, image, memory, disk).
     """
