@@ -123,7 +123,7 @@ class ExternalCluster:
             ) from None
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Starts the supervisor under which the clients run."""
+        """Starts the supervisor, which is the parent process of the clients."""
         self._work_dir.mkdir(parents=True, exist_ok=True)
         self._control = Control(isolated=False, log=self._work_dir / "supervisor.log")
         progress(f"{len(self.nodes)} brokers at {self.bootstrap}: {', '.join(self.nodes)}")

@@ -153,7 +153,7 @@ def _seal(release: Release, folder: Path) -> None:
 
 
 def missing_of(names: Iterable[str], bundled: Collection[str]) -> list[str]:
-    """Returns the jars among `names` of which PySpark includes no version. `bundled`: the jars that PySpark includes."""
+    """Returns those jars in `names` of which PySpark includes no version. `bundled`: the jars that PySpark includes."""
     bundled_artifacts = {_artifact(name) for name in bundled}
     return sorted(name for name in names if _artifact(name) not in bundled_artifacts)
 

@@ -52,7 +52,10 @@ def labels(run: str) -> dict[str, str]:
 
 
 def owner(pid: int) -> str:
-    """Returns a text that identifies a process: no later process with the same pid has it. "" if the process has ended."""
+    """Returns a text that identifies a process; a later process with the same pid has another text.
+
+    Returns "" if the process has ended.
+    """
     try:
         started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
         return f"{_BOOT.read_text().strip()}/{pid}/{started}"

@@ -19,7 +19,8 @@ class Stalls:
         self._lock = threading.Lock()
 
     def begin(self, node: str, at: str, stall_s: float, gap_s: float) -> None:
-        """Makes the disk mounted at `at` slow: it stalls for `stall_s`, accepts writes for `gap_s`, stalls again, ...
+        """Makes a node's disk, which is mounted at `at`, slow: it stalls for `stall_s`, accepts writes for `gap_s`, and
+        so on.
 
         Raises ClusterTrouble with the kernel's reason if the disk cannot be frozen.
         """
@@ -35,7 +36,7 @@ class Stalls:
     def end(self) -> None:
         """Makes all disks fast again.
 
-        Raises ClusterTrouble if a disk may still be slow, after it has restored the others.
+        If this fails for one disk, continues with the others, and then raises ClusterTrouble.
         """
         with self._lock:
             self._end(list(self._slow))

@@ -99,7 +99,7 @@ class Control:
     ) -> Answer:
         """Sends a request, and waits for its answer.
 
-        Raises ClusterTrouble if the request is refused or not answered in time.
+        Raises ClusterTrouble if the request is refused or not answered within `timeout_s`.
         """
         answers: SimpleQueue[Answer] = SimpleQueue()
         with self._lock:
@@ -129,7 +129,7 @@ class Control:
     def wait(self, pid: int, timeout_s: float) -> int | None:
         """Returns the exit code of a child; None if the child is still running after `timeout_s`.
 
-        If the supervisor has ended, all children have been killed.
+        Returns the code of SIGKILL if the supervisor has ended, because all children are killed then.
         """
         deadline = time.monotonic() + timeout_s
         with self._changed:

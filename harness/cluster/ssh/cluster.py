@@ -274,7 +274,7 @@ class SshCluster:
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
+        """Starts a process on this machine, for any `host`. `env` is added to this process's environment."""
         return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
