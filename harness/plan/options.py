@@ -25,9 +25,8 @@ SCHEMA: Final = 1
 
 
 def _known(value: Any, info: ValidationInfo) -> Any:
-    """Checks that a value is the name of a row in the field's table: see `make_plan.names`.
-
-    Raises PydanticKnownError.
+    """Returns the value if it is one of the field's valid values in `make_plan.names`; raises PydanticKnownError if
+    not.
     """
     names = tuple((info.context or {}).get(info.field_name, (value,)))
     if value not in names:

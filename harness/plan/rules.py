@@ -1,4 +1,6 @@
-"""Rules between the options of a plan. Each rule checks a plan, and raises ValueError with what to do instead."""
+"""Rules between the options of a plan. Each rule checks a plan; if the plan breaks the rule, it raises ValueError with
+a text that says what to do instead.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +158,11 @@ def kinds_of_cluster(plan: TestPlan) -> None:
 
 
 def copies(plan: TestPlan) -> None:
-    """Checks the replication factor and min.insync.replicas against the number of nodes, if that number is known."""
+    """Checks the replication factor against the number of nodes, and min.insync.replicas against the replication
+    factor.
+
+    Checks nothing if the number of nodes is not known.
+    """
     known = not (derived.is_attached(plan) or plan.hosts) or "nodes" in plan.model_fields_set
     if "replication" in plan.model_fields_set and plan.replication > plan.nodes and known:
         raise ValueError(
@@ -170,7 +176,7 @@ def copies(plan: TestPlan) -> None:
 
 
 def log_dirs(plan: TestPlan) -> None:
-    """Checks that several log directories are used only on clusters whose folders the harness lays out."""
+    """Checks that several log directories are used only with --cluster local: there the harness creates the folders."""
     if plan.log_dirs > 1 and plan.cluster != "local":
         raise ValueError(f"--log-dirs {plan.log_dirs} requires --cluster local")
 

@@ -20,8 +20,10 @@ def checked(
 
     nodes   names of the cluster's nodes
     listed  canonical names of the faults of --nemesis
-    where   called as where(place, value): returns the file:line:column of a key or, if `value` is true, of its value;
-            returns "" for a key that does not come from a file
+    where   called as where(place, value), where `place` is a sequence of keys that leads to a key of the plan: returns
+            the
+            file:line:column of this key or, if `value` is true, of its value; returns "" if it does not come from a
+            file
     """
 
     def at(n: int, *keys: str) -> str:
@@ -55,8 +57,9 @@ def checked(
 
 
 def _unfit_trigger(line: Line, nodes: Sequence[str], txn: bool) -> list[tuple[tuple[str, ...], str]]:
-    """Returns how a trigger conflicts with the cluster or the load: (keys that lead to the value, message) of each
-    conflict.
+    """Returns the conflicts of an entry's trigger with the cluster or the load.
+
+    A conflict is (keys that lead to the wrong value, message).
     """
     when = line.when
     if when is not None and when.node is not None and when.node not in nodes:

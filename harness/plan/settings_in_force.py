@@ -67,7 +67,9 @@ _KNOWN: Final = ("replication", "min_insync_replicas", "unclean_election")
 
 
 def shortest(rows: Rows) -> int | None:
-    """Returns the shortest time in ms for which one of the brokers remembers an idle producer's sequence numbers.
+    """Returns the minimum over the brokers of how long, in ms, they remember an idle producer's sequence numbers.
+
+    rows  the settings of each broker
 
     Returns None if no broker reports this time.
     """
@@ -80,7 +82,7 @@ def _rows(found: Any) -> list[Mapping[str, Any]]:
 
 
 def _durability(rows: list[Mapping[str, Any]]) -> InternalTopic:
-    """Returns, for each durability setting, the weakest value that one of the topics has."""
+    """Returns the weakest value of each durability setting among the topics `rows`."""
 
     def least(name: str, worst: Callable[..., Any], read: Callable[[str], Any]) -> Any:
         values = [read(str(row[name])) for row in rows if name in row]

@@ -1,4 +1,4 @@
-"""Decides which rule applies to a frame, and which held frames are released by a request. Uses no sockets."""
+"""Decides which rule applies to a frame, and which held frames a request releases. Uses no sockets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from harness.protocol.request_head import Request
 class ActiveRule:
     """A rule in effect.
 
-    number  a number that differs from those of the other rules with the same seed, so that random choices differ, too
+    seed, number  determine the random choices; rules with the same seed have different numbers, so that their choices
+                  differ
     """
 
     def __init__(self, rule: Rule, seed: int, number: int) -> None:
@@ -51,7 +52,9 @@ class ActiveRule:
         return True
 
     def not_applied(self, why: str) -> None:
-        """Records that an `answer` could not be given; the first reason goes to the log."""
+        """Records that the rule's answer could not be made, and the broker received the request. Logs only the first
+        `why`.
+        """
         self.applied -= 1
         if not self._complained:
             self._complained = True
@@ -132,9 +135,10 @@ class Rules:
             self.waiting.remove(held)
 
     def released_by(self, request: Request, connection: int) -> list[HeldFrame]:
-        """Releases the held frames that wait for a request like this one, and returns them.
+        """Releases the held frames whose rule holds them until a request like this one; returns these frames.
 
-        `request` has been answered, or forwarded if it gets no response. `connection` is the number of its connection.
+        request     a request that has been answered or, if requests of this kind get no response, forwarded
+        connection  number of the connection on which it was sent
         """
         if not self.waiting:
             return []
