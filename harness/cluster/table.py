@@ -120,8 +120,9 @@ def reasons(kind: str, needed: frozenset[type]) -> dict[type, str]:
 
 
 def classes() -> dict[str, type]:
-    """Returns a mapping from command-line options (such as "local --network loopback") to the cluster class that they
-    select, for all kinds of cluster.
+    """Returns the cluster class for each command-line option that selects one, for all kinds of cluster.
+
+    An option is a text such as "docker" or "local --network loopback".
     """
     return {name: imported(path) for row in CLUSTERS.values() for name, path in row.classes.items()}
 

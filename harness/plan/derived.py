@@ -36,9 +36,7 @@ def scheduled(plan: TestPlan) -> tuple[str, ...]:
 
 
 def client_versions(plan: TestPlan) -> Mapping[str, str]:
-    """Returns a mapping from client library to version, for the libraries whose version the plan sets. Raises
-    ValueError.
-    """
+    """Returns client library -> version, for each library whose version the plan sets. Raises ValueError."""
     pairs = [part.strip() for part in plan.client_version.split(",") if part.strip()]
     if len(pairs) == 1 and "=" not in pairs[0]:
         if len(set(plan.client)) > 1:
@@ -178,8 +176,9 @@ def _internal(plan: TestPlan, replication: str, min_isr_name: str) -> InternalTo
 
 
 def check_options(plan: TestPlan) -> CheckOptions:
-    """Returns the options for checking the history that follow from the plan alone. `resolve.judged_by` adds the
-    others.
+    """Returns the options for checking the history, as far as they follow from the plan alone.
+
+    `resolve.judged_by` adds the others.
     """
     return CheckOptions(
         ww_deps=plan.ww_deps,

@@ -30,9 +30,8 @@ def names() -> Mapping[str, Sequence[str]]:
 def make(values: Mapping[str, Any], where: Where | None = None) -> TestPlan:
     """Makes a plan from option values. Raises BadInput, with one line for each mistake.
 
-    where  called as where(place, value), where `place` is a sequence of keys that leads to a key of the plan: returns
-           the
-           file:line:column of this key or, if `value` is true, of its value; returns "" if it does not come from a file
+    where  called as where(keys, value). `keys` are the keys that lead to an option, from the outermost on. Returns the
+           file:line:column of the last key or, if `value` is true, of its value; "" if it does not come from a file
     """
     try:
         for default in DEFAULTS:

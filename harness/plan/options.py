@@ -25,8 +25,9 @@ SCHEMA: Final = 1
 
 
 def _known(value: Any, info: ValidationInfo) -> Any:
-    """Returns the value if it is one of the field's valid values in `make_plan.names`; raises PydanticKnownError if
-    not.
+    """Returns the value if `make_plan.names` has it among the field's valid values.
+
+    Raises PydanticKnownError if not.
     """
     names = tuple((info.context or {}).get(info.field_name, (value,)))
     if value not in names:

@@ -95,8 +95,9 @@ def workload_of(plan: TestPlan) -> Workload:
 
 
 def _by_name(plan: TestPlan) -> Mapping[str, Any]:
-    """Returns name -> value for all options that a workload may have: the fields of the plan, and values derived from
-    them.
+    """Returns name -> value for the options that workloads may have.
+
+    An option is a field of the plan, or derived from fields.
     """
     values = {name: getattr(plan, name) for name in TestPlan.model_fields}
     return {

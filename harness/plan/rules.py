@@ -158,10 +158,10 @@ def kinds_of_cluster(plan: TestPlan) -> None:
 
 
 def copies(plan: TestPlan) -> None:
-    """Checks the replication factor against the number of nodes, and min.insync.replicas against the replication
-    factor.
+    """Checks the replication factor and min.insync.replicas.
 
-    Checks nothing if the number of nodes is not known.
+    The replication factor must not exceed the number of nodes, if this number is known. min.insync.replicas must not
+    exceed the replication factor.
     """
     known = not (derived.is_attached(plan) or plan.hosts) or "nodes" in plan.model_fields_set
     if "replication" in plan.model_fields_set and plan.replication > plan.nodes and known:

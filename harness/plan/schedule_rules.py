@@ -20,10 +20,8 @@ def checked(
 
     nodes   names of the cluster's nodes
     listed  canonical names of the faults of --nemesis
-    where   called as where(place, value), where `place` is a sequence of keys that leads to a key of the plan: returns
-            the
-            file:line:column of this key or, if `value` is true, of its value; returns "" if it does not come from a
-            file
+    where   called as where(keys, value). `keys` are the keys that lead to an option, from the outermost on. Returns the
+            file:line:column of the last key or, if `value` is true, of its value; "" if it does not come from a file
     """
 
     def at(n: int, *keys: str) -> str:

@@ -67,7 +67,7 @@ _KNOWN: Final = ("replication", "min_insync_replicas", "unclean_election")
 
 
 def shortest(rows: Rows) -> int | None:
-    """Returns the minimum over the brokers of how long, in ms, they remember an idle producer's sequence numbers.
+    """Returns how long, in ms, a broker remembers an idle producer's sequence numbers: the shortest time of any broker.
 
     rows  the settings of each broker
 

@@ -1,9 +1,9 @@
 """Spark's Kafka source: the package spark-sql-kafka-0-10 and its dependencies, from Maven Central.
 
-PySpark includes neither the package nor its dependencies. The Ivy inside PySpark fetches them once into the cache.
-Their versions are those of PySpark and of its Scala. Some mirrors lack the package in PySpark's version. `FALLBACKS`
-lists older versions that were tested with this PySpark; a note tells the user when one of them is used. Files listed in
-`spark-kafka.sha256` must have the SHA-256 given there.
+PySpark includes neither the package nor its dependencies. The Ivy inside PySpark fetches them once into the cache. The
+package has PySpark's own version, and is built for PySpark's Scala version. Some mirrors lack this version of the
+package. `FALLBACKS` lists older versions that were tested with this PySpark; a note tells the user when one of them is
+used. Files listed in `spark-kafka.sha256` must have the SHA-256 given there.
 https://spark.apache.org/docs/latest/structured-streaming-kafka-integration.html
 """
 

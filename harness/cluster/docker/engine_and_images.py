@@ -23,8 +23,9 @@ _BROKER_BYTES: Final = 512 << 20
 
 
 def connect(timeout_s: float = _TIMEOUT_S) -> Any:
-    """Returns a client of the Docker engine, after the engine has answered. Raises Missing with the address that was
-    tried.
+    """Returns a client of the Docker engine, which is known to answer.
+
+    Raises Missing, with the address that was tried, if the engine does not answer.
     """
     import docker
     import requests
@@ -66,8 +67,10 @@ def local_tag(version: str) -> str:
 
 
 def image(engine: Any, wanted_image: str, version: str) -> str:
-    """Returns the name of an available image: `wanted_image` if it is given, else the official image of `version`, or
-    the image of `version` that `harness image build` made.
+    """Returns the name of an available image, which the engine has already.
+
+    This is `wanted_image` if it is given, else the official image of `version`, or the image of `version` that
+    `harness image build` made. Fetches nothing. Raises Missing with the two ways to get an image.
     """
     wanted = [wanted_image] if wanted_image else [f"{OFFICIAL}:{version}", local_tag(version)]
     for name in wanted:

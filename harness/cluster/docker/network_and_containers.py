@@ -103,11 +103,11 @@ def variable(key: str) -> str:
 
 
 def make_network(engine: Any, run: str, nodes: Sequence[str]) -> Net:
-    """Creates a network for a run. Chooses the nodes' addresses, because Docker may give a restarted container another
-    one.
+    """Creates a network for a run, and chooses the nodes' addresses.
 
-    Docker accepts chosen addresses only if the address range of the network was chosen, too. Therefore a first network
-    is created, to find a free range, and is removed again. Raises ClusterTrouble.
+    Otherwise a container might get another address when it restarts. Docker accepts chosen addresses only if the
+    address range of the network was chosen, too. Therefore a first network is created, to find a free range, and is
+    removed again. Raises ClusterTrouble.
     """
     import docker
 

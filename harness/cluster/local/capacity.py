@@ -37,8 +37,9 @@ def free_bytes(folder: Path) -> int:
 
 
 def require(servers: int, folder: Path) -> None:
-    """Raises Missing if there is not enough memory for `servers` servers, or not enough disk space in `folder` for
-    their data.
+    """Raises Missing if there is not enough memory or disk space for `servers` servers.
+
+    folder  the folder of the servers' data
     """
     memory, needed = available_bytes(), servers * SERVER_BYTES
     if memory is not None and memory < needed:

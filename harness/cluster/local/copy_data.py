@@ -130,8 +130,9 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring. Prints errors to standard error, on one
-    line.
+    """Entry point; for the arguments and the output, see the module docstring.
+
+    Prints errors to standard error, on one line.
     """
     target, prefix, most, *rest = argv
     nodes = {name: Path(data) for name, _, data in (one.partition("=") for one in rest)}

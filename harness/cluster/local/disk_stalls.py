@@ -19,8 +19,9 @@ class Stalls:
         self._lock = threading.Lock()
 
     def begin(self, node: str, at: str, stall_s: float, gap_s: float) -> None:
-        """Makes a node's disk, which is mounted at `at`, slow: it stalls for `stall_s`, accepts writes for `gap_s`, and
-        so on.
+        """Makes the disk of `node` slow: it stalls for `stall_s`, accepts writes for `gap_s`, stalls again, and so on.
+
+        at  where the disk is mounted
 
         Raises ClusterTrouble with the kernel's reason if the disk cannot be frozen.
         """

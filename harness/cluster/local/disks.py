@@ -142,8 +142,9 @@ def _tool(*argv: str) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring. Prints errors to standard error, on one
-    line.
+    """Entry point; for the arguments and the output, see the module docstring.
+
+    Prints errors to standard error, on one line.
     """
     verb, *rest = argv
     try:

@@ -2,9 +2,8 @@
 
     flip-last, flip-first      flip one bit that a checksum covers, in the last or in the first non-empty segment
     tail-last                  truncate the last non-empty segment in the middle of its last batch
-    zero-last, zero-first      overwrite one page with zeroes, in the last or in the first non-empty segment: the page
-    in
-                           which the middle batch of the segment begins
+    zero-last, zero-first      overwrite one page of the last or of the first non-empty segment with zeroes, namely the
+                           page in which the middle batch of the segment begins
     index-bad                  overwrite the first entries of every offset index with garbage
     timeindex-bad              overwrite the first entries of every time index with garbage
     index-short                truncate every index in the middle of an entry
@@ -97,7 +96,7 @@ def _tail(content: bytearray, rng: random.Random) -> str:
 
 
 def _zero(content: bytearray, rng: random.Random) -> str:
-    """Overwrites the page in which the middle batch begins with zeroes, as a lost write would."""
+    """Overwrites one page with zeroes, as a lost write would: the page that contains the start of the middle batch."""
     batches = covered(content)
     if not batches:
         return ""

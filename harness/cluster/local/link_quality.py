@@ -106,8 +106,9 @@ class Shaper:
         return accepted, dropped
 
     def rest(self) -> tuple[list[Packet], list[Packet]]:
-        """Empties the queues, when the link is restored. Returns the packets to forward, in order, and the packets to
-        drop.
+        """Empties the queues of a link that is restored.
+
+        Returns the packets to forward, in order, and the packets to drop.
         """
         return [heapq.heappop(self._queued)[1] for _ in range(len(self._queued))], self._dropped
 

@@ -151,9 +151,7 @@ class LoopbackCluster:
         self._await_registered(_UP_TIMEOUT_S, progress)
 
     def _with_proxy(self, reached: Layout) -> Layout:
-        """Starts the wire proxy if the spec asks for one. Returns the layout, in which brokers then advertise the
-        proxy.
-        """
+        """Starts the wire proxy if the spec asks for one. Returns the layout, which then includes the proxy's ports."""
         if self.spec.proxy == NOBODY:
             return reached
         state, log = self._up(), str(self.work_dir / _WIRE_LOG)

@@ -185,9 +185,7 @@ class LocalCluster(LoopbackCluster):
         return {name: before[name] - after[name] for name in nodes}
 
     def _require_disks(self) -> None:
-        """Raises ClusterTrouble if the nodes have no disks of their own: a disk fault would then affect this machine's
-        disk.
-        """
+        """Raises ClusterTrouble if nodes have no disks of their own: no fault may affect this machine's own disk."""
         if not self._disks:
             raise ClusterTrouble("the servers have no disks of their own: the cluster was started without them")
 

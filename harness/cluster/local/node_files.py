@@ -73,11 +73,11 @@ class NodeFiles:
         return took
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> dict[str, Any]:
-        """Damages the files of a stopped node; returns what was done, as `harness.cluster.local.file_damage` reports
-        it.
+        """Damages the files of a stopped node; returns what was done.
 
-        Only files of topics whose names begin with `topic_prefix` are damaged, and those that control recovery. `seed`
-        determines the random choices.
+        kind          see `harness.cluster.local.file_damage`
+        topic_prefix  how the names of the topics begin whose files may be damaged
+        seed          determines the random choices
         """
         output = self.inside("harness.cluster.local.file_damage", kind, self.data(node), topic_prefix, str(seed))
         done: dict[str, Any] = json.loads(output)

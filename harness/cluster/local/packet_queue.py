@@ -60,8 +60,9 @@ _ID: Final = struct.Struct("!I")
 
 
 class Queue:
-    """A packet queue. The netfilter socket determines in which network it is. Raises OSError if the kernel does not
-    support queues.
+    """A packet queue, in the network to which a netfilter socket belongs.
+
+    Raises OSError if the kernel does not support queues.
     """
 
     def __init__(self, end: socket.socket, number: int) -> None:

@@ -258,10 +258,10 @@ def _first(control: socket.socket) -> int:
 
 
 def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
-    """Waits until PID 1 or the harness ends, then kills PID 1 (needed if it is stopped by SIGSTOP). Returns PID 1's
-    exit code.
+    """Waits until PID 1 or the harness ends, then kills PID 1. Returns PID 1's exit code.
 
-    Children of PID 1 cannot die while they wait for a frozen disk, so the guard thaws the disks.
+    PID 1 may be stopped (SIGSTOP), and then does not end by itself. Its children cannot die while they wait for a
+    frozen disk, so the guard thaws the disks.
     """
     before = freeze_disk.mounted(mountinfo)
     for number in (signal.SIGINT, signal.SIGHUP):

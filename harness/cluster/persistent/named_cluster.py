@@ -50,10 +50,10 @@ class NamedCluster:
     # --- reserving the cluster ------------------------------------------------------------------------
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Reserves the cluster for this run. Returns when the keeper process has undone earlier faults, and all nodes
-        are healthy.
+        """Reserves the cluster for this run; returns when the cluster is healthy.
 
-        Raises BadInput if another run uses the cluster.
+        Before that, the keeper process undoes what is left of earlier faults. Raises BadInput if another run uses the
+        cluster.
         """
         hold = rpc.connect(client.folder(self.name) / client.SOCKET, HOLD_TIMEOUT_S)
         try:

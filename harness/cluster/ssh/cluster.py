@@ -66,8 +66,9 @@ class _Running:
 
 
 def make(spec: ClusterSpec) -> SshCluster:
-    """Returns a cluster on the hosts that the file `spec.hosts` describes. Does not connect to them yet. Raises
-    BadInput.
+    """Returns a cluster on the hosts that the file `spec.hosts` describes.
+
+    Does not connect to the hosts yet. Raises BadInput.
     """
     return SshCluster(spec, load(Path(spec.hosts)))
 

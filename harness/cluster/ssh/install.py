@@ -39,8 +39,9 @@ def install(link: Link, pack: Pack) -> None:
 
 
 def nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
-    """Returns the brokers with their addresses. A broker that has an internal address for other brokers uses a separate
-    port for clients.
+    """Returns the brokers with their addresses.
+
+    A broker that has an internal address for other brokers uses a separate port for clients.
     """
     found = []
     for number, each in enumerate(ready, start=1):

@@ -1,5 +1,4 @@
-"""Makes responses that carry an error: the response to a request that no broker receives, or a changed response of a
-broker.
+"""Makes responses with errors: to requests that no broker receives, or by changing a broker's response.
 
 The messages come from kio, which generates them from Kafka's own schemas. kio takes a moment to load, so it is imported
 with the first rule that needs it. Pure: bytes in, bytes out.
@@ -58,8 +57,7 @@ def refusal(request: bytes, error: str) -> bytes:
 
 
 def failure(response: bytes, request: Request, error: str) -> bytes:
-    """Returns a copy of a broker's response in which each success is replaced with an error. Errors of the broker are
-    kept.
+    """Returns a broker's response with an error in place of each success. The broker's own errors stay.
 
     response  the frame of the response, including its size field
     request   the request that the broker answered
@@ -114,7 +112,7 @@ def _code(error: str) -> Any:
 
 
 def _answer(schema: Any, asked: Any, code: Any) -> tuple[Any, bool]:
-    """Makes an object of a response, or of a part of it such as a partition; returns (object, whether it has an error).
+    """Makes a response, or a part of one, such as a partition; returns (the object, whether it has an error).
 
     schema  kio's class of the object
     asked   the object of the request that is answered, or a plain value from it, such as a partition's number
@@ -202,8 +200,9 @@ def _is_error(field: Field[Any]) -> bool:
 
 
 def _failed(entity: Any, code: Any) -> tuple[Any, bool]:
-    """Replaces each success in an object of a response with the error `code`; returns (object, whether it has an
-    error).
+    """Replaces each success in an object of a response with the error `code`.
+
+    Returns (object, whether it has an error).
     """
     changes: dict[str, Any] = {}
     marked = False

@@ -13,8 +13,7 @@ from harness.protocol.request_head import Request
 class ActiveRule:
     """A rule in effect.
 
-    seed, number  determine the random choices; rules with the same seed have different numbers, so that their choices
-                  differ
+    seed, number  determine the random choices; rules that take effect together have one seed, but different numbers
     """
 
     def __init__(self, rule: Rule, seed: int, number: int) -> None:
@@ -52,9 +51,7 @@ class ActiveRule:
         return True
 
     def not_applied(self, why: str) -> None:
-        """Records that the rule's answer could not be made, and the broker received the request. Logs only the first
-        `why`.
-        """
+        """Records that the rule's answer could not be made, so the rule changed nothing. Logs only the first `why`."""
         self.applied -= 1
         if not self._complained:
             self._complained = True
