@@ -71,7 +71,7 @@ def python(version: tuple[int, int, int]) -> Check:
 
 
 def find_java() -> Check:
-    """Checks that a Java is installed that is new enough."""
+    """Checks that a new enough Java is installed."""
     try:
         found = java.find()
     except HarnessError as error:

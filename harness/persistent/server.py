@@ -242,7 +242,7 @@ class Keeper:
     def _reserve(self, hold: Hold) -> None:
         """Reserves the cluster for a run. Raises BadInput if another run uses it.
 
-        If that run has ended and its processes and faults are still being cleaned up, waits.
+        If the other run has ended, but its processes and faults are still being cleaned up, waits until this is done.
         """
         deadline = time.monotonic() + _CLEANUP_S
         with self._hold_changed:

@@ -158,10 +158,9 @@ def kinds_of_cluster(plan: TestPlan) -> None:
 
 
 def copies(plan: TestPlan) -> None:
-    """Checks the replication factor and min.insync.replicas.
+    """Checks the replication factor and min.insync.replicas; checks nothing if the number of nodes is not known.
 
-    The replication factor must not exceed the number of nodes, if this number is known. min.insync.replicas must not
-    exceed the replication factor.
+    The replication factor must not exceed the number of nodes, nor min.insync.replicas the replication factor.
     """
     known = not (derived.is_attached(plan) or plan.hosts) or "nodes" in plan.model_fields_set
     if "replication" in plan.model_fields_set and plan.replication > plan.nodes and known:
@@ -201,7 +200,10 @@ def scenario(plan: TestPlan) -> None:
 
 
 def log_model(plan: TestPlan) -> None:
-    """Checks the options of the log model: it needs brokers that the run starts, and restarts brokers itself."""
+    """Checks the options of --workload log-model, and options that only this workload supports.
+
+    The workload needs brokers that the run starts. It excludes faults, because it restarts brokers itself.
+    """
     if plan.tiered and (plan.workload, plan.cluster) != ("log-model", "local"):
         raise ValueError("--tiered requires --workload log-model and --cluster local")
     if plan.tiered and versions.parse_version(plan.kafka_version) < tiered_storage.SINCE:

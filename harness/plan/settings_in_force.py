@@ -5,7 +5,8 @@ A run queries the cluster's settings once its topics exist, and records the answ
     {"event": "settings", "run": {topic: {"replication": 3, "min.insync.replicas": "2", ...}},
      "internal": {"__consumer_offsets": {...}, ...}, "brokers": {"1": {...}}, "features": {"metadata.version": 25}}
 
-Settings that the cluster does not report are missing. If topics or brokers have different values, the weakest counts.
+The record does not contain settings that the cluster does not report. If topics or brokers have different values, the
+weakest counts.
 """
 
 from __future__ import annotations

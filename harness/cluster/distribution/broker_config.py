@@ -238,8 +238,8 @@ def java_argv(
 ) -> list[str]:
     """Returns the command line that runs class `main` in a JVM: a broker or one of Kafka's tools.
 
-    The JVM uses one garbage collector thread and only the C1 compiler, because three JVMs share two cores, and C2 would
-    still be compiling when a short run ends.
+    The JVM uses one garbage collector thread and only the C1 compiler, because a small machine runs three brokers on
+    two cores, and C2 would still be compiling when a short run ends.
     """
     variable = "log4j2.configurationFile" if log_config_path.endswith("log4j2.properties") else "log4j.configuration"
     return [

@@ -1,4 +1,4 @@
-"""Tiered storage for local brokers (KIP-405): the remote storage that Kafka provides for tests, in a folder.
+"""Tiered storage for local brokers (KIP-405), with the implementation that Kafka provides for tests.
 
 `LocalTieredStorage` stores segments as files in a folder that all brokers share. Its class is in the test jar of
 kafka-storage, which is on Maven Central from 3.6 on; brokers load that jar in addition to their class path. A copied

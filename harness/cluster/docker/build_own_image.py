@@ -118,7 +118,6 @@ def _home(path: str) -> Path:
 
 
 def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
-    """Writes the contents of the image to a tar file."""
     for folder in (
         "tmp",
         "opt/kafka/config",
@@ -155,7 +154,7 @@ def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
 
 
 def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
-    """Yields (file, path below `home`) of each file that Java needs at run time. Follows links; skips broken ones."""
+    """Yields (file, path relative to `home`) for each file that Java needs. Follows links; skips broken ones."""
     for folder, folders, names in os.walk(home, followlinks=True):
         folders[:] = sorted(set(folders) - _SPARE)
         for name in sorted(set(names) - _SPARE):

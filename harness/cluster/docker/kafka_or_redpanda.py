@@ -1,4 +1,4 @@
-"""Creates the cluster in containers that a spec describes: with Kafka's brokers or Redpanda's."""
+"""Creates the Docker cluster that a spec describes, with Kafka's brokers or Redpanda's."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Net:
 
 
 def kafka(spec: ClusterSpec, image: str) -> Containers:
-    """Describes the containers of docker-compose.yml, with the run's ports and broker settings.
+    """Returns a description of the containers in docker-compose.yml, with the run's ports and broker settings.
 
     Raises BadInput, Missing.
     """
@@ -85,7 +85,7 @@ def kafka(spec: ClusterSpec, image: str) -> Containers:
 
 
 def redpanda_brokers(spec: ClusterSpec, image: str) -> Containers:
-    """Describes containers of Redpanda, with the run's ports and cluster properties. Raises BadInput."""
+    """Returns a description of containers of Redpanda, with the run's ports and cluster properties. Raises BadInput."""
     ports = Ports()
     pairs = {node: (ports.take(), ports.take()) for node in NODES}
     services = redpanda.services(NODES, image, pairs, spec.broker_config)

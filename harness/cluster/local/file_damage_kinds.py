@@ -42,7 +42,7 @@ Damage = Callable[[Path, str, random.Random], dict[str, Any]]
 
 
 def logs(data: Path, prefix: str) -> list[Path]:
-    """Returns the folders of the run's partitions."""
+    """Returns the folders of those partitions whose names begin with `prefix`, the prefix of a run's topics."""
     return sorted(path for path in data.glob(f"{prefix}*") if path.is_dir())
 
 

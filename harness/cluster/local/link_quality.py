@@ -40,7 +40,7 @@ class _Line:
 
 
 class Shaper:
-    """Simulates one link. All random choices follow from the seed."""
+    """Simulates one link. The seed determines all random choices."""
 
     def __init__(self, quality: LinkQuality, seed: int) -> None:
         self._quality = quality

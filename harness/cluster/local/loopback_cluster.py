@@ -1,4 +1,4 @@
-"""A Kafka cluster on ports of 127.0.0.1, which needs only Python and Java; it has no network faults.
+"""A Kafka cluster on ports of 127.0.0.1, which needs only Python and Java, but does not offer network faults.
 
 All processes are descendants of one supervisor: whatever ends this process, even kill -9, ends all of them.
 `harness.cluster.local.namespaced_cluster` extends this cluster with networks that can be broken.
@@ -73,9 +73,10 @@ class Running:
 
 class LoopbackCluster:
     """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire,
-    Clocks and Logs (harness.model.capabilities), but not Network. Thread-safe once `up` has returned.
+    Clocks and Logs (harness.model.capabilities), but not Network.
 
-    If Clocks is needed, every server has its own clock (harness.cluster.local.clocks).
+    Thread-safe once `up` has returned. If Clocks is needed, every server has its own clock
+    (harness.cluster.local.clocks).
 
     jvm_flags  JVM flags of brokers; None: flags that make brokers start faster
                (harness.cluster.distribution.cds_archive)

@@ -154,7 +154,7 @@ class Supervisor:
     def _signal(self, pid: int, number: int) -> bool:
         """Sends a signal to the process group of a child; returns whether it was sent.
 
-        Other pids are refused: they may have been reused by unrelated processes.
+        Refuses a pid that is not that of a child, because an unrelated process may have this pid by now.
         """
         if pid not in self._running:
             return False

@@ -40,7 +40,7 @@ class Control:
     def __init__(self, isolated: bool, log: Path) -> None:
         """Starts a supervisor, in namespaces if `isolated`. Its output is appended to the file `log`.
 
-        Raises Refused if namespaces are refused, ClusterTrouble if the supervisor does not start at all.
+        Raises Refused if namespaces are refused, ClusterTrouble if the supervisor does not start for another reason.
         """
         ours, theirs = json_messages.pair()
         self._socket = ours

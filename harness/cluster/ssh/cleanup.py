@@ -108,7 +108,10 @@ def _on(host: Host) -> list[Leftover]:
 
 
 def read(answer: str) -> tuple[list[_Run], list[str]]:
-    """Parses the output of the command `survey`: (runs, filters). Raises ClusterTrouble if the output is malformed."""
+    """Parses the output of the command `survey` of host_commands.sh.
+
+    Returns (runs, "TOOL TABLE" of each packet filter). Raises ClusterTrouble if the output is malformed.
+    """
     runs, filters = [], []
     for line in answer.splitlines()[1:]:
         words = line.split(" ", 7)

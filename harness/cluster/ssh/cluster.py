@@ -150,7 +150,7 @@ class SshCluster:
         threading.Thread(target=self._renew, args=(name,), daemon=True).start()
 
     def _renew(self, name: str) -> None:
-        """Renews the lease on a host again and again; runs in a thread."""
+        """Renews the lease on a host at regular intervals, in a thread of its own."""
         state, number = self._up(), 0
         while not state.ended.wait(_RENEW_S):
             number += 1

@@ -77,9 +77,9 @@ def script() -> bytes:
 
 
 def command(host: Host, name: str, folder: str, *arguments: str) -> str:
-    """Returns the shell command that runs the command `name` of host_commands.sh.
+    """Returns a command line for a host: a shell that executes the command `name` of host_commands.sh.
 
-    The shell reads the script from standard input.
+    The shell reads host_commands.sh from standard input.
     """
     return shlex.join(["sh", "-s", "--", name, folder, "1" if host.sudo else "0", *arguments])
 

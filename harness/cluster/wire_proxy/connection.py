@@ -100,7 +100,7 @@ class Connection:
     def _not_kafka(self) -> None:
         """Lets both streams pass unchanged from now on, because one of them is not Kafka's protocol.
 
-        Responses could no longer be matched with requests.
+        Rules no longer apply, because responses cannot be matched with requests.
         """
         self._shared.counters.unparsed += 1
         for queued in (*self._to_broker, *self._to_client):

@@ -30,7 +30,7 @@ class ActiveRule:
         self._complained = False
 
     def takes(self, request: Request, node: str, sender: str) -> bool:
-        """Returns whether the rule applies to this frame. Counts the frame."""
+        """Returns whether the rule applies to the request `request` or to its response; updates the rule's counts."""
         rule = self.rule
         if self.apis and request.api not in self.apis:
             return False
