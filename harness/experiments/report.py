@@ -49,9 +49,15 @@ def write(folder: Path, chosen: Experiment, tried: Sequence[Tried], began: str) 
 def rows(tried: Sequence[Tried]) -> list[dict[str, str]]:
     """Returns a row for each case: its settings, effects, cost, and whether its results are as expected.
 
-    An effect is "claimed | measured", with ≠ if the two differ.
+    An effect is "claimed | measured", with ≠ if the two differ. Omits columns that do not apply: effects if no case
+    accounts for each record, and settings and figures that no case has.
     """
-    return [_row(case_tried) for case_tried in tried]
+    accounted = any(one.case.test_plan(0).workload == "delivery" for one in tried)
+    found = [_row(one) for one in tried]
+    omitted = {name for name in SETTINGS if all(row[name] == "default" for row in found)}
+    omitted |= {name for row in found[:1] for name in row if all(not row[name] for row in found)}
+    omitted |= set() if accounted else set(EFFECTS)
+    return [{name: value for name, value in row.items() if name not in omitted} for row in found]
 
 
 def _row(tried: Tried) -> dict[str, str]:
@@ -69,7 +75,9 @@ def _row(tried: Tried) -> dict[str, str]:
 
 
 def _effect(claimed: bool | None, found: Sequence[float]) -> str:
-    """Returns the claim, how many runs showed the effect, and for how many records; ≠ if claim and measurement differ.
+    """Returns the claim about an effect, in how many runs it occurred, and how many records it affected.
+
+    Appends ≠ if the claim and the measurement differ.
 
     found  the number of affected records in each run
     """
@@ -85,7 +93,7 @@ def _effect(claimed: bool | None, found: Sequence[float]) -> str:
 
 
 def _cost(judged: Sequence[Attempt], plan: TestPlan) -> dict[str, str]:
-    """Returns medians over the runs: latencies of acknowledged sends, and acknowledged sends per second of load."""
+    """Returns medians over the runs: the latencies of acknowledged sends, and their number per second of load."""
     latencies = [attempt.figures.get("latencies", {}).get("send", {}) for attempt in judged]
     p50 = [float(latency["p50_ms"]) for latency in latencies if "p50_ms" in latency]
     p99 = [float(latency["p99_ms"]) for latency in latencies if "p99_ms" in latency]
@@ -111,9 +119,9 @@ def markdown(found: Sequence[Mapping[str, str]], columns: Sequence[str] | None =
 
 
 def text(found: Sequence[Mapping[str, str]]) -> str:
-    """Formats the columns whose values differ between rows, aligned for a terminal."""
+    """Formats the columns whose values differ between rows, and the effects, aligned for a terminal."""
     names = [name for name in (found[0] if found else ()) if len({row[name] for row in found}) > 1]
-    names = list(dict.fromkeys(["case", *names, *EFFECTS]))
+    names = list(dict.fromkeys(["case", *names, *(name for row in found[:1] for name in EFFECTS if name in row)]))
     widths = {name: max(len(name), *(len(row[name]) for row in found)) for name in names}
     lines = ["  ".join(f"{name:{widths[name]}}" for name in names)]
     lines += ["  ".join(f"{row[name]:{widths[name]}}" for name in names) for row in found]

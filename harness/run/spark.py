@@ -1,4 +1,8 @@
-"""The Spark session of a run, started in the background. With `--spark-master none` there is no session."""
+"""The Spark session of a run, started in the background.
+
+With `--spark-master none` there is no session. With `auto`, a run starts none either, and `harness.run.choose_spark`
+decides when the history is checked; commands that cannot do without Spark use all cores.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ START_TIMEOUT_S: Final = 180.0
 # Histories below this size are checked before JVM code compiled by C2 would pay for the compilation.
 BRIEF_BYTES: Final = 30_000_000
 NONE: Final = "none"  # --spark-master none
+AUTO: Final = "auto"
+ALL_CORES: Final = "local[*]"
 
 
 def require(master: str, what: str) -> None:
@@ -26,22 +32,22 @@ def require(master: str, what: str) -> None:
 
 
 class WarmSpark:
-    """A session that starts in a background thread, and is warmed up again after it has been idle.
+    """A Spark session that starts in a background thread, and is warmed up again after it has been idle.
 
-    The session starts while topics are created and workers start, and the load waits for the session: a starting JVM
-    occupies both cores of a small machine for seconds, which would disturb the load, the healing or the check. An idle
-    session uses no processor time. With the master `none` there is no session, and nothing is started.
+    A starting JVM occupies both cores of a small machine for seconds. So that this does not disturb the load, the
+    session starts while topics are created and workers start, and the load waits for it. An idle session uses no
+    processor time. With the masters `none` and `auto` there is no session.
     """
 
     def __init__(self, master: str) -> None:
-        self._master = master
+        self.master = master
         self._session: Any = None
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Starts the session in the background or, if it is running, warms it up."""
-        if self._master == NONE:
+        if self.master in (NONE, AUTO):
             return
         if self._thread is not None:
             self._thread.join(START_TIMEOUT_S)
@@ -54,18 +60,18 @@ class WarmSpark:
 
         try:
             if self._session is None:
-                self._session = session.start(self._master, brief=True, jvm_flags=_found_java())
+                self._session = session.start(self.master, brief=True, jvm_flags=_found_java())
             else:
                 session.warm_up(self._session)
         except BaseException as error:
             self._error = error
 
     def get(self) -> Any:
-        """Returns the session once it is ready.
+        """Waits until the session is ready, and returns it. Returns None with the masters `none` and `auto`.
 
-        Returns None with the master `none`. Raises the error of a failed start.
+        If the session could not be started, raises the error of its start.
         """
-        if self._master == NONE:
+        if self.master in (NONE, AUTO):
             return None
         if self._thread is None:
             self.start()
@@ -79,23 +85,28 @@ class WarmSpark:
 
 
 def _found_java() -> tuple[str, ...]:
-    """Makes PySpark use a suitable Java. Returns flags for the JVM."""
+    """Sets the environment variables that make PySpark use a suitable Java. Returns flags for the JVM."""
     found = java.find()
     java.set_env(found, os.environ)
     return cds_archive.of_spark(found)
 
 
+def _named(master: str) -> str:
+    """Returns the value for PySpark: the master itself, or for `auto` all local cores."""
+    return ALL_CORES if master == AUTO else master
+
+
 def session_now(master: str, size: int | None = None) -> Any:
     """Starts a session in the calling thread, and returns it. Returns None with the master `none`.
 
-    size  size of the histories in bytes; None if unknown
+    size  size of the histories to check, in bytes; None if unknown
     """
     if master == NONE:
         return None
     from checker.spark import session
 
     brief = size is not None and size < BRIEF_BYTES
-    return session.start(master, brief=brief, jvm_flags=_found_java())
+    return session.start(_named(master), brief=brief, jvm_flags=_found_java())
 
 
 def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], None]) -> Any:
@@ -116,7 +127,7 @@ def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], 
     jars = ",".join(str(path) for path in connector.files)
     memory = os.environ.get("HARNESS_SPARK_MEMORY", "768m")
     return session.start(
-        master,
+        _named(master),
         "harness qos",
         warm=False,
         brief=True,

@@ -1,4 +1,4 @@
-"""The composition root: carries out a plan and checks the run. Only this module and `cli` import all packages."""
+"""Carries out a plan and checks the run. Only this module and `cli` import all packages of the harness."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from harness.plan.test_plan import TestPlan
 from harness.run import (
     allowed_commands,
     attached_cluster,
+    choose_spark,
     client_versions,
     load_heal_final_polls,
     make_cluster,
     record_cluster_settings,
+    start_workers,
 )
 from harness.run.provenance import git_commit, versions
-from harness.run.spark import WarmSpark, require
+from harness.run.spark import ALL_CORES, AUTO, WarmSpark, require
 from harness.stored import broker_data
 from harness.yaml_data import Where
 from nemesis import table as nemeses
@@ -43,11 +45,15 @@ log = logging.getLogger("harness")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a finished run: its folder, the verdict, and whether the user interrupted the run."""
+    """The outcome of a finished run: its folder, the verdict, and whether the user interrupted the run.
+
+    checked  sentence that says where `--spark-master auto` had the history checked, and why; empty with another master
+    """
 
     folder: Path
     result: Result
     interrupted: bool
+    checked: str = ""
 
 
 # --- the run ------------------------------------------------------------------------------------------
@@ -76,15 +82,17 @@ def run(
     """Carries out a plan and checks the history. Raises HarnessError.
 
     where     see `schedule_rules.checked`
-    commands  client programs of the plan that the user allows to be executed: see `allowed_commands`
-    plots     whether to draw the plots, which takes seconds; `harness check` draws them later
+    commands  client programs that the plan may execute: see `allowed_commands`
+    plots     whether to draw the plots, which takes seconds; if not, `harness check` can draw them later
     """
     allowed_commands.refuse(plan, commands)
     if plan.workload == "pipeline":
         require(spark_master, "--workload pipeline")
+        spark_master = ALL_CORES if spark_master == AUTO else spark_master
     plan = attached_cluster.settled(plan)
     resolved = make_cluster.resolved(plan, where)
     nemeses.refuse_unsubscribed(resolved.faults, plan.sub_via)
+    start_workers.refuse_properties(plan)
     spark = WarmSpark(spark_master)
     java.find()
     folder = history_writer.new_run(runs, attached_cluster.run_name(resolved.plan))
@@ -126,8 +134,15 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
         if plan.keep_data:  # before the verdict, because checks may read it
             broker_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
-        session = None if plan.workload == LOG_MODEL else spark.get()  # the steps were checked as they ran
-        result = check_run(folder, judged_by(plan, record_cluster_settings.recorded(folder)), session, say)
+        options = judged_by(plan, record_cluster_settings.recorded(folder))
+        session, checked = None, ""
+        if plan.workload != LOG_MODEL:  # its steps were checked as they ran
+            if spark.master == AUTO:
+                session, checked = choose_spark.session_for(AUTO, [(folder, options)])
+                say(checked)
+            else:
+                session = spark.get()
+        result = check_run(folder, options, session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _print_summary(folder, result, say, time.monotonic() - began)
     try:  # after the servers' logs were collected into the folder
@@ -135,7 +150,7 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
     except Exception as error:  # a failed plot must not affect the verdict
         log.exception("the plots were not drawn")
         say(f"the plots were not drawn ({type(error).__name__}: {error}); see {folder / 'harness.log'}")
-    return Outcome(folder, result, interrupted)
+    return Outcome(folder, result, interrupted, checked)
 
 
 def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:
@@ -147,7 +162,7 @@ def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:
 
 
 def _put_away(folder: Path, cluster: Cluster) -> None:
-    """Collects the servers' logs, then removes the cluster."""
+    """Collects the servers' logs in the run folder, then removes the cluster."""
     if offers(cluster, Logs):
         try:
             cluster.collect(str(folder / "logs"))
@@ -160,7 +175,7 @@ def _put_away(folder: Path, cluster: Cluster) -> None:
 
 
 def check_run(path: Path, options: CheckOptions, session: Any, say: Say, stored: bool = True) -> Result:
-    """Checks a history and returns the result. If `stored`, the history is a run, and its results.json is written."""
+    """Checks a history and returns the result. If `stored`, also writes it to results.json in the run folder."""
     from checker import check
 
     result = check.check(session, path, options, say)
@@ -178,10 +193,9 @@ def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> No
 
 
 def draw(folder: Path, say: Say, plots: bool = True) -> list[Path]:
-    """Draws the plots (unless `plots` is False), the order pages of keys with anomalies, and the run page. Prints the
-    paths of the pages.
+    """Draws the plots, the pages about keys with anomalies, and the page of the run. Prints where the pages are.
 
-    Returns the paths of all these files.
+    Returns the paths of all these files. Draws no plots if `plots` is false.
     """
     from harness.report.order import order_pages
     from harness.report.page import run_page

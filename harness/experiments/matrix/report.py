@@ -12,7 +12,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from harness.experiments.expectations import wilson
-from harness.experiments.matrix.run import Done
+from harness.experiments.matrix.run import Done, counts
 from harness.experiments.run import describe
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, BadInput
 
@@ -45,7 +45,7 @@ def data(outcome: Done) -> dict[str, Any]:
 def junit(done: Sequence[Done]) -> bytes:
     """Returns JUnit XML with a test case for each expectation of each run.
 
-    A test case has failed if the run did not meet the expectation, and is skipped if this is not known.
+    A test case has failed if the run did not meet the expectation. It is skipped if the verdict of the run is unknown.
     """
     suite = ElementTree.Element("testsuite", name="harness matrix")
     counts = {"tests": 0, "failures": 0, "skipped": 0}
@@ -74,7 +74,7 @@ def junit(done: Sequence[Done]) -> bytes:
 
 
 def _plain(text: str) -> str:
-    """Replaces the characters that XML does not allow by question marks."""
+    """Replaces the characters that XML does not allow with question marks."""
     return _NOT_XML.sub("?", text)
 
 
@@ -84,13 +84,13 @@ def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
     Its size is limited to what GitHub displays.
     """
     wrong = [outcome for outcome in done if outcome.exit_code == EXIT_INVALID]
-    unknown = [outcome for outcome in done if outcome.exit_code == EXIT_UNKNOWN]
+    unknown = [outcome for outcome in done if outcome.exit_code == EXIT_UNKNOWN and outcome.begun]
     lines = [
-        f"# {len(done)} runs: {len(wrong)} not as expected, {len(unknown)} unknown",
+        f"# {counts(done)}",
         "",
         *(["## Changed since the baseline", "", *(f"- {line}" for line in changes), ""] if changes else []),
     ]
-    for title, rows in (("Not as expected", wrong), ("Unknown", unknown)):
+    for title, rows in (("Not as expected", wrong), ("Could not be judged", unknown)):
         if rows:
             lines += [f"## {title}", "", *(f"- {_line(outcome)}" for outcome in rows), ""]
     lines += ["## All", "", "| run | seed | verdict | as expected | s |", "| --- | --- | --- | --- | --- |"]
@@ -98,7 +98,7 @@ def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
         verdict, seconds = (
             (outcome.attempt.valid, f"{outcome.attempt.seconds:.0f}") if outcome.attempt else ("not run", "")
         )
-        met = {0: "yes", EXIT_INVALID: "**no**"}.get(outcome.exit_code, "unknown")
+        met = {0: "yes", EXIT_INVALID: "**no**"}.get(outcome.exit_code, "unknown" if outcome.begun else "")
         name = outcome.cell.name.replace("|", "\\|")
         lines.append(f"| {name} | {outcome.cell.seed} | {verdict} | {met} | {seconds} |")
     text = "\n".join(lines) + "\n"
@@ -113,10 +113,10 @@ def _line(outcome: Done) -> str:
 
 
 def changed(done: Sequence[Done], baseline: Path) -> list[str]:
-    """Returns a line for each cell that is as expected more or less often than in an earlier results.json.
+    """Compares the rates of runs that were as expected with those in the results.json of an earlier matrix.
 
-    A cell has changed if the 95% intervals of the two rates do not overlap. Raises BadInput if the baseline cannot be
-    read.
+    Returns a line for each cell whose rate has changed: the 95% confidence intervals of the two rates do not overlap.
+    Raises BadInput if the earlier file cannot be read.
     """
     path = baseline / "results.json" if baseline.is_dir() else baseline
     try:

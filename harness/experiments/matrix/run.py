@@ -21,15 +21,20 @@ BUDGET_USED_UP: Final = "the time budget was used up before"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A cell and its run.
+    """A cell and the result of its run.
 
-    attempt  the run; None if it failed, or if the time budget was used up before it
+    attempt  the run; None if it failed, or if it was not started because the time budget was used up
     error    why there is no run, or why its verdict is unknown; otherwise empty
     """
 
     cell: Cell
     attempt: Attempt | None
     error: str = ""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the budget allowed the run."""
+        return self.attempt is not None or self.error != BUDGET_USED_UP
 
     @property
     def exit_code(self) -> int:
@@ -47,9 +52,9 @@ def matrix(
     spark_master: str = "local[*]",
     allow_commands: bool = False,
 ) -> list[Done]:
-    """Runs the cells in order, and returns all of them with their runs.
+    """Runs the cells in order. Returns one result for each cell, also for those that were not run.
 
-    Stops before the first cell that would probably exceed the time budget, judging by the longest run so far.
+    Stops before the first run that would probably exceed the time budget, judging by the longest run so far.
     """
     began, longest = time.monotonic(), 0.0
     found: list[Done] = []
@@ -74,12 +79,21 @@ def matrix(
 
 
 def exit_code(done: Sequence[Done]) -> int:
-    """Returns 1 if a run was not as expected, else 2 if the result of a run is unknown, else 0.
+    """Returns 1 if a run was not as expected, else 2 if a verdict is unknown, else 0.
 
-    Runs for which there was no time are ignored. Returns 2 if there was no time for any run.
+    Runs that were not started because the time budget was used up are ignored. Returns 2 if no run was started.
     """
-    begun = [outcome for outcome in done if outcome.attempt is not None or outcome.error != BUDGET_USED_UP]
-    codes = [outcome.exit_code for outcome in begun]
+    codes = [outcome.exit_code for outcome in done if outcome.begun]
     if not codes:
         return EXIT_UNKNOWN
     return next((code for code in (EXIT_INVALID, EXIT_UNKNOWN) if code in codes), EXIT_VALID)
+
+
+def counts(done: Sequence[Done]) -> str:
+    """Says how many runs were as expected, not as expected, unknown, and not run, such as "4 of 6 runs as expected"."""
+    begun = [outcome.exit_code for outcome in done if outcome.begun]
+    parts = [f"{begun.count(EXIT_VALID)} of {len(done)} runs as expected"]
+    wrong, unknown, beyond = begun.count(EXIT_INVALID), begun.count(EXIT_UNKNOWN), len(done) - len(begun)
+    parts += [f"{wrong} NOT as expected"] * bool(wrong) + [f"{unknown} could not be judged"] * bool(unknown)
+    parts += [f"{beyond} not run, because the time budget was used up"] * bool(beyond)
+    return ", ".join(parts)
