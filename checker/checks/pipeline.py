@@ -28,7 +28,7 @@ def check(source: Source, options: CheckOptions) -> Result:
 
 
 def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
-    """Judges a run folder by `judge_runs`, and adds the reasons for `unknown` that the run recorded."""
+    """Judges a run folder with the function `judge_runs`, and adds the reasons for `unknown` that the run recorded."""
     folder = source.run or source.noted
     if folder is None or source.spark is None:
         lacks = "a run folder" if folder is None else "Spark"
