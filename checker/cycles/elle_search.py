@@ -78,7 +78,6 @@ class _Graph:
         return cls({a: neighbours[a] for a in _order(list(edges), hash_of)}, hash_of)
 
     def only(self, ops: set[int]) -> _Graph:
-        """Returns the subgraph with only these ops."""
         kept = {a: {b: kinds for b, kinds in out.items() if b in ops} for a, out in self.edges.items() if a in ops}
         return self._ordered(kept, self.hash_of)
 

@@ -31,11 +31,11 @@ FORM: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The result of the comparison.
+    """The result of comparing the outputs of pipelines with their inputs.
 
     findings  the anomalies, as a data frame with the schema FORM
     figures   run -> name of the figure -> count
-    cached    tables to be released
+    cached    data frames that Spark has cached, and that the caller must release
     """
 
     findings: Any
@@ -46,8 +46,9 @@ class Compared:
 def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str, Setting]) -> Compared:
     """Finds all anomalies of outputs and inputs.
 
-    For the arguments `read`, `sent` and `events`, see checker.pipeline.tables.
-
+    read      the lines of the kind `checker.pipeline.tables.READ`
+    sent      the lines of the kind `checker.pipeline.tables.SENT`
+    events    the lines of the kind `checker.pipeline.tables.EVENT`
     settings  run -> its settings; runs without a transform are skipped
     """
     from pyspark.sql import functions as F
@@ -144,7 +145,7 @@ def _made(outputs: Any, runs: Any) -> Any:
 
 
 def _aborts(events: Any) -> Any:
-    """Returns the ranges of the input whose outputs were produced, and whether each was aborted.
+    """Returns the ranges of input offsets for which outputs were produced, and whether these outputs were aborted.
 
     Column names start with e_.
     """
@@ -183,8 +184,8 @@ def _right(both: Any, lost: Any, settings: Mapping[str, Setting]) -> Any:
     """Adds a column `right`: whether all copies of an output are what the transform makes of its input record.
 
     If the output is a count, it must be the right count for one of the record's copies. If acknowledged records of a
-    key were lost from the input, the pipeline may have counted them before, so each count may be higher by their
-    number.
+    key were lost from the input, the pipeline may have counted them before, so counts may be higher by up to the number
+    of lost records.
     """
     from pyspark.sql import functions as F
 
@@ -309,7 +310,10 @@ def _flagged(matched: Any) -> Any:
 
 
 def _missing(inputs: Any, matched: Any) -> Any:
-    """Returns the outputs that have fewer copies than their input record has copies below the committed offset."""
+    """Returns the outputs of which copies are missing.
+
+    An output must have one copy for each copy of its input record below the committed offset.
+    """
     from pyspark.sql import functions as F
 
     present = matched.where("in_offset is not null").select("run", "id", "number", "made", _listed().alias("outputs"))
@@ -337,7 +341,7 @@ def _missing(inputs: Any, matched: Any) -> Any:
 
 
 def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
-    """Compares what the writers reported as sent with the input as read. Returns [lost inputs, phantom inputs]."""
+    """Compares the records that writers reported with the input that was read. Returns [lost inputs, phantom inputs]."""
     from pyspark.sql import functions as F
 
     reported = sent.join(runs, "run").select(

@@ -84,7 +84,7 @@ class Setting:
     mistake    the deliberate mistake that was switched on in the pipeline; None: no mistake
     committed  (topic, partition) -> the group's committed offset at the end
     readers    how many files the final reading writes; 0 if unknown
-    wrong      sentences that say what in these files cannot be used, and why
+    wrong      sentences that describe the problems in pipeline.json and committed.json
     """
 
     mode: str = ""
@@ -113,10 +113,10 @@ class Table:
 
 
 def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
-    """Reads all files of one kind in the run folders. The lines are cached until `forget`.
+    """Reads all files of one kind in the run folders. Spark caches the lines until `forget` is called.
 
-    A column `run` has the run folder. A column `line` has numbers that ascend within each file. Raises BadHistory for a
-    path that is not a regular file, because reading it might never end.
+    The column `run` contains the run folder. The column `line` contains numbers that ascend within each file. Raises
+    BadHistory for a path that is not a regular file, because reading it might never end.
     """
     from pyspark.sql import functions as F
 
@@ -179,7 +179,7 @@ def _torn(path: Path) -> int:
 
 
 def forget(*tables: Any) -> None:
-    """Releases persisted tables."""
+    """Removes tables (`Table.cached`) from Spark's cache."""
     for table in tables:
         table.unpersist()
 

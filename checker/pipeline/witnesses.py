@@ -32,7 +32,7 @@ class Found:
 
 
 def first_few(rows: Any) -> dict[str, dict[str, Found]]:
-    """Returns run -> name of the anomaly -> the number of its witnesses, and the first few of them.
+    """Returns run -> name of the anomaly -> `Found`: the number of its witnesses, and the first few of them.
 
     rows  the witnesses, with the columns run, name (of the anomaly), place (a sort key) and witness (JSON)
     """
@@ -114,7 +114,7 @@ def still_promised(one: AnomalyFound, settings: Settings) -> bool | None:
 
 
 def promise(anomalies: Iterable[AnomalyFound]) -> bool | None:
-    """Returns whether any of the bad anomalies was promised not to happen.
+    """Returns whether at least one of the bad anomalies is ruled out by the mode and the settings (`promised`).
 
     Returns None if that is unknown, or if there are no bad anomalies.
     """

@@ -16,8 +16,8 @@ def between(begin: Offsets, end: Offsets, earliest: Offsets) -> tuple[dict[tuple
     """Compares the offsets at which a batch began and ended with the brokers' earliest offsets.
 
     Returns (possible losses, number of recreated partitions). The possible losses are a mapping (topic, partition) ->
-    (first lost offset, offset after the last lost one). A partition whose end offset is below its start offset was
-    recreated.
+    (first lost offset, offset after the last lost one). They are only possible, because the batch may have read the
+    records before they were deleted. A partition whose end offset is below its start offset was recreated.
     """
     lost, recreated = {}, 0
     for topic, partitions in begin.items():
