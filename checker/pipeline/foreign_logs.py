@@ -188,7 +188,7 @@ def _partitions(groups: dict[str, Any], each: str) -> list[list[str]] | None:
 
 
 def read(spark: Any, files: Sequence[Path], pattern: LogPattern) -> Any:
-    """Returns the events in the files and the counts of other lines (see `parsed`), in a data frame with the schema FORM."""
+    """Returns the events in the files and the counts of other lines, as a data frame with the rows of `parsed`."""
     from pyspark.sql import functions as F
 
     from checker.pipeline.tables import escaped

@@ -260,8 +260,7 @@ class _Machine:
         self.committed = member.base = offset
 
     def _later(self, member: _Member) -> tuple[str, int, int] | None:
-        """Returns the current owner of the partition if it was assigned the partition after `member`; None if it was
-        not.
+        """Returns the current owner of the partition if its assignment is later than that of `member`, else None.
 
         The owner is (instance, incarnation, offset where it started to read). If several members own the partition, the
         one with the latest assignment is returned.

@@ -341,7 +341,7 @@ def _missing(inputs: Any, matched: Any) -> Any:
 
 
 def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
-    """Compares the records that writers reported with the input that was read. Returns [lost inputs, phantom inputs]."""
+    """Compares the records that writers sent with the input that was read. Returns [lost inputs, phantom inputs]."""
     from pyspark.sql import functions as F
 
     reported = sent.join(runs, "run").select(

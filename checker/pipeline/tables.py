@@ -179,7 +179,7 @@ def _torn(path: Path) -> int:
 
 
 def forget(*tables: Any) -> None:
-    """Removes tables (`Table.cached`) from Spark's cache."""
+    """Removes data frames, such as `Table.cached`, from Spark's cache."""
     for table in tables:
         table.unpersist()
 

@@ -85,8 +85,7 @@ class Store:
                 file.write(text)
 
     def offsets(self, batch: int) -> dict[str, dict[str, int]] | None:
-        """Returns the offsets at which a batch ends, by topic and partition; None if Spark's file does not contain
-        them.
+        """Returns the offsets at which a batch ends, by topic and partition; None if Spark's file has none.
 
         The file has one line per source. The line of the Kafka source is a JSON object topic -> partition -> offset;
         see "checkpointing" in https://spark.apache.org/docs/latest/structured-streaming-programming-guide.html.

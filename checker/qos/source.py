@@ -18,8 +18,7 @@ from harness.model.errors_and_exit_codes import BadInput
 
 
 def both(spark: Any, settings: Settings) -> DataFrame:
-    """Returns the stream: a row for each record (side, id, part, expected, time, place, offset), and the ticks of a
-    clock.
+    """Returns the stream: a row for each record (side, id, part, expected, time, place, offset) and each tick.
 
     Raises BadInput.
     """
