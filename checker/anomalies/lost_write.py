@@ -3,7 +3,7 @@
 Jepsen's rule, per key: an index is a position in the key's version order (checker.kernels.version_order). A value that
 is at several offsets has a first and a last index. The *bound* is the highest first index among the values that `ok`
 ops polled. A value is lost if its last index is at or below the bound, no `ok` op polled it, and its writer must have
-committed. That is so if the writer is `ok`, or if it is `info` and an `ok` op read one of its writes.
+committed. A writer must have committed if it is `ok`, or if it is `info` and an `ok` op read one of its writes.
 
 Native rules differ:
 

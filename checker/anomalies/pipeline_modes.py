@@ -2,7 +2,7 @@
 
 A mode says when the pipeline commits its input offsets (see below). It rules an anomaly out as long as the brokers keep
 the logs that the pipeline depends on: its input and output, its group's committed offsets, and the outcome of its
-transactions. Anomalies that the clients cause by themselves do not depend on these logs.
+transactions. Anomalies that only the clients can cause do not depend on these logs.
 
 Modes: "exactly-once" and "files" commit offsets and outputs (or references to files) in one transaction,
 "at-least-once" commits offsets after the outputs, "at-most-once" before them, and "auto-commit" by a timer.
@@ -66,7 +66,7 @@ class Modes:
 
     promising   the modes that rule the anomaly out
     always_bad  whether the anomaly counts against the verdict in the other modes, too
-    of_memory   whether only pipelines with a stateful transform can have the anomaly
+    of_memory   whether every mode rules the anomaly out if the transform is stateless
     """
 
     promising: frozenset[str]

@@ -52,10 +52,10 @@ class Phrases(Protocol):
     def polls(self, key: Any, value: Any, /) -> Sequence[Place]: ...
 
     def sent(self, key: Any, value: Any, op: int | None = None, /) -> str:
-        """Returns which process sent a value, when, with which outcome, and which faults were active then."""
+        """Returns a phrase that says who sent a value, when and with which outcome, and names the active faults."""
 
     def read(self, key: Any, value: Any, offset: int | None = None, /) -> str:
-        """Returns which process first read a value (at `offset`, if given)."""
+        """Returns a phrase that says which process was the first to read a value (at `offset`, if given)."""
 
     def place(self, verb: str, key: Any, op: int, value: Any, last: bool = False) -> str:
         """Returns a phrase with the offset at which an op first (or last) polled or sent a value."""

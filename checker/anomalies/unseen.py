@@ -6,7 +6,7 @@ single witness {time, unseen, messages}. Jepsen counts the values that `ok` ops 
 - Values of `info` ops count, too, if they must exist.
 - Legally deleted values do not count.
 - The anomaly counts against the verdict only for keys whose log the final polls read to the end (`complete`). For other
-  keys, values for which it is unknown whether they must exist count as well.
+  keys, values also count if it is unknown whether they must exist.
 
 Under Jepsen's rules a quirk of Jepsen is kept: if a key has no acknowledged sends, and its first `ok` poll is in the
 last `ok` op of the history, the values of this poll count. Source: jepsen.tests.kafka, `unseen`.

@@ -51,7 +51,7 @@ def counts(part: Part) -> tuple[Counter[tuple[str, int]], int]:
 
 
 def _copies(data: Data) -> tuple[Any, Any]:
-    """Returns, for each value, (the number of offsets at which it was read, the lowest of these offsets or -1)."""
+    """Returns, for each value, (the number of offsets at which it was read, the lowest of these offsets; -1: none)."""
     read = data.polls.where(data.polls.offset >= 0)
     by = order(read.pair, read.offset)
     pair, offset = read.pair[by], read.offset[by]

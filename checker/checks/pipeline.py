@@ -54,8 +54,8 @@ def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | No
     """Returns whether the mode and the settings rule the anomaly out; None if that is unknown.
 
     With auto.offset.reset=latest a consumer may skip records in partitions that were added during the run
-    (KAFKA-12478). In the first `at_first` partitions, which existed from the beginning, it cannot, because the group
-    committed offsets there before the load.
+    (KAFKA-12478). It cannot skip records in the first `at_first` partitions, which existed from the beginning, because
+    the group committed offsets of these partitions before the load began.
     """
     promise = witnesses.still_promised(one, settings)
     if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:

@@ -165,7 +165,7 @@ def works_of(source: Source) -> list[Work]:
 
 
 def answers_of(works: list[Work], done: list[tuple[Judged | None, Figures | None]]) -> list[Answer]:
-    """Joins the results of the tasks into one answer per bucket."""
+    """Joins the results of the tasks into one `Answer` per bucket."""
     judged: dict[int, Judged] = {}
     figures: dict[int, Figures] = {}
     for work, (one, other) in zip(works, done, strict=True):

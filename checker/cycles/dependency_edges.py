@@ -49,8 +49,7 @@ DETAILS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Edges as columns: each goes from op `source` to op `target`, has a `kind`, and follows from the pairs `a` and
-    `b`.
+    """Edges as columns: each leads from op `source` to op `target`, and follows from the pairs `a` and `b`.
 
     A pair is a (key, value). For ww and rw, `b` follows `a` in the version order; for wr, `a` and `b` are equal.
     """

@@ -148,10 +148,10 @@ class _Search:
 
 
 def _steps(graph: _Graph, path: _Path) -> Iterator[_Path]:
-    """Yields the extensions of a path by one op: to each neighbour first along edges of a missing kind, then along
-    others.
+    """Yields the extensions of a path by one op.
 
-    If kinds are wanted, the first edge of a path must be of a wanted kind.
+    For each neighbour, extensions along an edge of a missing kind come first. If kinds are wanted, the first edge of a
+    path must be of a wanted kind.
     """
     missing = path.missing
     for target, kinds in graph.edges[path.op].items():

@@ -127,7 +127,7 @@ def components(ops: Ops, source: Ints, target: Ints, kinds: int) -> Ints:
 def strong(source: Ints, target: Ints, count: int, size: int) -> Ints:
     """Returns the number of the strongly connected component of each of the first `count` vertices of a graph.
 
-    The number is -1 for a vertex whose component contains no other of these vertices.
+    The number is -1 for a vertex whose component contains no other of the first `count` vertices.
 
     source  the source of each edge
     target  the target of each edge

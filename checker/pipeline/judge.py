@@ -1,4 +1,4 @@
-"""The checks of pipelines over one or many runs: what is compared, and for which reasons the verdict is `unknown`."""
+"""The checks of pipelines over one or many runs: what is compared, and why a verdict is `unknown`."""
 
 from __future__ import annotations
 

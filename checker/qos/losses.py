@@ -67,7 +67,7 @@ def earliest(spark: Any, client: Any, offsets: Offsets, timeout_s: float) -> dic
 
 
 def absent(spark: Any, client: Any, topics: tuple[str, ...], timeout_s: float) -> list[str]:
-    """Returns those of the topics that do not exist. Raises Py4JError if no broker answers."""
+    """Returns the topics among `topics` that do not exist. Raises Py4JError if no broker answers."""
     jvm = spark.sparkContext._jvm
     future = client.listTopics().names()
     names = future.get(int(timeout_s * 1000), jvm.java.util.concurrent.TimeUnit.MILLISECONDS)

@@ -109,7 +109,7 @@ class Live:
         self._admin: Any = None
 
     def check(self) -> None:
-        """Raises BadInput or Missing if brokers do not answer or topics do not exist."""
+        """Raises Missing if no broker answers, and BadInput if a topic does not exist."""
         at = self.settings.bootstrap
         try:
             self._admin = losses.admin(self._spark, at, self.settings.kafka, ANSWER_S)

@@ -190,7 +190,7 @@ def windows(judged_ids: DataFrame) -> list[Window]:
 
 
 def examples(judged_ids: DataFrame, starts: list[int], most: int) -> list[dict[str, Any]]:
-    """Returns at most `most` examples of the anomalies in the windows with these starts.
+    """Returns at most `most` examples of the anomalies in the windows that start at `starts`.
 
     Each example is {"window", "id", "part", "what", "n", "place", "offset"}.
     """
