@@ -94,7 +94,7 @@ def _names(value: Any) -> list[Any]:
 
 
 def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[str]:
-    """Returns the reasons for `unknown` that the run recorded: trouble, and faults that had no effect."""
+    """Returns the reasons for `unknown`: faults without effect, unfinished final polls, and trouble of the harness."""
     if source.meta["ops"] == 0:
         return ["the history contains no operations"]
     idle = unknown_reasons.faults_without_effect(source.small("nemesis"), options.expected_faults)

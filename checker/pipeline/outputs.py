@@ -3,8 +3,8 @@
 The check consists of joins and windows over Spark data frames, for one or many runs. Only those inputs and outputs
 count that a read_committed consumer sees. An input record is identified by its id. The log may have several copies of a
 record (from a writer's retries), and each copy must be transformed. An output is identified by the id of its input
-record and by its number among that record's outputs. An output of the aggregate transform is identified
-by the id alone, because its number is the count of the records so far.
+record and by its number among that record's outputs. An output of the aggregate transform is
+identified by the id alone, because its number is the count of the records so far.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Defines `Book`, the state of a live comparison between batches: watermark, remembered windows and totals. Pure.
 
-There is one watermark for inputs and outputs together: the highest event time of any record. (A minimum over both sides
+There is one watermark for inputs and outputs together: the highest event time of any record. (The minimum of both sides
 would stop exactly when the outputs stop.) The watermark never exceeds the clock, so a record from the future does not
 affect it. While no records arrive, the watermark advances with the clock; once no record has arrived for as long as the
 padding, the watermark equals the clock.
