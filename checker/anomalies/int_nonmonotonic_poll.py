@@ -18,7 +18,7 @@ from checker.kernels.unexcused_poll_steps import inside_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness wherever the next value that an op polled from a key is not after the previous one."""
+    """Returns a witness wherever an op's next polled value of a key is not after the previous one in the log."""
     return within_op(bucket, bucket.once(inside_op), skips=False)
 
 

@@ -16,7 +16,7 @@ from checker.kernels.steps_between_values import inside_sends, within_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness wherever the log has the next value that an op sent to a key before the previous one."""
+    """Returns a witness wherever an op's next sent value of a key is not after the previous one in the log."""
     return within_op(bucket, bucket.once(inside_sends), skips=False)
 
 

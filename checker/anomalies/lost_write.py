@@ -179,10 +179,10 @@ def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, leg
 
 
 def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
-    """Returns, per key rank, the offset from which a client reread the log without any gap due to a reset position.
+    """Returns, per key rank, the lowest offset at or above the log start that a client found when it reread the log.
 
-    This is the offset of the first record that was read at or above the log start: from there on, the position cannot
-    be below the log start again. The result is FOREVER if there is no such record.
+    Before it found this offset, its position may have been reset, so that it skipped records. Afterwards its position
+    cannot have been below the log start again. The result is FOREVER if it found no such offset.
     """
     orders, key = bucket.versions, bucket.data.pair_key[bucket.versions.entry_pair]
     read, _ = bucket.once(found_on_reread)

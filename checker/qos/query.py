@@ -222,10 +222,9 @@ class Live:
             self._tell(window)
 
     def _began(self, now_ms: int) -> int:
-        """Returns the event time that an output without an input must have, or exceed, to be an anomaly.
+        """Returns the event time before which an output without an input is not an anomaly.
 
-        If reading starts at the latest record, the inputs of the first outputs are not read. It is therefore not an
-        anomaly if these outputs have no input.
+        If reading starts at the latest record, the inputs of the first outputs are not read.
         """
         settings = self.settings
         return now_ms + settings.padding_ms if settings.start == "latest" else Book().began_ms
