@@ -30,7 +30,8 @@ function errorOf(error) {
   let cause = error
   while (cause.cause && !cause.type) cause = cause.cause // what is behind KafkaJSNumberOfRetriesExceeded
   // KafkaJS does not know PRODUCER_FENCED, which brokers report since 2.7.
-  const answer = { code: cause.code === 90 ? 'PRODUCER_FENCED' : cause.type || error.name, text: error.message }
+  const fenced = cause.message === 'Unknown error code 90'
+  const answer = { code: fenced ? 'PRODUCER_FENCED' : cause.type || error.name, text: error.message }
   if (['INVALID_PRODUCER_EPOCH', 'PRODUCER_FENCED'].includes(answer.code)) answer.kind = 'fatal'
   else if (error.retriable) answer.kind = 'retriable'
   return answer
