@@ -21,7 +21,7 @@ from checker.kernels.unexcused_poll_steps import between_ops
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness wherever a process's next op on a key skipped values after the last value of its previous op."""
+    """Returns a witness if a process's next op on a key skipped values after the last value of its previous op."""
     return across_ops(bucket, bucket.once(between_ops), skips=True)
 
 
