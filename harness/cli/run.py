@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from checker.tables.storage import uri_of
 from harness.cli import recovery
 from harness.cli.output import VERDICT_EXIT, say
 from harness.cli.parameters import FAULTS, RunsDir, SparkMaster, given, with_options
@@ -49,17 +50,22 @@ def run(
       harness run --schedule faults.yaml --acks all --txn
 
       harness run --plan runs/latest/plan.yaml
+
+      harness run --runs s3://bucket/runs
     """
     from harness.plan import from_options
     from harness.report.text import next_steps
-    from harness.run import allowed_commands, test
+    from harness.run import allowed_commands, test, uploads
 
     options_given = given(ctx)
+    uri = uri_of(runs)
     if options_given.get("workload") == "recovery" and recovery.several(options_given.get("scenario"), plan):
         return recovery.run_several(options_given, schedule, runs, spark_master, quiet)
     chosen, where = from_options.gather(options_given, plan, schedule)
     commands = allowed_commands.announced(chosen, str(options_given.get("client") or ""), allow_commands, say)
-    outcome = test.run(chosen, runs, say, spark_master, quiet, where, commands)
+    uploading = None if uri is None else uploads.LiveUpload(uri)
+    folder = runs if uri is None else Path("runs")
+    outcome = test.run(chosen, folder, say, spark_master, quiet, where, commands, uploading)
     say("")
     say(next_steps.text(outcome.folder, outcome.result))
     return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]

@@ -31,6 +31,7 @@ from harness.run import (
 )
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import WarmSpark, require
+from harness.run.uploads import LiveUpload
 from harness.stored import broker_data
 from harness.yaml_data import Where
 from nemesis import table as nemeses
@@ -71,11 +72,13 @@ def run(
     quiet: bool = False,
     where: Where | None = None,
     commands: Collection[str] = (),
+    uploading: LiveUpload | None = None,
 ) -> Outcome:
     """Carries out a plan and checks the history. Raises HarnessError.
 
-    where     see `schedule_rules.checked`
-    commands  client programs of the plan that the user allows to be executed: see `allowed_commands`
+    where      see `schedule_rules.checked`
+    commands   client programs of the plan that the user allows to be executed: see `allowed_commands`
+    uploading  where to upload the run, if anywhere
     """
     allowed_commands.refuse(plan, commands)
     if plan.workload == "pipeline":
@@ -97,6 +100,8 @@ def run(
         )
         (folder / "plan.yaml").write_text(plan_file.dump(resolved.plan))
         say(f"run {folder}")
+        if uploading is not None:
+            uploading.begin(folder)
         return _run_in(folder, resolved, say, spark, quiet)
     except (BadInput, Missing):
         history_writer.discard_unused(folder)
@@ -105,6 +110,8 @@ def run(
         (folder / history_writer.OWNER).unlink(missing_ok=True)
         log.removeHandler(handler)
         handler.close()
+        if uploading is not None:
+            uploading.finish(say)
 
 
 def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, quiet: bool) -> Outcome:
