@@ -22,7 +22,7 @@ UV := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --native-tls
 # process, in order.
 PARALLEL := --numprocesses logical --dist loadfile --no-loadscope-reorder
 
-.PHONY: help system-deps setup setup-dev demo test lint types layers long rootless ci nightly soak bench mutants clock-library docs docs-site track-record lock clean
+.PHONY: help system-deps setup setup-dev compilers demo test lint types layers long rootless ci nightly soak bench mutants clock-library docs docs-site track-record lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -74,8 +74,12 @@ types: setup-dev
 layers: setup-dev
 	$(BIN)/lint-imports
 
+# The compilers of the programs in examples/clients that CI checks; Rust and Java are for `make nightly` only.
+compilers: setup-dev
+	@command -v go >/dev/null && command -v npm >/dev/null || $(UV) --require-hashes -r requirements/compilers.lock
+
 # Meanwhile the broker versions of tests/e2e/test_kafka_versions.py are downloaded, which takes a minute or two each.
-long: setup-dev
+long: compilers
 	$(BIN)/python -m harness.cluster.distribution.jars 2.4 4.3 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not nightly and not rootless" tests
 
@@ -88,7 +92,7 @@ ci: ## exactly what CI runs
 	$(MAKE) long
 	$(MAKE) rootless
 
-nightly: setup-dev ## the tests that CI skips: repetitions, combinations of faults, every version of Kafka
+nightly: compilers ## the tests that CI skips: repetitions, combinations of faults, every version of Kafka
 	$(BIN)/python -m harness.cluster.distribution.jars 2.8 3.4 3.8 3.9 4.0 4.1 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "nightly and not alone" tests
 	$(BIN)/pytest -v --durations 20 -m "nightly and alone" tests
@@ -139,6 +143,7 @@ lock: setup-dev ## update the pinned dependencies
 	$(COMPILE) pyproject.toml -c requirements/dev.lock -o requirements/user.lock
 	$(COMPILE) requirements/installer.in -o requirements/installer.lock
 	$(COMPILE) requirements/java.in -o requirements/java.lock
+	$(COMPILE) requirements/compilers.in -o requirements/compilers.lock
 
 clean: ## remove the environment; keep runs and the jar cache
 	rm -rf .venv build *.egg-info

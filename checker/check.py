@@ -3,10 +3,10 @@
 A path is a run folder (with history/*.jsonl), a Parquet folder (`checker.tables.parquet_folder`), or a single history
 file: `*.jsonl`, or Jepsen's `*.edn`, plain or gzipped.
 
-    check        one history, through Spark; writes tables/ and results/ if the path is a run folder
-    check_plain  the same in this process, without Spark
-    check_many   many small histories in one Spark job, all under the same options
-    check_each   many histories, each under its own options
+    check        checks one history through Spark; writes tables/ and results/ if the path is a run folder
+    check_plain  checks one history in this process, without Spark
+    check_many   checks many small histories in one Spark job
+    check_each   checks many histories of any size, each under its own options
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ def _discard(text: str) -> None:
 
 
 def judge(source: Source, options: CheckOptions) -> Result:
-    """Runs every check that the options name; the worst verdict wins. Raises BadInput for an unknown check."""
+    """Runs every check that the options name, and returns the worst of their verdicts.
+
+    Raises BadInput for an unknown check.
+    """
     results = []
     for name in options.checks:
         if name not in CHECKS:
-            raise BadInput(f"check {name!r} is not known; one of {', '.join(CHECKS)}")
+            raise BadInput(f"check {name!r} is not known; must be one of {', '.join(CHECKS)}")
         results.append(CHECKS[name](source, options))
     if len(results) == 1:
         return results[0]
@@ -62,7 +65,7 @@ def _run_folder(path: Path) -> Path | None:
 
 
 def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None], spark: Any) -> Result:
-    """Judges a run folder from its tables, which are made first if they are missing, outdated or damaged."""
+    """Judges a run folder from its tables. If the tables are missing, outdated or damaged, it makes them first."""
     folder = run / "tables"
     meta = make_tables.ready(run, folder, options.buckets)
     if meta is not None:
@@ -86,7 +89,7 @@ def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
     try:
         return judge(parquet_folder.source(folder, spark), options)
     except make_tables.DamagedTables as error:
-        message = str(error).removesuffix("; remove the folder and check again")
+        message = str(error).removesuffix("; remove this folder and run the check again")
         raise BadHistory(f"{message}; {parquet_folder.AGAIN}") from None
 
 
@@ -121,9 +124,11 @@ Answer = tuple[str, Result | dict[str, Any]]
 
 
 def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
-    """Judges one small history in memory under each of the options: (path, result or error as plain data).
+    """Judges one small history in memory, once under each of the options.
 
-    An exception becomes the error of this history, so that the others are still judged.
+    Returns (path, result or error as plain data).
+
+    An exception becomes the error of this history, so that the other histories are still judged.
     """
     path, options = job
     try:
@@ -144,7 +149,10 @@ def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _in_one_job(spark: Any, jobs: Sequence[Job]) -> list[Answer]:
-    """Returns the answers in the order given. If `spark` is None, the jobs run in this process."""
+    """Runs the jobs in one Spark job, or in this process if `spark` is None.
+
+    Returns the answers in the order of the jobs.
+    """
     if spark is None or not jobs:
         found = [answer for job in jobs for answer in _judge_small(job)]
     else:
@@ -154,17 +162,18 @@ def _in_one_job(spark: Any, jobs: Sequence[Job]) -> list[Answer]:
 
 
 def check_many(spark: Any, paths: Sequence[Path], options: CheckOptions | Sequence[CheckOptions]) -> list[Answer]:
-    """Judges many small histories in one Spark job (in this process if `spark` is None), in the order given.
+    """Judges many small histories in one Spark job, or in this process if `spark` is None.
 
-    An answer is (path, Result), or (path, {"error", "exit_code"}) if the content cannot be used. With several options
-    there is one answer per history and option. Each task reads its histories itself, one at a time in memory.
+    An answer is (path, Result), or (path, {"error", "exit_code"}) if the content cannot be used. The answers are in the
+    order of `paths`. If several options are given, every history is judged under each of them, and there is one answer
+    per history and option. Each task reads its histories itself, and holds one history in memory at a time.
     """
     each = (options,) if isinstance(options, CheckOptions) else tuple(options)
     return _in_one_job(spark, [(str(path), each) for path in paths])
 
 
 def is_small(path: Path) -> bool:
-    """Whether a history file is small enough for one task to load it into memory."""
+    """Returns whether a history file is small enough for one task to load it into memory."""
     return path.is_file() and make_tables.buckets_for([path]) == 1
 
 
@@ -173,11 +182,11 @@ def check_each(
     items: Sequence[tuple[Path, CheckOptions]],
     progress: Callable[[str], None] = _discard,
 ) -> Iterator[Answer]:
-    """Judges histories, each under its own options; yields the answers in the order given.
+    """Judges histories, each under its own options, and yields the answers in the order of `items`.
 
-    Small files share one Spark job. Large files, run folders and Parquet folders are judged by `check` one after
-    another, and each is distributed by itself. An answer is (path, Result), or (path, {"error", "exit_code"}) if the
-    content cannot be used. Raises Missing if a run folder cannot be written.
+    Small files share one Spark job. Large files, run folders and Parquet folders are judged by `check`, one after
+    another, and the work on each is distributed over Spark tasks. An answer is (path, Result), or (path, {"error",
+    "exit_code"}) if the content cannot be used. Raises Missing if a run folder cannot be written.
     """
     small = [(str(path), (options,)) for path, options in items if is_small(path)]
     answers = iter(_in_one_job(spark, small))

@@ -1,7 +1,8 @@
 """Converts histories between Jepsen's EDN and the log of a run (JSON lines), and from either to Parquet.
 
 Conversion is streaming: at most a block of lines (for Parquet, a chunk of rows) is in memory. An output file gets its
-final name only when it is complete. `harness.model.edn.ops` describes how JSON lines represent what only EDN has.
+final name only when it is complete. `harness.model.edn.ops` describes how JSON lines represent the types of values that
+only EDN has.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _ORDER: Final = ("index", "time_ns", "process", "type", "f", "value", "error", "
 def to_log(path: Path, folder: Path, name: str, progress: Progress) -> tuple[int, Notes]:
     """Writes a history file as the segments of a run's log. Returns the number of lines and the reader's notes.
 
-    Raises BadHistory with file and line if the content cannot be read, and Missing if the disk cannot be written.
+    Raises BadHistory with file and line if the content cannot be read, and Missing if the folder cannot be written.
     """
     notes, counted = Notes(), Counted(progress)
     with make_tables.writing(folder), rarely_collecting():
@@ -86,7 +87,10 @@ def _stream(out: Path) -> Iterator[IO[bytes]]:
 
 
 def to_edn(path: Path, out: Path, progress: Progress) -> int:
-    """Writes EDN, one op map per line, and returns the number of lines. Raises BadHistory, Missing."""
+    """Converts a history to an EDN file with one op map per line.
+
+    Returns the number of lines. Raises BadHistory, Missing.
+    """
     notes, counted = Notes(), Counted(progress)
     with _stream(out) as stream, rarely_collecting():
         for line in counted(read(path, notes, exact=True)):
@@ -99,9 +103,9 @@ def to_edn(path: Path, out: Path, progress: Progress) -> int:
 
 
 def to_jsonl(path: Path, out: Path, progress: Progress) -> int:
-    """Writes one file of JSON lines and returns the number of lines.
+    """Converts a history to one file of JSON lines. Returns the number of lines.
 
-    The segments of a run's log are concatenated unchanged. EDN becomes the log that `to_log` would write.
+    The segments of a run's log are concatenated unchanged. An EDN file is converted to the same lines as by `to_log`.
     """
     notes, counted = Notes(), Counted(progress)
     files = sources(path)
@@ -120,7 +124,7 @@ def to_jsonl(path: Path, out: Path, progress: Progress) -> int:
 
 
 def _copied(file: Path, stream: IO[bytes]) -> int:
-    """Copies a segment and returns the number of its lines without the header."""
+    """Copies a segment to a stream. Returns the number of its lines, not counting the header."""
     lines = -1
     with file.open("rb") as source:
         while block := source.read(1 << 20):
@@ -130,7 +134,7 @@ def _copied(file: Path, stream: IO[bytes]) -> int:
 
 
 def to_parquet(path: Path, out: Path, progress: Progress) -> int:
-    """Writes a folder of tables (`checker.tables.parquet_folder`) and returns the number of lines.
+    """Converts a history to a Parquet folder (`checker.tables.parquet_folder`). Returns the number of its lines.
 
     Raises BadHistory, Missing.
     """

@@ -1,1 +1,1 @@
-"""The faults: one module per verb, the targets they hit, and the schedules that time them."""
+"""The faults: one module for each verb (such as kill), the targets of faults, and the schedules that time them."""

@@ -2,9 +2,9 @@
 
 To add a verb, write one module in `nemesis/verbs` and add one row to `VERBS`.
 
-A fault is written VERB:TARGET ("kill:leader"); short names are aliases. When a run has several faults, those
-that hit nodes take turns: with two of three nodes broken at once there is no majority, and no fault could take
-effect. Faults that hit clients run concurrently, each in its own rhythm.
+A fault is written VERB:TARGET ("kill:leader"); short names are aliases. When a run has several faults, those that hit
+nodes take turns: with two of three nodes broken at once there is no majority, and no fault could take effect. Faults
+that hit clients run concurrently with other faults, each at its own times.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def aliases() -> dict[str, str]:
 
 
 def canonical(text: str, nodes: Sequence[str]) -> tuple[str, ...]:
-    """Returns the canonical fault names of a comma-separated list, with aliases resolved; empty for "none".
+    """Returns the canonical names of the faults in a comma-separated list, with aliases resolved; none for "none".
 
-    Raises BadInput for an unknown verb or target, and names the closest known one.
+    Raises BadInput for an unknown verb or target. The message suggests the closest known name.
     """
     names = [part.strip() for part in text.split(",") if part.strip()]
     found = tuple(_canonical(name, nodes) for name in names if name != "none")
@@ -140,8 +140,8 @@ def needed(chosen: Sequence[Fault]) -> frozenset[type]:
 def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str, refused: Mapping[type, str]) -> None:
     """Raises BadInput if a fault needs a capability that the cluster lacks.
 
-    why      says what the cluster is; ends the sentence "... needs X, which ..."
-    refused  capabilities that the cluster has but this machine does not allow, each with the reason
+    why      the rest of the message "... needs X, which ...", for example "containers do not offer"
+    refused  capability -> reason, for those that the cluster has but this machine does not allow
     """
     for fault in chosen:
         for need in fault.needs:
@@ -167,10 +167,11 @@ def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None
 
 
 def weakened(settings: Settings, names: Sequence[str], scheduled: Sequence[str] = ()) -> Settings:
-    """Returns a run's settings after the changes that these faults make to them.
+    """Returns a run's settings after the changes that the faults with these names make to them.
 
-    The weaker value of each setting applies to the whole run. A scheduled fault does not wait for previously
-    hit nodes to catch up, so in the course of the run it may hit every replica. Unknown fault names change nothing.
+    If a fault changes a setting, its weaker value applies to the whole run. A scheduled fault does not wait for
+    previously hit nodes to catch up, so in the course of the run it may hit every replica. Unknown fault names change
+    nothing.
     """
     for name in names:
         verb, _, target = name.partition(":")
@@ -193,9 +194,9 @@ def _weaker(settings: Settings, name: str, value: Any, scheduled: bool) -> Any:
 
 
 def rotations(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> list[list[Fault]]:
-    """Returns the faults without a schedule, grouped by rotation.
+    """Returns the faults that are not in the schedule, in groups. The faults of a group take turns.
 
-    The faults on nodes form one group, whose members take turns. Every other fault is a group of its own.
+    The faults on nodes form one group. Every other fault is a group of its own.
     """
     scheduled = {entry.fault for entry in schedule}
     free = [fault for fault in chosen if fault.name not in scheduled]
@@ -204,7 +205,7 @@ def rotations(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> list[l
 
 
 def under_load(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> Generator | None:
-    """Returns the generator of fault ops during the load, or None without faults.
+    """Returns the generator of fault ops during the load; None if there are no faults.
 
     Scheduled faults follow their schedule; the others follow `rotations`.
     """
@@ -215,7 +216,7 @@ def under_load(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> Gener
 
 
 def teardown(chosen: Sequence[Fault], env: Env) -> None:
-    """Undoes every fault that is still in effect, however the run ended.
+    """Undoes every fault that is still in effect, whether the run completed or failed.
 
     Errors are ignored: whatever cannot be undone disappears with the cluster.
     """
@@ -225,21 +226,22 @@ def teardown(chosen: Sequence[Fault], env: Env) -> None:
 
 
 def healing(chosen: Sequence[Fault], at_most_s: float) -> Generator:
-    """Returns the generator that undoes every fault and then waits for a healthy cluster.
+    """Returns the generator that undoes every fault and then waits for a healthy cluster, for at most `at_most_s`
+    seconds.
 
-    The wait is always recorded in the history. It takes at most `at_most_s` seconds.
+    The wait is always recorded in the history.
     """
     last = patient(Op(-1, -1, NEMESIS, INFO, "heal", None, None, {"span": ""}), healthy_s=at_most_s)
     return Then((*(fault.final for fault in chosen), ForNemesis(Once(last))))
 
 
 def mark(f: str) -> Generator:
-    """Returns an op that does nothing but record in the history that the run reached this point."""
+    """Returns the generator of an op that only records in the history that the run has reached this point."""
     return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, f, None, None, {"span": ""})))
 
 
 def _again(chosen: Sequence[Fault], mended: Fault) -> None:
-    """Breaks again what a fault still in effect had broken, after undoing `mended` undid it too."""
+    """Breaks again what other faults, which are still on, had broken: undoing `mended` has mended it too."""
     shared = [need for need in mended.needs if need in MENDED_TOGETHER]
     others = [fault for fault in chosen if fault is not mended and set(shared) & set(fault.needs)]
     for fault in others:
@@ -248,7 +250,7 @@ def _again(chosen: Sequence[Fault], mended: Fault) -> None:
 
 
 def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
-    """Executes a nemesis op: an op of one of the faults, the wait for a healthy cluster, or a mark."""
+    """Executes a nemesis op: an op of one of the faults, the wait for a healthy cluster, or a mark (see `mark`)."""
     if op.f in MARKS:
         return op
     if op.f == "heal":

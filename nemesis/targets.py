@@ -1,6 +1,7 @@
 """The targets of faults: functions that choose the nodes or clients to hit.
 
-Pure: each takes the facts about the cluster and a random draw, and returns names.
+Each function is pure: it takes the facts about the cluster and a source of randomness, and returns names. Its docstring
+describes what it returns, because it is also the description of the target in the reference.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ class Facts:
     nodes        nodes whose server is running
     leaders      (topic, partition) -> leader, for the run's topics; None where there is no leader
     clients      names of the worker processes
-    holders      nodes that have the role in question, one entry for each thing they have it for
-                 (for example, one per transactional id)
+    holders      the nodes that have the role which the target names; a node occurs once for each thing for which it has
+                 the role (for example, for each transactional id)
     non_brokers  running servers that are not brokers; only the target `controller` and their own names select them
     sends        (topic, partition) -> how many of the most recent sends went there
     """
@@ -38,7 +39,7 @@ Choose = Callable[[Facts, Draw], Sequence[str]]
 
 
 def _busiest(nodes: Iterable[str | None], facts: Facts, draw: Draw) -> Sequence[str]:
-    """Returns the running server that occurs most often in `nodes`; a draw breaks ties."""
+    """Returns the running server that occurs most often in `nodes`, as a list. Ties are broken at random."""
     counts = Counter(node for node in nodes if node in (*facts.nodes, *facts.non_brokers))
     if not counts:
         return []
@@ -47,9 +48,9 @@ def _busiest(nodes: Iterable[str | None], facts: Facts, draw: Draw) -> Sequence[
 
 
 def leader(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node that leads the partitions with most of the recent sends, or, without sends, the most partitions.
+    """The node that as leader got the largest share of recent sends, or, without sends, leads the most partitions.
 
-    Only the run's partitions count. A draw breaks ties. Empty when no partition has a leader.
+    Only the run's partitions count. Ties are broken at random. Empty if no partition has a leader.
     """
     used = [node for at, node in facts.leaders.items() for _ in range(facts.sends.get(at, 0))]
     return _busiest(used, facts, draw) or _busiest(facts.leaders.values(), facts, draw)
@@ -61,7 +62,7 @@ def controller(facts: Facts, draw: Draw) -> Sequence[str]:
 
 
 def txn_coordinator(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node that coordinates the most of the run's transactional ids."""
+    """The node that coordinates the largest number of the run's transactional ids."""
     return _busiest(facts.holders, facts, draw)
 
 
@@ -71,12 +72,12 @@ def group_coordinator(facts: Facts, draw: Draw) -> Sequence[str]:
 
 
 def minority(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The leader and random other nodes, as many as can fail while a majority survives."""
+    """The leader and random other nodes: as many as can fail while a majority survives."""
     return _some(facts, draw, (len(facts.nodes) - 1) // 2)
 
 
 def majority(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The leader and random other nodes, as few as it takes to leave no majority."""
+    """The leader and random other nodes: just enough to leave no majority."""
     return _some(facts, draw, len(facts.nodes) // 2 + 1)
 
 
@@ -139,7 +140,7 @@ EVERY_NODE: Final = 1000
 
 
 def nodes_at_once(target: str) -> int:
-    """Returns an upper bound on how many nodes a fault hits at once: 1, or EVERY_NODE."""
+    """Returns an upper bound on how many nodes the target selects at once: 1, or EVERY_NODE for any number."""
     return EVERY_NODE if target in SEVERAL else 1
 
 
@@ -152,7 +153,7 @@ def new_leaders(
     now: Mapping[tuple[str, int], str | None],
     lost: Sequence[str],
 ) -> dict[str, str]:
-    """Returns `topic-partition` -> new leader, for the partitions whose leadership moved away from the lost nodes."""
+    """Returns "topic-partition" -> new leader, for the partitions whose leader moved from a lost node to another."""
     moved = {}
     for partition, node in now.items():
         if before.get(partition) in lost and node is not None and node not in lost:

@@ -1,4 +1,4 @@
-"""The type of a fault verb: its summary, its targets, and the function that makes a fault of it."""
+"""The type of a fault verb: its summary, its targets, and the function that makes a fault from a target."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ class Verb:
 
     summary    what the fault does and how it is undone, starting with an infinitive
     fault      (target, timing) -> fault; the target is a name in NODE_TARGETS, CLIENT_TARGETS or `named`, or a node
-    nodes      whether servers can be its target
-    clients    whether client processes can be its target
+    nodes      whether the verb can hit servers
+    clients    whether the verb can hit client processes
     named      targets that only this verb has: name -> description
     nodes_min  minimum number of nodes in the cluster
-    short      short names of some of its faults: short name -> target
-    written    (target, nodes): raises BadInput for an invalid target of the form NAME=VALUE;...; None: not supported
+    short      short names of some of the verb's faults: short name -> target
+    written    (target, nodes): raises BadInput if a target of the form NAME=VALUE;... is not valid; None: the verb has
+               no targets of this form
     """
 
     summary: str
@@ -35,12 +36,15 @@ class Verb:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The names of its targets, without those of single nodes."""
+        """The names of the verb's targets, without the names of single nodes."""
         nodes = NODE_TARGETS if self.nodes else ()
         return (*nodes, *(CLIENT_TARGETS if self.clients else ()), *self.named)
 
     def takes(self, target: str) -> bool:
-        """Returns whether it has a target of this name. Any name that is not a client target may be a node's."""
+        """Returns whether the verb has a target of this name.
+
+        Any name that is not a client target may be that of a node.
+        """
         if self.written is not None and "=" in target:
             return True
         return target in self.targets or (self.nodes and target not in CLIENT_TARGETS)

@@ -44,6 +44,7 @@ SLOWEST_FIRST = (
     "test_persistent_cluster",
     "test_qos",
     "test_durability",
+    "test_example_clients",
     "test_client_libraries",
     "test_ssh_cluster",
     "test_wheel",

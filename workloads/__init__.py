@@ -1,1 +1,1 @@
-"""The workloads: what the clients do in a run, and which checks judge it."""
+"""The workloads: what the clients do in a run, and which checks judge the run."""

@@ -10,9 +10,10 @@ The broker appended the record, but its acknowledgement was lost. The producer r
 record again. The client does not know whether value 17 was written, yet the log has it twice, at offsets 20 and 21:
 a duplicate of a record that was never acknowledged.
 
-Each client sends one record at a time, to keys 0 to `keys` - 1 in turn; `records` in total, or until the time limit
-if that is 0. With `primer`, a single record is sent first, with long timeouts and the default retries; the others
-follow once it completes. At that moment the followers have just started a fetch that waits for more data.
+Each client sends one record at a time, to keys 0 to `keys` - 1 in turn. All clients together send `records` records,
+or, if `records` is 0, send until the time limit. With `primer`, a single record is sent first, with long timeouts and
+the default retries; the other sends start when it completes. At that moment the followers have just started a fetch
+that waits for more data.
 
 The final polls are those of the queue workload, but a log counts as fully read only after it has not grown for
 `settle_s`, because records that followers fetch late become visible late.
@@ -43,7 +44,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Primed:
-    """One send with `patient` (long timeouts, default retries), then `inner` once it has completed, with any result."""
+    """One send with `patient` (long timeouts, default retries).
+
+    When it has completed, whatever the result: the ops of `inner`.
+    """
 
     inner: Generator
     state: str = "first"  # then "waiting", then "done"
@@ -63,7 +67,7 @@ class Primed:
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """Sends of single records: the n-th goes to key n mod `keys` and has the value n div `keys`."""
+    """Sends of single records. The n-th record goes to key n mod `keys`, and has the value n div `keys`."""
 
     options: Options
     n: int = 0

@@ -1,8 +1,8 @@
 """The final polls: every client reads every log of the run from the beginning to the end.
 
-Each client crashes, so that its replacement has no leftover state. It then assigns itself every key, seeks to the
-beginning, and polls until its positions equal the log end offsets and those have been stable for a while. A client
-that makes no progress for ten seconds starts over. Modelled on jepsen.tests.kafka.
+Each client crashes, so that its replacement has no leftover state. The replacement assigns itself every key, seeks to
+the beginning, and polls until its positions equal the log end offsets and the log end offsets have been stable for a
+while. A client that makes no progress for ten seconds starts over. Modelled on jepsen.tests.kafka.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Drain:
 
     settle_ns  how long the log end offsets must be stable
     stage      crash -> debug -> assign -> poll -> done
-    waiting    whether the op of the stage is open
+    waiting    whether the op of the current stage has been emitted, but has not completed
     ends       the log end offsets at the last poll whose positions had reached them
-    since_ns   since when they have been stable; None while the positions are behind
+    since_ns   since when `ends` has been stable; None while the positions are behind
     moved_ns   when the positions last changed
     """
 
@@ -91,7 +91,10 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class FinalPolls:
-    """Records which keys the load uses, then reads these keys to the end in every slot."""
+    """The final polls of all slots.
+
+    During the load, records which keys are used; afterwards, every slot reads these keys.
+    """
 
     settle_ns: int = int(STABLE_S * 1e9)
     keys: frozenset[int] = frozenset()

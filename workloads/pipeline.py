@@ -10,16 +10,18 @@ What can go wrong, with input partition 3 of the group:
 Instance A is a zombie: it was removed from the group, so its transaction must be fenced (KIP-447). If it is not, the
 outputs are duplicated (`duplicate-output`).
 
-The first slots are writers, the others instances. A writer's op sends a batch of records to the input topics. Ids
-increase within a writer, each key has one writer, and the key determines the partition. If topics can grow, writers
-query their sizes regularly and use new keys for new partitions. An instance's op lasts about a second, and the next
-one continues where it stopped. If the process is killed or replaced, the next op starts a new incarnation. With
-`churn_s`, instances take turns to leave the group cleanly and to rejoin.
+The first slots are writers, the other slots are instances. A writer's op sends a batch of records to the input topics.
+The ids of a writer's records increase, each key has one writer, and the key determines the partition. If topics can
+grow, writers query the sizes of the topics regularly, and use new keys for new partitions. An instance's op lasts about
+a second, and the instance's next op continues where this one stopped. If the process is killed or replaced, the next op
+starts a new incarnation of the instance. With `churn_s`, instances take turns to leave the group cleanly and to rejoin
+it.
 
-At the end the writers stop, and the instances work until the group has committed everything, and leave. The offsets
-that a member commits as it leaves may be below the log end: if the lag is not 0 then, the instances rejoin, work and
-leave again, as often as the time limit allows. Finally every slot reads its share of the topics. If the lag is still
-not 0, the rest is not judged and the verdict is unknown. For the instances themselves, see harness.pipeline_app.
+At the end the writers stop. The instances work until the group has committed everything, and then leave. The offsets
+that a member commits when it leaves may be below the log end. If this leaves a lag, the instances rejoin, work and
+leave again, as often as the time limit allows. Finally every slot reads its share of the topics. If there is still a
+lag, the records that are not processed are not judged, and the verdict is unknown. For the instances themselves, see
+harness.pipeline_app.
 """
 
 from __future__ import annotations
@@ -48,16 +50,16 @@ class Options:
 
     writers        number of slots that are writers
     instances      number of slots that are instances
-    keys           minimum number of keys; rounded up to a multiple of `writers`
+    keys           number of keys, rounded up to a multiple of `writers`
     inputs         number of input topics, with `partitions` partitions each, like the output topic
     batch          records in a writer's op
-    churn_s        interval at which one instance leaves, for half as long; 0: none leaves
+    churn_s        interval in seconds at which one instance leaves; it rejoins after half of that time; 0: none leaves
     final_s        time limit of the final phase
     instance       what each instance does
     assignor       range | roundrobin | cooperative-sticky | consumer
     one_poll       whether a revocation and the following assignment happen in a single poll
     grows          whether input topics may get more partitions
-    group_existed  whether the group commits the start of every partition before the load
+    group_existed  whether the group has committed the start of every partition before the load begins
     """
 
     writers: int = 2
@@ -81,9 +83,10 @@ class Options:
 
 
 def partition_of(options: Options, key: int) -> int:
-    """Returns the partition number of a key's records.
+    """Returns the number of the partition that a key's records go to.
 
-    Keys beyond `key_count` belong to partitions added later: one key per writer for each new number.
+    Keys from `key_count` on belong to partitions that are added later: one key per writer for each new partition
+    number.
     """
     added = key - options.key_count
     if added >= 0:
@@ -96,8 +99,8 @@ def partition_of(options: Options, key: int) -> int:
 class Writer:
     """The sends of one writer.
 
-    The n-th record of writer w of W has the id n * W + w, and its key is the id modulo the number of keys, so keys of
-    different writers differ. Ids whose partition does not exist yet are skipped.
+    The n-th record of writer w has the id n * W + w, where W is the number of writers. Its key is the id modulo the
+    number of keys, so different writers use different keys. An id whose partition does not exist yet is skipped.
 
     sizes  latest known number of partitions of each input topic; empty: the initial number
     """
@@ -132,10 +135,10 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Endless `work` ops of one instance, with a `leave` now and then.
+    """Endless `work` ops of one instance, and a `leave` op now and then.
 
-    turn      its number among the instances; they leave one after another
-    leave_ns  when it leaves next; None before the first op
+    turn      the number of the instance; the instances leave one after another
+    leave_ns  when the instance leaves next; None before the first op
     """
 
     options: Options
@@ -163,7 +166,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Runs `inner` until an op with this `f` completes as `ok` with a value in which `field` is `wanted`."""
+    """The ops of `inner`, until an op with this `f` is ok and its value has `wanted` in the field `field`."""
 
     inner: Generator
     f: str
@@ -186,7 +189,7 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class OneByOne:
-    """Repeats `f`; the next one starts after the last has completed."""
+    """Endless ops `f`. Each is emitted when the previous one has completed."""
 
     f: str
     final: bool = True
@@ -202,11 +205,11 @@ class OneByOne:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Rounds that each end with a `lag` op; repeats until the lag is 0. No round starts after the time limit.
+    """Rounds that each end with a `lag` op, repeated until the lag is 0. No round starts after the time limit.
 
-    make  makes a round, given the remaining time (ns) at its start
-    open  whether a `lag` op is open
-    lag   the lag that the latest `lag` op found; None if it failed
+    make  function: remaining time in ns -> the generator of a round
+    open  whether a `lag` op has been invoked and has not completed
+    lag   the consumer group's lag according to the latest `lag` op; None if that op failed
     """
 
     make: Callable[[int], Generator]
@@ -247,7 +250,7 @@ def load(options: Options) -> Generator:
 
 
 def final(options: Options) -> Generator:
-    """Returns the final phase: process the remaining input and leave until the lag is 0, then read the topics."""
+    """Returns the final phase: work and leave, again and again until the lag is 0; then read the topics."""
 
     def drain(slot: int) -> Generator:
         if slot == 0:

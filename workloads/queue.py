@@ -7,8 +7,8 @@ What can go wrong, in key 3:
     process 1  ok      poll  [["poll", [[3, [[2, 5], [3, 6]]]]]]
     process 1  ok      poll  [["poll", [[3, [[5, 8]]]]]]
 
-Value 7 was acknowledged at offset 4. Process 1 reads offsets 2, 3 and 5, but not 4. If no other poll returns it either,
-including those at the end of the run, the acknowledged record is lost (`lost-write`).
+Value 7 was acknowledged at offset 4. Process 1 reads offsets 2, 3 and 5, but not 4. If no other poll returns offset 4
+either, including the polls at the end of the run, the acknowledged record is lost (`lost-write`).
 
 During the load, each op is a list of micro-ops: a send of a key's next value, or a poll. An op with micro-ops of only
 one kind is named `send` or `poll`, a mixed one `txn`. Keys come from a pool of `key_count`. A key that has had
@@ -18,8 +18,8 @@ one kind is named `send` or `poll`, a mixed one `txn`. Keys come from a pool of 
 
 The final polls are those of workloads.final_polls.
 
-Modelled on jepsen.tests.kafka. Unlike in Jepsen, values are drawn from the seed for each op, so the stream of ops does
-not depend on timing, apart from the keys that assigns and subscribes add to catch up.
+Modelled on jepsen.tests.kafka. Unlike in Jepsen, each op is drawn from the seed, so the stream of ops does not depend
+on timing. The only exception is that assigns and subscribes may include keys with records that nobody has polled yet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ UNSEEN_KEYS_MAX: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the workload. txn: ops are transactions. `harness run --help` describes the others."""
+    """The options of the workload. `txn`: whether ops are transactions.
+
+    `harness run --help` describes the other options.
+    """
 
     txn: bool = False
     min_txn_length: int = 1
@@ -60,14 +63,14 @@ class Options:
 
 
 def tagged(mops: list[list[Any]]) -> str:
-    """Returns the name of an op by the kinds of its micro-ops: send, poll, or txn for both."""
+    """Returns the name of an op with these micro-ops: send or poll if all are of this kind, otherwise txn."""
     kinds = {mop[0] for mop in mops}
     return kinds.pop() if len(kinds) == 1 else "txn"
 
 
 @dataclass(frozen=True, slots=True)
 class Txns:
-    """Endless transactions. `pool` has (key, number of values sent so far) of each active key."""
+    """Endless transactions. `pool` has (key, number of values sent so far) for each active key."""
 
     options: Options
     pool: tuple[tuple[int, int], ...]
@@ -98,9 +101,10 @@ class Txns:
 
 
 def pick(options: Options, draw: Draw, count: int) -> int:
-    """Returns the index of the active key to use.
+    """Returns the index of the active key to use, out of `count` active keys.
 
-    The distribution is uniform, or exponential: each key is `key_dist_base` times as likely as the one before it.
+    The distribution is uniform or exponential. If it is exponential, each key is `key_dist_base` times as likely as the
+    key before it.
     """
     base = options.key_dist_base
     if options.key_dist == "uniform" or base == 1.0:
@@ -116,9 +120,9 @@ def txns(options: Options) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class InterleaveSubscribes:
-    """Inserts, with probability `sub_p`, an assign or subscribe of some recently used keys.
+    """The ops of `inner`, with an assign or subscribe of some recently used keys inserted with probability `sub_p`.
 
-    recent  the keys of earlier ops, the latest last, at most twice as many as there are active keys
+    recent  the keys of earlier ops, the most recent last; at most twice as many as there are active keys
     """
 
     options: Options
@@ -153,9 +157,9 @@ class InterleaveSubscribes:
 
 @dataclass(frozen=True, slots=True)
 class PollUnseen:
-    """Sometimes adds keys with acknowledged but unpolled offsets to an assign or subscribe.
+    """The ops of `inner`; to some of the assigns and subscribes, the keys in `unseen` are added.
 
-    unseen  such keys -> [highest acknowledged offset, highest polled offset]
+    unseen  key -> [highest acknowledged offset, highest polled offset], for keys whose acknowledged offset is higher
     """
 
     inner: Generator
@@ -203,7 +207,7 @@ class PollUnseen:
 
 
 def crashes(interval_s: float) -> Generator:
-    """Returns a generator that crashes a free client every `interval_s`."""
+    """Returns a generator that crashes a free client every `interval_s` seconds."""
     return Rate(Fn(lambda ctx, n: op("crash")), int(interval_s * 1e9))
 
 

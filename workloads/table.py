@@ -1,7 +1,7 @@
-"""The table of workloads by name. To add one, write one module and add one row.
+"""The table of workloads. To add a workload, write one module and add one row.
 
 A row has the function that makes the workload and the dataclass of its options, whose fields are named as in the plan.
-A workload whose own ops are faults says in `acts_on` which capabilities these need from the cluster.
+If a workload emits faults itself, `acts_on` says which capabilities these faults need from the cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Row:
 
     make     options -> workload
     options  the dataclass of the options
-    acts_on  options -> what its own faults need from the cluster ("disks", "network"); None: it has no faults
+    acts_on  options -> what the faults that the workload emits need from the cluster ("disks", "network"); None: the
+             workload emits no faults
     """
 
     make: Callable[[Any], Workload]
@@ -33,7 +34,7 @@ class Row:
     acts_on: Callable[[Any], frozenset[str]] | None = None
 
     def options_of(self, values: Mapping[str, Any]) -> Any:
-        """Returns the options, taken from the plan's values by name."""
+        """Returns the workload's options, with the values that the plan has under their names."""
         return self.options(**{field.name: values[field.name] for field in fields(self.options)})
 
 
@@ -56,7 +57,7 @@ def _recovery(options: RecoveryOptions) -> Workload:
 
 
 def _log_model(options: NoOptions) -> Workload:
-    """`harness.run.log_model` executes the steps, because each step depends on the outcome of the previous one."""
+    """Returns a workload without ops: `harness.run.log_model` runs the steps, as each depends on previous outcomes."""
     return Workload(LOG_MODEL, Then(()), None, "log", (LOG_MODEL,))
 
 

@@ -26,22 +26,25 @@ Kind: TypeAlias = Literal["records", "cycle", "output", "offset", "start", "disk
 class Anomaly:
     """One row of the catalogue.
 
+    A *witness* is one occurrence of the anomaly, as a row of named fields such as {key, value, op}.
+
     name              the name that Jepsen or Adya uses, if there is one
     summary           the definition in one sentence
     source            the source of the rule
     kind              where the anomaly occurs
     prose             describes a witness in sentences
     guarantee         the settings that rule the anomaly out; None: no settings do
-    guarantee_of      returns the guarantee that applies to given witnesses; None: `guarantee` applies to all
+    guarantee_of      returns the guarantee that applies to the given witnesses; None: `guarantee` applies to all
     modes             the modes of a pipeline that rule the anomaly out
-    bad               whether witnesses, as returned by `find`, count against the verdict
-    jepsen_allows     whether Jepsen's list of allowed errors contains the anomaly
-    find              Bucket -> witnesses as int64 columns (see checker.kernels.witness); None: a check finds them
-    if_lines_missing  filters the witnesses that are still proven if lines of the history are missing (native rules)
-    worst_first       the column that ranks witnesses by severity, and whether larger is worse
-    per_op            Jepsen reports at most one witness per op. Under Jepsen's rules `find` adds a column `place`, and
-                      of each op only the witness with the lowest place is kept
-    native            exists under native rules only
+    bad               returns whether the witnesses that `find` returned count against the verdict
+    jepsen_allows     returns whether Jepsen's list of allowed errors contains the anomaly
+    find              returns the witnesses in a `Bucket`, as int64 columns (see checker.kernels.witness); None: a check
+                      finds them in another way
+    if_lines_missing  keeps only the witnesses that are still proven if lines of the history are missing (native rules)
+    worst_first       (the column that ranks witnesses by severity, whether larger is worse)
+    per_op            whether Jepsen reports at most one witness per op. If so, under Jepsen's rules `find` adds a
+                      column `place`, and only the witness with the lowest place of each op is kept
+    native            whether the anomaly exists under native rules only
     """
 
     name: str
@@ -61,9 +64,9 @@ class Anomaly:
     native: bool = False
 
     def promised(self, settings: Settings, rows: Rows = ()) -> bool | None:
-        """Whether the settings rule the anomaly out; None if that depends on an unknown setting.
+        """Returns whether the settings rule the anomaly out; None if that depends on an unknown setting.
 
-        `rows` are the witnesses as returned by `find`, if any.
+        `rows` are the witnesses that `find` returned, if any.
         """
         guarantee = self.guarantee_of(rows) if rows and self.guarantee_of else self.guarantee
         return False if guarantee is None else guarantee.holds(settings)

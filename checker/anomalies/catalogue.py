@@ -1,6 +1,6 @@
 """The catalogue of all anomalies by name. A new anomaly needs a file of its own, tests, and one line here.
 
-The checks, the guarantees of settings and modes, the verdict, the documentation and the texts of reports all use it.
+The catalogue is used by the checks, for the verdict and its guarantees, for the documentation, and by reports.
 """
 
 from __future__ import annotations

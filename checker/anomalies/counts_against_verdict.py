@@ -1,6 +1,8 @@
-"""Decides which anomalies count against the verdict, under native rules and by Jepsen's list of allowed errors.
+"""Decides which anomalies count against the verdict.
 
-Sources: Kafka's documentation of isolation.level; jepsen.tests.kafka (`allowed-error-types`).
+Under native rules, the functions with `rows` decide. Under Jepsen's rules, all anomalies count that are not in Jepsen's
+list of allowed errors (the functions `jepsen_...`). Sources: Kafka's documentation of isolation.level;
+jepsen.tests.kafka (`allowed-error-types`).
 """
 
 from __future__ import annotations
@@ -24,20 +26,20 @@ def never(rows: Rows, options: CheckOptions) -> bool:
 
 
 def forbidden(rows: Rows, options: CheckOptions) -> bool:
-    """Whether no order of events explains one of the cycles (checker.cycles.event_cycles)."""
+    """Returns whether one of the cycles is impossible in any order of events (checker.cycles.event_cycles)."""
     return any(row.get("forbidden") for row in rows)
 
 
 def unless_uncommitted(rows: Rows, options: CheckOptions) -> bool:
-    """Whether uncommitted records must not be read."""
+    """Returns whether consumers must not read uncommitted records."""
     return not uncommitted_is_read(options)
 
 
 def uncommitted_is_read(options: CheckOptions) -> bool:
-    """Whether consumers may read uncommitted records.
+    """Returns whether consumers may read uncommitted records.
 
-    Without transactions no record is uncommitted: a failed send appended nothing, and an op may poll what it has sent
-    before.
+    Returns False if there are no transactions, because no record is uncommitted then: a failed send appended nothing,
+    and an op may poll what it has sent before.
     """
     return options.settings.isolation_level == "read_uncommitted" and options.settings.txn is not False
 
@@ -50,15 +52,15 @@ def jepsen_never_allows(options: CheckOptions) -> bool:
 
 
 def jepsen_always_allows(options: CheckOptions) -> bool:
-    """Kafka promises no isolation of writes between transactions."""
+    """Returns True: Kafka does not promise that the writes of transactions are isolated."""
     return True
 
 
 def jepsen_allows_with_subscribe(options: CheckOptions) -> bool:
-    """With subscribe, a rebalance can happen between any two polls."""
+    """Returns whether consumers subscribe, because a rebalance can then happen between any two polls."""
     return "subscribe" in options.sub_via
 
 
 def jepsen_allows_with_ww(options: CheckOptions) -> bool:
-    """With ww edges, interleaved writes of transactions produce such cycles: t0 <ww t1 <wr t0."""
+    """Returns whether ww edges are drawn: then interleaved writes of transactions produce cycles, t0 <ww t1 <wr t0."""
     return options.ww_deps

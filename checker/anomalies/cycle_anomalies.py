@@ -1,4 +1,6 @@
-"""The types of cycles as rows of the catalogue. `checker.cycles.types_and_levels` defines the types.
+"""The anomalies that are cycles in the dependency graph: one row of the catalogue for each type of cycle.
+
+`checker.cycles.types_and_levels` defines the types.
 
 Kafka interleaves the writes of transactions, so most cycles are legal. Sources: Adya, Weak Consistency (1999);
 Kingsbury and Alvaro, Elle (VLDB 2020); jepsen.tests.kafka (`allowed-error-types`).

@@ -1,4 +1,4 @@
-"""Describes cycles in sentences, as Elle does: why each operation precedes the next, which ends in a contradiction.
+"""Describes cycles in sentences, as Elle does: why each operation precedes the next one, up to a contradiction.
 
 A witness is {"type", "cycle": [op, ..., first op], "steps": [one per edge]}. If a component was too large to search,
 or no single cycle was identified, it is {"type", "not", "subgraph", "scc-size", "scc"}.
@@ -26,7 +26,7 @@ MODELS: Final[Mapping[str, str]] = {
 
 
 def is_cycle(witness: Witness) -> bool:
-    """Whether a witness describes a cycle or a strongly connected component."""
+    """Returns whether a witness is a cycle or a strongly connected component."""
     return isinstance(witness.get("cycle"), list) or "scc-size" in witness
 
 
@@ -54,7 +54,7 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 
 def let(witness: Witness) -> dict[int, str]:
-    """Returns short names for a cycle's ops: {index: "T1"}."""
+    """Returns short names for the ops of a cycle: {id of the op: "T1"}."""
     return {op: f"T{number}" for number, op in enumerate(dict.fromkeys(witness["cycle"]), 1)}
 
 
@@ -63,7 +63,7 @@ def _ops(cycle: Sequence[int]) -> dict[int, str]:
 
 
 def then(witness: Witness, phrases: Phrases) -> list[str]:
-    """Returns the reasons for the steps of a cycle, one sentence each; the last one contradicts the others."""
+    """Returns the reasons for the steps of a cycle, one sentence each. The last sentence contradicts the others."""
     steps, left_out = _reasons(witness, phrases, let(witness))
     sentences = [f"{one} < {two}, because {why}." for one, two, why in steps[:-1]]
     if left_out:
@@ -76,9 +76,10 @@ def then(witness: Witness, phrases: Phrases) -> list[str]:
 
 
 def _reasons(witness: Witness, phrases: Phrases, names: Mapping[int, str]) -> tuple[list[tuple[str, str, str]], int]:
-    """Returns (before, after, why) of the first edges and the last one, and the number of edges omitted in between.
+    """Returns ([(op before, op after, reason) per edge], number of omitted edges).
 
-    A cycle may have thousands of edges, and each reason requires a lookup in the tables.
+    The first few edges and the last edge are described. The others are omitted, because a cycle may have thousands of
+    edges, and each reason requires a lookup in the tables.
     """
     cycle, steps = witness["cycle"], witness["steps"]
     left_out = max(0, len(steps) - SHOWN_MAX - 1)
@@ -134,7 +135,7 @@ def _realtime(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phr
 
 
 def _edge_fields(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
-    """Lists the fields of an edge of an unknown kind."""
+    """Returns the fields of an edge of an unknown kind, as text."""
     return "of " + ", ".join(f"{name} {plain(field)}" for name, field in step.items())
 
 
@@ -148,7 +149,7 @@ REASONS: Final[Mapping[str, Callable[[Step, int, int, Mapping[int, str], Phrases
 
 
 def _sent_at(phrases: Phrases, key: Any, value: Any) -> str:
-    """Returns the offset of a value in words, from its send or from an op that polled it; empty if unknown."""
+    """Returns the offset of a value in words, from its send or from an op that polled the value; empty if unknown."""
     for record in (*phrases.sends(key, value), *phrases.polls(key, value)):
         if record.offset is not None:
             return at_offset(record.offset)

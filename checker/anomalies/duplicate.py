@@ -18,7 +18,7 @@ from harness.model.values_as_text import joined, listed
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the values with more than one entry in the version order of their key."""
+    """Returns a witness for each value that is at more than one offset."""
     orders = bucket.versions
     several = np.flatnonzero(orders.first[orders.entry_pair] != orders.last[orders.entry_pair])
     pair, offset = orders.entry_pair[several], orders.entry_offset[several]

@@ -1,7 +1,8 @@
-"""G1a, aborted read: an `ok` op polled a value whose writer `fail`ed.
+"""G1a, aborted read: an `ok` op polled a value that a failed (`fail`) op sent.
 
-There is one witness {key, value, writer, reader} for each poll of such a value. Values of `info` ops whose transaction
-did abort are not detected. Source: Adya, "Weak Consistency", 1999, G1a; jepsen.tests.kafka, `g1a-cases`.
+There is one witness {key, value, writer, reader} for each poll of such a value. If the transaction of an `info` op was
+aborted, reads of its values are not detected. Source: Adya, "Weak Consistency", 1999, G1a; jepsen.tests.kafka,
+`g1a-cases`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from harness.model.values_as_text import joined
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the polls by `ok` ops of values that a `fail`ed op sent."""
+    """Returns a witness for each poll by an `ok` op of a value that a failed op sent."""
     polls = bucket.polls
     rows = np.flatnonzero((polls.type == OK) & bucket.failed[polls.pair])
     pair = polls.pair[rows]

@@ -6,9 +6,9 @@ tests/unit/checker/promises.py has a table of the guarantees under different set
 
 Nearly all guarantees require that logs keep the records below their high watermark. Kafka guarantees this as long as
 one in-sync replica survives and only in-sync replicas become leader (Design, 4.7). A server that is killed keeps its
-copy, because the operating system still has the written data in its page cache. One replica is therefore enough
-unless a fault destroys copies. If a fault may have truncated logs, nothing about later reads is guaranteed: not only
-records are lost, but also sequence numbers, transaction markers and committed offsets, and offsets are assigned again.
+copy, because the operating system still has the written data in its page cache. One replica is therefore enough unless
+a fault destroys copies. If a fault may have truncated logs, nothing about later reads is guaranteed: the logs lose not
+only records, but also sequence numbers, transaction markers and committed offsets, and offsets are assigned again.
 
 Sources: Kafka's documentation of producer, consumer, topic and broker configurations (4.1); "Replication" and
 "Message Delivery Semantics" (Design, 4.6, 4.7); KIP-966; and STUDY. Some anomalies have no guarantee: G0 and
@@ -39,7 +39,7 @@ PRODUCER_ID_KEPT_MS: Final = 24 * 60 * 60 * 1000  # the broker's default
 class Guarantee:
     """A property of Kafka that is guaranteed if all conditions hold.
 
-    conditions   settings -> whether the condition holds; None if unknown
+    conditions   functions of the settings that return whether a condition holds; None if that is unknown
     says         the property, as a clause that can follow "because"
     """
 
@@ -48,12 +48,12 @@ class Guarantee:
     source: str
 
     def holds(self, settings: Settings) -> bool | None:
-        """Whether all conditions hold under the settings; None if that depends on an unknown setting."""
+        """Returns whether all conditions hold under the settings; None if that depends on an unknown setting."""
         return every(*(condition(settings) for condition in self.conditions))
 
 
 def every(*answers: bool | None) -> bool | None:
-    """Whether all answers are True: False if one is False, else None if one is unknown."""
+    """Returns False if an answer is False, else None if an answer is None (unknown), else True."""
     if False in answers:
         return False
     return None if None in answers else True
@@ -63,9 +63,9 @@ def every(*answers: bool | None) -> bool | None:
 
 
 def acks_all(settings: Settings) -> bool | None:
-    """Records are acknowledged only when every in-sync replica has them. Idempotence and transactions require it.
+    """Returns whether records are acknowledged only when every in-sync replica has them (acks=all).
 
-    With a single replica, acks=1 is equivalent.
+    Idempotence and transactions require acks=all. With a single replica, acks=1 is equivalent.
     """
     if settings.acks == "1" and settings.replication is not None:
         return settings.replication == 1
@@ -73,18 +73,18 @@ def acks_all(settings: Settings) -> bool | None:
 
 
 def copies_kept(settings: Settings) -> bool | None:
-    """Everything that all in-sync replicas had is still on a replica that can become leader."""
+    """Returns whether everything that all in-sync replicas had is still on a replica that can become leader."""
     return _kept(settings, settings.replication, settings.min_insync_replicas, flushed=settings.flush_messages == 1)
 
 
 def _kept(settings: Settings, replication: int | None, min_isr: int | None, flushed: bool) -> bool | None:
-    """Whether a complete copy of a log survived the faults, by the log's settings.
+    """Returns whether a complete copy of a log survived the faults, given the log's settings.
 
-    If a power failure hits the last in-sync replica, its unflushed records are lost: the replica becomes leader again,
-    and the others truncate their logs to its. With eligible leader replicas, replicas that left the ISR while fewer
-    than `min.insync.replicas` were in sync become leader instead of a server that shut down uncleanly (KIP-966).
-    At startup a server verifies only the end of a log. Whether a damaged copy is restored from the other replicas
-    therefore depends on which part was damaged.
+    If a power failure hits the last in-sync replica, its unflushed records are lost: this replica becomes leader again,
+    and the others truncate their logs to match. With eligible leader replicas (KIP-966), a server that shut down
+    uncleanly does not become leader, but a replica that left the ISR while fewer than `min.insync.replicas` replicas
+    were in sync. At startup a server verifies only the end of a log. Whether a damaged copy is restored from the other
+    replicas therefore depends on which part was damaged.
     """
     damaged, unsynced = settings.damaged_copies, 0 if flushed else settings.unsynced_copies
     if not damaged and not unsynced:
@@ -97,14 +97,14 @@ def _kept(settings: Settings, replication: int | None, min_isr: int | None, flus
 
 
 def clean_election(settings: Settings) -> bool | None:
-    """Only in-sync replicas can become leader."""
+    """Returns whether only in-sync replicas can become leader."""
     return None if settings.unclean_election is None else not settings.unclean_election
 
 
 def group_log_kept(settings: Settings) -> bool | None:
-    """A group's committed offsets are kept: the log of __consumer_offsets does not lose records.
+    """Returns whether a group's committed offsets are kept, because the log of __consumer_offsets loses no records.
 
-    Offsets committed in transactions also depend on the transaction log.
+    Offsets that are committed in transactions also depend on the transaction log.
     """
     topic = settings.offsets_topic
     acks = settings.commit_acks in (None, "all", "-1") or topic.replication == 1
@@ -113,7 +113,7 @@ def group_log_kept(settings: Settings) -> bool | None:
 
 
 def transaction_log_kept(settings: Settings) -> bool | None:
-    """The outcome of transactions is kept: the log of __transaction_state does not lose records."""
+    """Returns whether the outcome of transactions is kept, because the log of __transaction_state loses no records."""
     if settings.txn is False:
         return True
     return every(_internal(settings, settings.transactions_topic), clean_election(settings))
@@ -128,7 +128,7 @@ def _internal(settings: Settings, topic: InternalTopic) -> bool | None:
 
 
 def exactly_once_log(settings: Settings) -> bool | None:
-    """A send is appended at most once, because brokers remember sequence numbers.
+    """Returns whether a send is appended at most once, because brokers remember sequence numbers.
 
     Without sequence numbers there is no guarantee, not even with retries=0: librdkafka repeats requests that failed
     with NOT_LEADER and similar errors regardless, and does not count them as retries.
@@ -144,14 +144,14 @@ def exactly_once_log(settings: Settings) -> bool | None:
 
 
 def in_order(settings: Settings) -> bool | None:
-    """A retried batch does not change the order of batches: by sequence numbers, or one request in flight."""
+    """Returns whether retries keep the order of batches: by sequence numbers, or with one request in flight."""
     if settings.idempotence or settings.txn or settings.max_in_flight == 1:
         return True
     return None if settings.idempotence is None else False
 
 
 def transactions(settings: Settings) -> bool | None:
-    """Every op is a transaction."""
+    """Returns whether every op is a transaction."""
     return settings.txn
 
 
@@ -159,16 +159,20 @@ def transactions(settings: Settings) -> bool | None:
 
 
 def read_committed(settings: Settings) -> bool | None:
-    """Consumers do not see uncommitted records. Without transactions there are no such records."""
+    """Returns whether consumers do not see uncommitted records.
+
+    Without transactions there are no uncommitted records.
+    """
     if settings.txn is False:
         return True
     return None if settings.isolation_level is None else settings.isolation_level == "read_committed"
 
 
 def one_reader(settings: Settings) -> bool | None:
-    """A partition has one consumer, which reads it in order: by manual assignment, or as a member of a group.
+    """Returns whether a partition has only one consumer at a time, which reads the partition in order.
 
-    This is true of the group protocols classic (the default) and consumer (KIP-848), but not of share groups (KIP-932).
+    This is true of manual assignment, and of the group protocols classic (the default) and consumer (KIP-848), but not
+    of share groups (KIP-932).
     """
     if settings.sub_via == frozenset({"assign"}):
         return True
@@ -176,26 +180,30 @@ def one_reader(settings: Settings) -> bool | None:
 
 
 def place_kept(settings: Settings) -> bool | None:
-    """The next consumer of a partition starts at the committed offset. With manual assignment there is no group."""
+    """Returns whether the next consumer of a partition starts at the group's committed offset.
+
+    With manual assignment there is no group, and this holds trivially.
+    """
     return True if settings.sub_via == frozenset({"assign"}) else group_log_kept(settings)
 
 
 def not_compacted(settings: Settings) -> bool | None:
-    """Compaction removes no records. The default cleanup policy only deletes old segments."""
+    """Returns whether compaction removes no records. The default cleanup policy only deletes old segments."""
     return "compact" not in (settings.cleanup_policy or "delete")
 
 
 def nothing_removed(settings: Settings) -> bool | None:
-    """No record is removed by age, by the size of its log, by DeleteRecords, or by compaction.
+    """Returns whether no record is removed by age, by the size of its log, by DeleteRecords, or by compaction.
 
-    Whether a broker's retention limit removes records depends on the duration and size of the run, hence None.
+    If brokers have a retention limit, the result is None, because it depends on the duration and size of the run
+    whether the limit removes records.
     """
     limits = {settings.broker[name] for name in RETENTION if name in settings.broker}
     return every(not settings.deletes, not_compacted(settings), None if limits - {"-1"} else True)
 
 
 def damage_noticed(settings: Settings) -> bool | None:
-    """No file was damaged, or consumers verify checksums."""
+    """Returns whether no file was damaged, or consumers verify checksums."""
     return settings.check_crcs if settings.damaged_copies else True
 
 

@@ -18,7 +18,7 @@ from harness.model.values_as_text import joined, listed
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the offsets with more than one value."""
+    """Returns a witness for each offset with more than one value."""
     orders = bucket.versions
     slots = np.flatnonzero(orders.slot_values > 1)
     lengths = orders.slot_values[slots]

@@ -17,7 +17,7 @@ from checker.kernels.unexcused_poll_steps import inside_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the steps within an op with a delta below 1."""
+    """Returns a witness for each step within an op that goes back in the log or stays (delta below 1)."""
     return within_op(bucket, bucket.once(inside_op), skips=False)
 
 

@@ -15,7 +15,7 @@ from checker.kernels.steps_between_values import inside_sends, within_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the steps within an op with a delta below 1."""
+    """Returns a witness for each step within an op that goes back in the log or stays (delta below 1)."""
     return within_op(bucket, bucket.once(inside_sends), skips=False)
 
 

@@ -18,13 +18,13 @@ from checker.kernels.unexcused_poll_steps import inside_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the steps within an op with a delta above 1."""
+    """Returns a witness for each step within an op that skips values (delta above 1)."""
     return within_op(bucket, bucket.once(inside_op), skips=True)
 
 
 ANOMALY = Anomaly(
     name="int-poll-skip",
-    summary="One operation polled two records of a key consecutively and skipped the records between them in the log.",
+    summary="Within one operation, polls of a key skipped records of the log.",
     source="jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
     prose=step_inside("polled"),
     guarantee=READ_WHOLLY,

@@ -1,6 +1,6 @@
 """Log divergence: a step had one result in the log model and a different one on the brokers.
 
-Witness {over, seen, step, actions, program, said}: checker.checks.log_model.
+Witness {over, seen, step, actions, program, said}, found by checker.checks.log_model.
 """
 
 from __future__ import annotations

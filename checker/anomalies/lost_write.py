@@ -1,18 +1,19 @@
 """Lost write: a value that must be in the log is missing from a part of the log that consumers read.
 
-Jepsen's rule, per key: the bound is the highest *first* index among the values that `ok` ops polled. A value is lost if
-its *last* index is at or below the bound, no `ok` op polled it, and its writer must have committed: the writer is `ok`,
-or it is `info` and an `ok` op read one of its writes.
+Jepsen's rule, per key: an index is a position in the key's version order (checker.kernels.version_order). A value that
+is at several offsets has a first and a last index. The *bound* is the highest first index among the values that `ok`
+ops polled. A value is lost if its last index is at or below the bound, no `ok` op polled it, and its writer must have
+committed. That is so if the writer is `ok`, or if it is `info` and an `ok` op read one of its writes.
 
 Native rules differ:
 
 - Read later: the consumer that read beyond a record must have done so after the record was sent, because offsets of a
   truncated log are assigned again. If several records were acknowledged at one offset, one of them is lost only if
   another record was read at that offset later.
-- Indeterminate transactions: a record of an `info` transaction that was read proves that the transaction's other
-  records were committed only if consumers are read_committed. Otherwise, and without transactions, a record must exist
-  if it was itself acknowledged or read. If the settings do not say which rule applies, a record is lost if both rules
-  say so. If only one does, the verdict is unknown (`perhaps_lost`).
+- Indeterminate transactions: if consumers are read_committed and a record of an `info` transaction was read, all
+  records of the transaction must exist. If consumers are read_uncommitted, or without transactions, a record of an
+  `info` op must exist if it was itself acknowledged or read. If the settings do not say which rule applies, a record is
+  lost if both rules say so. If only one rule says so, the verdict is unknown (`perhaps_lost`).
 - Tail loss: if the final polls read a log to its end, every value that must exist and was not polled is lost, even
   beyond the bound or without a known offset.
 - Later loss: if a client read a log once more from beginning to end, every value that must exist and was not found is
@@ -20,18 +21,20 @@ Native rules differ:
   records that were read but never acknowledged, because consumers only see records that all in-sync replicas have.
 - Truncation: if the last check of a log saw it end before the offset at which a record was read or acknowledged
   earlier, the record is lost, whether or not a consumer read on from there.
-- Deletion: values below the log start are exempt. So are values without a known offset, unless they were sent after a
-  record at or above the log start was acknowledged. With acks=0 nothing proves that such a value was ever in the log,
-  so the verdict is unknown. The verdict is also unknown if nothing explains the log start (checker.kernels.retention),
-  and for the values covered by a DeleteRecords request of unknown outcome if the log start was not checked later.
-- Compaction: values are exempt as far as the log was cleaned (checker.kernels.compaction). If that is not recorded, a
-  missing value makes the verdict unknown, unless another record was read at its offset or the offset is beyond the end
-  of the log.
+- Deletion: values below the log start are exempt. Values without a known offset are exempt, too, unless they were sent
+  after a record at or above the log start was acknowledged. With acks=0 nothing proves that a value without a known
+  offset was ever in the log, so the verdict is unknown. The verdict is also unknown if nothing explains the log start
+  (checker.kernels.retention), or if a DeleteRecords request of unknown outcome may have deleted a missing value and the
+  log start was not checked later.
+- Compaction: values are exempt up to the offset to which the log was cleaned (checker.kernels.compaction). If this
+  offset is not recorded, a missing value makes the verdict unknown, unless another record was read at its offset or its
+  offset is beyond the end of the log.
 - auto.offset.reset=latest: a consumer whose position was deleted continues at the end of the log. If the broker deletes
   records by itself, values that it did not read make the verdict unknown, even if they were deleted only later.
-- Missing lines: a missing line may contain the read, so nothing is reported.
-- Indeterminate polls: if a log was not read to its end, an indeterminate op may have consumed records and committed the
-  offset without recording it. With such ops and subscribed or transactional consumers nothing is reported there.
+- Missing lines: if lines of the history are missing, nothing is reported, because such a line may contain the read.
+- Indeterminate polls: an indeterminate op may have consumed records and committed the offset without recording it. If
+  there are indeterminate polls, and consumers are subscribed or transactional, nothing is therefore reported for logs
+  that were not read to the end.
 
 Witness {key, value, index, offset, max-read-index, writer, max-read}: `max-read` is the first op that polled the value
 at the bound. Source: jepsen.tests.kafka, `lost-write-cases`; KIP-107 (DeleteRecords); Kafka's topic configurations
@@ -71,7 +74,12 @@ UNPLACED: Final = 4  # acks=0: the value may never have been in the log
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """The number of missing values of a key (its code) that one of the causes above may explain."""
+    """How many missing values of a key may be explained by a cause.
+
+    key    code of the key
+    cause  COMPACTION, UNFINISHED, RESET, UNSEEN or UNPLACED
+    count  number of missing values
+    """
 
     key: int
     cause: int
@@ -79,7 +87,10 @@ class Unsure:
 
 
 def _bound(bucket: Bucket) -> Ints:
-    """Returns, per key rank, the highest first slot among the values that `ok` ops polled; -1 if there are none."""
+    """Returns the bound of each key rank: the highest first slot among the values that `ok` ops polled.
+
+    The bound is -1 if there is no such value.
+    """
     data = bucket.data
     first = np.where(data.polled_ok, bucket.versions.first, -1)
     bound = np.full(len(data.keys), -1, np.int64)
@@ -88,10 +99,10 @@ def _bound(bucket: Bucket) -> Ints:
 
 
 def _sent_beyond(bucket: Bucket, offset: Ints) -> Bools:
-    """Whether each value was sent after a record at or above `offset` (per key rank) was acknowledged.
+    """Returns, for each value, whether it was sent after a record of its key at or above `offset` was acknowledged.
 
-    If so, the value cannot be below that offset. Only acknowledged records that were read count: if one was truncated
-    again, later records may have lower offsets.
+    If so, the value cannot be below that offset. `offset` is given per key rank. An acknowledged record counts only if
+    it was read: if it was truncated again instead, later records may have lower offsets.
     """
     data, sends = bucket.data, bucket.sends
     confirmed = (sends.type == OK) & (sends.offset >= offset[sends.key]) & data.polled_ok[sends.pair]
@@ -104,10 +115,10 @@ def _sent_beyond(bucket: Bucket, offset: Ints) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class Excuses:
-    """Why each value may legally be missing, per pair.
+    """Whether each value may legally be missing, as columns with one element per pair.
 
-    legal   it was deleted, as the history shows
-    unsure  which of the causes above may explain it; -1 for none
+    legal   whether the history shows that the value was deleted
+    unsure  the cause (COMPACTION, UNFINISHED, ...) that may explain why the value is missing; -1: no cause
     """
 
     legal: Bools
@@ -115,7 +126,7 @@ class Excuses:
 
 
 def excuses(bucket: Bucket) -> Excuses:
-    """Returns why each value may be missing (native rules)."""
+    """Returns whether each value may legally be missing (native rules)."""
     data, ends = bucket.data, bucket.ends
     log_start, end, _ = ends.of(data.keys)
     legal = np.zeros(len(data.pair_key), np.bool_)
@@ -150,7 +161,11 @@ def excuses(bucket: Bucket) -> Excuses:
 
 
 def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, legal: Bools, unsure: Shorts) -> None:
-    """Marks in `legal` and `unsure` what the cleaner removed, or may have. `offset`: per pair; `end`: per key rank."""
+    """Marks in `legal` the values that the cleaner removed, and in `unsure` those that it may have removed.
+
+    offset  the last known offset of each pair
+    end     the log end of each key rank
+    """
     key = bucket.data.pair_key
     other, known = bucket.once(replaced), compaction.known[key]
     upto = compaction.upto[key]
@@ -162,9 +177,10 @@ def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, leg
 
 
 def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
-    """Returns, per key rank, the offset from which a log was read once more to its end without another reset.
+    """Returns, per key rank, the offset from which the log was read once more without another reset of the position.
 
-    A consumer that read a record at or above the log start no longer has a position below it. FOREVER if none did.
+    This is the offset of the first record that was read at or above the log start: from there on, the position cannot
+    be below the log start again. FOREVER if there is no such record.
     """
     orders, key = bucket.versions, bucket.data.pair_key[bucket.versions.entry_pair]
     read, _ = bucket.once(found_on_reread)
@@ -175,21 +191,21 @@ def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
 
 
 def _last_offset(bucket: Bucket) -> Ints:
-    """Returns, per pair, the last offset at which the pair was seen; -1 if there is none."""
+    """Returns, per pair, the highest offset at which the value was seen; -1 if there is none."""
     offset = np.full(len(bucket.data.pair_key), -1, np.int64)
     offset[bucket.versions.entry_pair] = bucket.versions.entry_offset  # ascending
     return offset
 
 
 def excused(bucket: Bucket) -> Bools:
-    """Whether each value may legally be missing, or possibly so (native rules)."""
+    """Returns, for each value, whether its absence is legal or may be legal (native rules)."""
     found = bucket.once(excuses)
     result: Bools = found.legal | (found.unsure >= 0)
     return result
 
 
 def _missing_on_reread(bucket: Bucket) -> Bools:
-    """Whether each value was missing when its log was read once more from beginning to end."""
+    """Returns, for each value, whether it was missing when its log was read once more from beginning to end."""
     read, since = bucket.once(found_on_reread)
     _, _, complete = bucket.ends.of(bucket.data.keys)
     whole = complete & (since < FOREVER)
@@ -198,10 +214,10 @@ def _missing_on_reread(bucket: Bucket) -> Bools:
 
 
 def _truncated(bucket: Bucket) -> Bools:
-    """Whether the log of each value, at its last check, ended before the offset at which the value had been seen.
+    """Returns, for each value, whether its log ended before the value's known offset when the log was last checked.
 
-    An acknowledged value that was not read counts only if no open transaction can hold back the end: the last stable
-    offset does not advance beyond an open transaction.
+    A value that was acknowledged but not read counts only if no open transaction can hold back the end of the log: the
+    last stable offset does not advance beyond an open transaction.
     """
     data, orders, sends, polls, ends = bucket.data, bucket.versions, bucket.sends, bucket.polls, bucket.ends
     _, end, _ = ends.of(data.keys)
@@ -228,9 +244,10 @@ def _truncated(bucket: Bucket) -> Bools:
 
 
 def _offsets_prove_reads(bucket: Bucket) -> bool:
-    """Whether every value below the highest one read must have been read by a recorded op, even without final polls.
+    """Returns whether every value below the highest one that was read must have been read by a recorded op.
 
-    This is not so if consumers may start at the end of the log.
+    If so, a value that no op read is lost, even if there were no final polls. This is not so if consumers may start at
+    the end of the log, or if an indeterminate op of a group may have read the value.
     """
     if bucket.options.settings.auto_offset_reset in (None, "latest"):
         return False
@@ -241,10 +258,11 @@ def _offsets_prove_reads(bucket: Bucket) -> bool:
 
 
 def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
-    """Whether, after each unread value was sent, an `ok` op read beyond its position, or another record at its offset.
+    """Returns, for each unread value, whether consumers passed over it after it was sent.
 
-    Earlier reads do not count: the log may have been truncated since, and its offsets assigned again. For the same
-    reason, of several values at one offset only those count at whose offset another record was read later.
+    They did if an `ok` op read a record at a higher offset or, if several values are at one offset, another record at
+    that offset. Reads before the value was sent do not count, because the log may have been truncated since, and its
+    offsets assigned again.
     """
     data, orders, polls = bucket.data, bucket.versions, bucket.polls
     last, bound = orders.last, _bound(bucket)[data.pair_key]
@@ -273,7 +291,7 @@ def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
 
 
 def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
-    """Whether each value must exist and is missing, whether or not that is legal (native rules)."""
+    """Returns, for each value, whether it must exist and is missing, even if its absence is legal (native rules)."""
     if bucket.lines_missing:
         return np.zeros(len(bucket.data.pair_key), np.bool_)
     data = bucket.data
@@ -289,7 +307,7 @@ def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
 
 
 def lost_pairs(bucket: Bucket) -> Ints:
-    """Returns the lost values as pairs, ascending, under native or Jepsen's rules."""
+    """Returns the lost values as pairs, ascending, under the rules that the options select."""
     if bucket.options.jepsen_compatible:
         data, orders = bucket.data, bucket.versions
         below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
@@ -302,7 +320,7 @@ def _missing_for_sure(bucket: Bucket) -> Bools:
 
 
 def perhaps_lost(bucket: Bucket) -> int:
-    """Returns how many more values are lost if the unknown settings are such that they had to exist."""
+    """Returns how many more values would count as lost under other possible values of the unknown settings."""
     unsure = bucket.may_have_to_exist & ~bucket.must_exist
     if not bool(unsure.any()):
         return 0
@@ -310,7 +328,7 @@ def perhaps_lost(bucket: Bucket) -> int:
 
 
 def unsure(bucket: Bucket) -> list[Unsure]:
-    """Returns the number of missing values that may have been deleted or lost, per key and cause."""
+    """Returns, per key and cause, the number of missing values that may have been deleted or lost."""
     found = bucket.once(excuses)
     rows = np.flatnonzero(bucket.once(_missing_for_sure) & ~found.legal & (found.unsure >= 0))
     key, cause = bucket.data.pair_key[rows], found.unsure[rows].astype(np.int64)
@@ -323,10 +341,10 @@ def unsure(bucket: Bucket) -> list[Unsure]:
 
 
 def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
-    """Returns, per key rank, the first op that polled the (smallest) value at the bound; -1 if there is none.
+    """Returns, per key rank, the first op that polled the value at the bound; -1 if there is none.
 
-    Jepsen considers the values whose last index is the bound, read or not, and takes the first in a hash set. Native
-    rules take a value that was read at the bound.
+    If there are several values at the bound, native rules take the smallest one that was read. Jepsen considers the
+    values whose last index is the bound, read or not, and takes the first in a hash set.
     """
     data, orders = bucket.data, bucket.versions
     reader = np.full(len(data.pair_key), -1, np.int64)
@@ -342,7 +360,7 @@ def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns one witness per lost value."""
+    """Returns a witness for each lost value."""
     pairs = bucket.once(lost_pairs)
     data, orders = bucket.data, bucket.versions
     bound = _bound(bucket)

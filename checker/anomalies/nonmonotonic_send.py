@@ -1,4 +1,4 @@
-"""Nonmonotonic send: between two ops of one process, its sends to a key go back in the log.
+"""Nonmonotonic send: from one op of a process to another, its sends to a key go back in the log.
 
 `ok` and `info` ops are compared. In Jepsen, an assignment without the key starts a new comparison. Under native rules
 it does not, because a producer does not depend on what its process's consumer is assigned.
@@ -19,7 +19,7 @@ from checker.tables.schema import FAIL
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the steps between ops with a delta below 1."""
+    """Returns a witness for each step between two ops that goes back in the log or stays (delta below 1)."""
     sends = bucket.sends.where(bucket.sends.type != FAIL)
     steps = between(bucket, sends, sends.where(slice(0, 0)), any_type=True)
     if bucket.options.jepsen_compatible:

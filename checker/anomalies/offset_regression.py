@@ -8,12 +8,12 @@ rebalance log. An op takes effect between its invocation and its completion. The
 - lost     an `ok` op committed an offset, and an assignment in an op that was invoked later found a lower one, or none
 - aborted  an assignment found an offset that only aborted transactions had sent
 
-Under read_uncommitted the offsets of an `ok` transaction may become visible late, so they are never reported as lost.
-The offsets of `info` ops, and those of ops that failed outside a transaction, may or may not have been committed.
-Offsets that no op recorded, such as those of automatic commits, are not considered. There is one witness {key, kind,
-committed, found, ops} per regressing op and key; the first op in `ops` is the one that committed (or aborted).
-Native rules only. Source: Kafka documentation, Design, 4.5 (consumer position), 4.7 (offsets in transactions);
-KIP-98; KIP-447 (fencing by generation, stable offsets).
+Under read_uncommitted the offsets committed in an `ok` transaction may become visible late, so they are never reported
+as lost. The offsets of `info` ops, and those of ops that failed outside a transaction, may or may not have been
+committed. Offsets that no op recorded, such as those of automatic commits, are not considered. There is one witness
+{key, kind, committed, found, ops} per regressing op and key; the first op in `ops` is the one that committed (or
+aborted). Native rules only. Source: Kafka documentation, Design, 4.5 (consumer position), 4.7 (offsets in
+transactions); KIP-98; KIP-447 (fencing by generation, stable offsets).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KINDS: Final = ("back", "lost", "aborted")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of the table COMMITS: id and invocation index of the op, key rank, offset."""
+    """Rows of the table COMMITS, as columns: id and invocation index of the op, key rank, committed offset."""
 
     op: Ints
     begun: Ints
@@ -54,8 +54,11 @@ class Rows:
 
 
 def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
-    """Returns the rows of this bucket's keys, and for each row: was the offset fetched (not committed), was it part of
-    a transaction, and the type of the op."""
+    """Returns (the rows of this bucket's keys, fetched, transactional, type), the last three as one element per row.
+
+    `fetched` is whether the offset was fetched at an assignment, and not committed. `transactional` is whether the op
+    is a transaction. `type` is the type of the op.
+    """
     commits = bucket.small.commits
 
     def column(name: str) -> Ints:
@@ -71,7 +74,7 @@ def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
 
 
 def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
-    """Returns, for each (key, time), the highest offset committed until then, and the op that did it; -1 for none."""
+    """Returns, for each (key, time), the highest offset committed until then, and the op that did so; -1 for none."""
     if len(done.op) == 0:
         return np.full(len(key), -1, np.int64), np.full(len(key), -1, np.int64)
     by = order(done.key, done.op)
@@ -92,7 +95,7 @@ def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
 
 
 def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, Ints]:
-    """Returns the rows of `later` with a lower offset than a row of `done` that completed before they were invoked."""
+    """Returns the rows of `later` that have a lower offset than a row of `done` that had completed before."""
     highest, owner = _highest_before(done, later.key, later.begun)
     odd = later.offset < highest
     return {
@@ -106,7 +109,7 @@ def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, 
 
 
 def _aborted(bucket: Bucket, done: Rows, aborted: Rows, fetched: Rows) -> dict[str, Ints]:
-    """Returns the rows of `fetched` whose offset was sent by aborted transactions and by no other op."""
+    """Returns the rows of `fetched` whose offset was committed by aborted transactions and by no other op."""
     keys = np.concatenate([done.key, aborted.key, fetched.key])
     offsets = np.concatenate([done.offset, aborted.offset, fetched.offset])
     distinct, rank = ranks(offsets)
@@ -126,7 +129,7 @@ def _aborted(bucket: Bucket, done: Rows, aborted: Rows, fetched: Rows) -> dict[s
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns every op that committed or found an offset that it should not have."""
+    """Returns a witness for each op and key whose committed or fetched offset regressed."""
     rows, fetched, txn, type_ = _rows(bucket)
     ok, aborted = ~fetched & (type_ == OK), ~fetched & (type_ == FAIL) & txn
     # Until a transaction's markers are written, its offsets are pending. Consumers that require stable offsets

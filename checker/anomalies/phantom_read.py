@@ -1,10 +1,10 @@
 """Phantom read: an op polled a value that no op sent, that was sent only later, or whose payload does not verify.
 
-Ops of every type count, as do sends that never completed. An op polls its records before it completes. If all sends of
-a value were invoked after that, the value cannot have been in the log. Witness {key, value, offset, op, count}: the
-first op that polled the value, and how many polled records have it. Under native rules there is also `writer`, the op
-that sent the value later (null if no op did). Jepsen's checker has no such anomaly: it throws `no-writer-of-value`
-for a value that no op sent. Source: jepsen.tests.kafka.
+Polls and sends in ops of every type count, including sends that never completed. An op polls its records before it
+completes. If all sends of a value were invoked after that completion, the value cannot have been in the log. Witness
+{key, value, offset, op, count}: `op` is the first op that polled the value, `count` how many polled records have it.
+Under native rules there is also `writer`, the op that sent the value later (null if no op did). Jepsen's checker has no
+such anomaly: it throws `no-writer-of-value` for a value that no op sent. Source: jepsen.tests.kafka.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from harness.model.values_as_text import joined
 
 
 def _first_sent(bucket: Bucket) -> Ints:
-    """Returns when the first send of each value was invoked, in nanoseconds; the largest integer if there is none.
+    """Returns, for each value, when its first send was invoked, in nanoseconds.
 
-    If an invocation is missing, the send may have begun at any time: the result is -1.
+    The result is the largest integer if no op sent the value. It is -1 if the invocation is missing in the history,
+    because the send may have begun at any time.
     """
     sends = bucket.sends
     invoke_ns = np.where(sends.invoke_ns == sends.complete_ns, -1, sends.invoke_ns)
@@ -40,7 +41,7 @@ def _first_sent(bucket: Bucket) -> Ints:
 
 
 def _without_source(bucket: Bucket) -> Ints:
-    """Returns the rows of `polls` with values that no op had sent by the time the poll completed."""
+    """Returns the rows of `polls` with a value that no op had begun to send when the poll completed."""
     polls, writer_row = bucket.polls, bucket.data.writer_row
     if bucket.options.jepsen_compatible or not bucket.times_in_order:
         return np.flatnonzero(writer_row[polls.pair] < 0)
@@ -49,7 +50,7 @@ def _without_source(bucket: Bucket) -> Ints:
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the values that were polled although they were never sent, or before they were sent."""
+    """Returns a witness for each value that was polled although it was never sent, or before it was sent."""
     polls = bucket.polls
     rows = _without_source(bucket)
     rows = rows[order(polls.pair[rows], polls.op[rows])]
@@ -69,9 +70,9 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 def keep_proven(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """Keeps records that do not verify and values that were sent later.
+    """Keeps the witnesses of records that do not verify, and of values that were sent later.
 
-    For any other value, a missing line may contain the op that sent it.
+    The others are dropped, because a missing line may contain the op that sent the value.
     """
     values = [original.get(code, code) for code in rows.column("value").to_pylist()]
     broken = pa.array([isinstance(value, str) and value.startswith(BAD) for value in values], pa.bool_())

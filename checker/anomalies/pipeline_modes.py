@@ -1,8 +1,8 @@
 """Decides which modes of a pipeline rule out an anomaly.
 
-A mode rules an anomaly out as long as the brokers keep the logs that the pipeline depends on: its input and output, its
-group's committed offsets, and the outcome of its transactions. Anomalies that the clients cause by themselves do not
-depend on these logs.
+A mode says when the pipeline commits its input offsets (see below). It rules an anomaly out as long as the brokers keep
+the logs that the pipeline depends on: its input and output, its group's committed offsets, and the outcome of its
+transactions. Anomalies that the clients cause by themselves do not depend on these logs.
 
 Modes: "exactly-once" and "files" commit offsets and outputs (or references to files) in one transaction,
 "at-least-once" commits offsets after the outputs, "at-most-once" before them, and "auto-commit" by a timer.
@@ -53,7 +53,10 @@ SENT: Final = Guarantee(LOG, "records whose send failed do not appear in the log
 
 
 def of_pipeline(settings: Settings) -> Settings:
-    """Returns the settings, with the pipeline's own producer settings in place of those of its input's writers."""
+    """Returns the settings with the producer settings replaced by those of the pipeline's producer.
+
+    In a run's settings, the producer settings are those of the clients that write the pipeline's input.
+    """
     return replace(settings, acks="all", idempotence=True, txn=True, max_in_flight=None)
 
 
@@ -62,8 +65,8 @@ class Modes:
     """The modes in which an anomaly of a pipeline must not happen.
 
     promising   the modes that rule the anomaly out
-    always_bad  whether it counts against the verdict in the other modes, too
-    of_memory   whether it depends on the mode only if the transform is stateful
+    always_bad  whether the anomaly counts against the verdict in the other modes, too
+    of_memory   whether the anomaly depends on the mode only if the transform is stateful
     """
 
     promising: frozenset[str]
@@ -71,9 +74,10 @@ class Modes:
     of_memory: bool = False
 
     def promise(self, mode: str, transform: str = "") -> bool | None:
-        """Whether a mode rules the anomaly out; None if the mode is unknown.
+        """Returns whether a mode rules the anomaly out; None if the mode is unknown.
 
-        The output of a stateless transform does not depend on the mode; that of a stateful one, such as a count, does.
+        The output of a stateless transform does not depend on the mode. The output of a stateful transform, such as a
+        count, does.
         """
         if self.of_memory and transform not in ("", AGGREGATE):
             return True
@@ -82,5 +86,5 @@ class Modes:
         return mode in self.promising
 
     def bad(self, mode: str) -> bool:
-        """Whether the anomaly counts against the verdict."""
+        """Returns whether the anomaly counts against the verdict in this mode."""
         return self.always_bad or mode in self.promising

@@ -1,4 +1,4 @@
-"""The anomalies of a pipeline's positions and commits, which checker.pipeline.offset_machine finds."""
+"""The anomalies in a pipeline's positions and commits. `checker.pipeline.offset_machine` finds them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
     for anomaly in (
         Anomaly(
             name="offset-gap",
-            summary="A consumer started or continued reading beyond the offset at which it should have.",
+            summary="A consumer started or continued reading at a higher offset than it should have.",
             source=CONSUMER,
             kind="offset",
             prose=prose,

@@ -1,4 +1,4 @@
-"""The anomalies of a pipeline's outputs and inputs, which checker.pipeline.outputs finds.
+"""The anomalies in a pipeline's outputs and inputs. `checker.pipeline.outputs` finds them.
 
 Whether `lost-input` and `phantom-input` are ruled out depends on the settings of the producers that write the input.
 The other anomalies depend on the settings of the pipeline.

@@ -14,7 +14,7 @@ EPOCH: Final = 10**18  # nanoseconds: larger times are wall-clock times, smaller
 
 
 def at(time_ns: int) -> str:
-    """Returns a time as text: relative to the start of the run, or as UTC date and time if it is a wall-clock time."""
+    """Returns a time as text: relative to the start of the run or, for a wall-clock time, as UTC date and time."""
     if time_ns < EPOCH:
         return seconds(time_ns)
     text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_ns // 10**9))
@@ -22,7 +22,7 @@ def at(time_ns: int) -> str:
 
 
 def who(event: Mapping[str, Any]) -> str:
-    """Returns the instance of an event, its process and its group generation."""
+    """Returns the instance of an event, its process and its group generation, as text."""
     if event.get("instance") is None:
         return "an unknown instance"
     generation = f", generation {event['generation']}" if event.get("generation") is not None else ""

@@ -1,7 +1,8 @@
-"""Poll skip: between two ops of one process, its position in a key skipped values of the log.
+"""Poll skip: from one op of a process to another, its position in a key skipped values of the log.
 
-The last value of the previous `ok` op that polled the key is compared with the first value of this op (of any type).
-Witness {key, skipped, delta, ops}. Source: jepsen.tests.kafka, `poll-skip+nonmonotonic-cases`.
+The last value that an `ok` op polled of the key is compared with the first value that the process's next op polled of
+the key. The next op may be of any type. Witness {key, skipped, delta, ops}. Source: jepsen.tests.kafka,
+`poll-skip+nonmonotonic-cases`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from checker.kernels.unexcused_poll_steps import between_ops
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the steps between ops with a delta above 1."""
+    """Returns a witness for each step between two ops that skips values (delta above 1)."""
     return across_ops(bucket, bucket.once(between_ops), skips=True)
 
 

@@ -1,8 +1,9 @@
 """Precommitted read: an op polled a value that the same op sends.
 
-Consumers at read_committed never see uncommitted records, so an op cannot see its own. Ops of every type count.
-There is one witness {key, value, op} for each value. Jepsen has one for each op: for the first such key that the op
-sent to, and of several values the first in a hash set. Source: jepsen.tests.kafka, `precommitted-read-cases`.
+Consumers at read_committed never see uncommitted records, so an op cannot see the records that it sends itself. Ops of
+every type count. There is one witness {key, value, op} for each value. Jepsen has only one witness for each op: from
+the first key with such values that the op sent to, it takes the value that is first in a hash set. Source:
+jepsen.tests.kafka, `precommitted-read-cases`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from harness.model.values_as_text import joined
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns the ops, with keys and values, that both sent and polled the same value."""
+    """Returns a witness for each value that an op both sent and polled."""
     sends, polls = bucket.sends, bucket.polls
     writer = bucket.data.writer
     suspect = np.flatnonzero(bucket.data.writer_row[polls.pair] >= 0)
@@ -57,7 +58,10 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 def _places(bucket: Bucket, op: Ints, pair: Ints) -> Ints:
-    """Returns the order in which Jepsen finds an op's values: by the first send to the key, then by hash set order."""
+    """Returns sort keys for the order in which Jepsen finds the values of an op.
+
+    They are ordered by the op's first send to their key, then as in a hash set.
+    """
     sends, pair_key = bucket.sends, bucket.data.pair_key
     rows = np.flatnonzero(member(sends.op, np.unique(op)))
     columns = (sends.op[rows].tolist(), sends.key[rows].tolist(), sends.mop[rows].tolist())
@@ -70,7 +74,10 @@ def _places(bucket: Bucket, op: Ints, pair: Ints) -> Ints:
 
 
 def bad(rows: Rows, options: CheckOptions) -> bool:
-    """Without transactions nothing is uncommitted, and an op may poll what it has sent before."""
+    """Returns whether ops are transactions and consumers must not read uncommitted records.
+
+    Without transactions no record is uncommitted, and an op may poll what it has sent before.
+    """
     return options.settings.txn is not False and unless_uncommitted(rows, options)
 
 

@@ -1,6 +1,6 @@
 """Recovery divergence: a server's start differed from what the scenario expects.
 
-Witness {act, node, log, expected, seen}: checker.checks.recovery.
+Witness {act, node, log, expected, seen}, found by checker.checks.recovery.
 """
 
 from __future__ import annotations

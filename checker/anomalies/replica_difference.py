@@ -1,7 +1,7 @@
 """Replica difference: two replicas of a partition have different bytes below the high watermark.
 
-Kafka guarantees equal replicas under the same settings under which it guarantees to keep records. Witness {log, node,
-other, offset, has, other_has}: checker.checks.replicas.
+Kafka guarantees equal replicas under the settings under which it guarantees to keep records. Witness {log, node, other,
+offset, has, other_has}, found by checker.checks.replicas.
 """
 
 from __future__ import annotations

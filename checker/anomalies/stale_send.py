@@ -1,15 +1,16 @@
-"""Stale send: a record has a lower offset than one that was acknowledged before its own send was invoked.
+"""Stale send: a record was sent after another record had been acknowledged, but has the lower offset.
 
-An append happens between the invocation and the completion of its op, and a log grows only at its end. If one send to
-a key is acknowledged before another is invoked, by whichever processes, the first must therefore have the lower
-offset. A violation is a cycle of one ww and one realtime edge (G0-realtime) that no interleaving explains.
+An append happens between the invocation and the completion of its op, and a log grows only at its end. If a first send
+to a key is acknowledged before a second send to the key is invoked, by the same process or another, the first send must
+therefore have the lower offset. A violation is a cycle of one ww and one realtime edge (G0-realtime) that no
+interleaving explains.
 
-A record counts if it was read at exactly one offset, and no other record was seen at that offset. It also counts if it
-was acknowledged at that offset and deleted before it was read. (Any other record that was never read may be lost:
-checker.anomalies.lost_write.) The earlier send counts only if it was acknowledged with that same offset: with acks=0
-there is no offset, and a duplicate may be appended after the acknowledgement. Witness {key, values, delta, ops}: the
-acknowledged record first, then the one that was sent last among the records before it. Native rules only. Source:
-Kafka documentation, Design, 4.6.
+A record counts if it was read at exactly one offset, and no other record was seen at that offset. A record that was
+acknowledged, and was deleted before it was read, counts with the acknowledged offset. (Any other record that was never
+read may be lost: checker.anomalies.lost_write.) The first send counts only if it was acknowledged with the offset at
+which its record is: with acks=0 there is no offset, and a duplicate may be appended after the acknowledgement. Witness
+{key, values, delta, ops}: first the acknowledged record, then a record that precedes it in the log; if several precede
+it, the one that was sent last. Native rules only. Source: Kafka documentation, Design, 4.6.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from harness.model.values_as_text import joined, many
 
 
 def _latest_before(key: Ints, begun: Ints) -> Ints:
-    """Returns, for each row, the row with the latest `begun` among the rows of its key up to it.
+    """Returns, for each row, the row with the latest `begun` among this row and the earlier rows of its key.
 
     The rows of a key are consecutive.
     """
@@ -43,7 +44,7 @@ def _latest_before(key: Ints, begun: Ints) -> Ints:
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns one witness per acknowledged record that is preceded by a record sent after the acknowledgement."""
+    """Returns a witness for each acknowledged record that is preceded by a record sent after the acknowledgement."""
     data, orders, sends = bucket.data, bucket.versions, bucket.sends
     pick = orders.slot_pick
     alone = (orders.slot_values == 1) & (orders.first[pick] == orders.last[pick])
@@ -83,7 +84,7 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 ANOMALY = Anomaly(
     name="stale-send",
-    summary="A record precedes another one in the log, although it was sent after the other had been acknowledged.",
+    summary="A record that was sent after another record had been acknowledged precedes that record in the log.",
     source="Kafka documentation: Design, 4.6 Message Delivery Semantics: a log is append-only",
     prose=prose,
     guarantee=Guarantee(

@@ -1,10 +1,10 @@
-"""Torn transaction: a committed one has both visible and lost records, or an aborted one has a visible record.
+"""Torn transaction: a committed transaction has visible and lost records, or an aborted one has a visible record.
 
 The keys of a transaction may be in several buckets, so there are three steps. `suspects` collects, over all buckets,
-the ops that lost a write or whose aborted write was read. `parts` counts in each bucket how many of their sends are
+the ops that lost a write or whose aborted write was read. `parts` counts in each bucket how many sends of these ops are
 visible or lost. `reduce` adds up the counts and selects the torn transactions. Witness {op, sent, visible, lost,
 aborted}. Only ops with f `txn` are considered, or all ops if the run's settings say that producers are transactional.
-Source: KIP-98 (a transaction's records are visible all or none).
+Source: KIP-98 (either all records of a transaction are visible, or none).
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from harness.model.values_as_text import joined, many
 
 
 def _transactional(bucket: Bucket) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether each send is part of a transaction."""
+    """Returns, for each send, whether it is part of a transaction."""
     if bucket.options.settings.txn is not None:
         return np.full(len(bucket.sends), bucket.options.settings.txn, np.bool_)
     return bucket.data.send_txn
 
 
 def suspects(bucket: Bucket) -> Ints:
-    """Returns the transactions that lost a write in this bucket, or that failed although an `ok` op polled a write."""
+    """Returns the transactions that may be torn, as far as this bucket shows.
+
+    These are the transactions that lost a write, and those that failed although an `ok` op polled one of their writes.
+    """
     lost = np.zeros(len(bucket.data.pair_key), np.bool_)
     lost[bucket.once(lost_pairs)] = True
     sends = bucket.sends
@@ -46,7 +49,7 @@ def suspects(bucket: Bucket) -> Ints:
 
 
 def parts(bucket: Bucket, ops: Ints) -> pa.Table:
-    """Returns {op, sent, visible, lost, aborted} of the given ops, counting the sends in this bucket."""
+    """Returns {op, sent, visible, lost, aborted} for each of the ops, counting its sends in this bucket."""
     sends = bucket.sends
     rows = np.flatnonzero(member(sends.op, ops))
     rows = rows[order(sends.op[rows])]
@@ -71,7 +74,7 @@ def parts(bucket: Bucket, ops: Ints) -> pa.Table:
 
 
 def reduce(tables: list[pa.Table]) -> pa.Table:
-    """Returns the transactions that are torn according to the counts of all buckets."""
+    """Returns a witness for each transaction that is torn according to the counts of all buckets."""
     joined = pa.concat_tables(tables).group_by("op")
     summed = joined.aggregate([("sent", "sum"), ("visible", "sum"), ("lost", "sum"), ("aborted", "max")])
     summed = summed.rename_columns(["op", "sent", "visible", "lost", "aborted"])
@@ -89,12 +92,18 @@ WHOLE_OR_NOT = Guarantee(
 
 
 def bad(rows: Rows, options: CheckOptions) -> bool:
-    """Records of a committed transaction must not be lost under read_uncommitted either."""
+    """Returns whether the torn transactions count against the verdict.
+
+    Under read_uncommitted, records of aborted transactions may be read, but records of committed ones must not be lost.
+    """
     return not uncommitted_is_read(options) or any(not row.get("aborted", True) for row in rows)
 
 
 def guarantee_of(rows: Rows) -> Guarantee:
-    """Committed records must be visible at every isolation level; aborted ones are hidden only by read_committed."""
+    """Returns the guarantee that rules the torn transactions out.
+
+    Committed records must be visible at every isolation level. Aborted records are hidden only by read_committed.
+    """
     return WHOLE if any(not row.get("aborted", True) for row in rows) else WHOLE_OR_NOT
 
 

@@ -1,15 +1,15 @@
-"""Unseen: values that should be in the log and that no `ok` op had polled by the end of the history.
+"""Unseen: values that must be in the log and that no `ok` op had polled by the end of the history.
 
-The witnesses are rows {key, count, messages, complete}, one per key. The queue check joins them into Jepsen's single
-witness {time, unseen, messages}. Jepsen counts the values that `ok` ops sent. Native rules differ:
+The witnesses are rows {key, count, messages, complete}, one per key. The queue check joins these rows into Jepsen's
+single witness {time, unseen, messages}. Jepsen counts the values that `ok` ops sent. Native rules differ:
 
-- Values of `info` ops count too if they must exist.
+- Values of `info` ops count, too, if they must exist.
 - Legally deleted values do not count.
-- The anomaly is bad only for keys that the final polls read to the end (`complete`). For other keys, values that may
-  or may not have to exist count as well.
+- The anomaly counts against the verdict only for keys whose log the final polls read to the end (`complete`). For other
+  keys, values for which it is unknown whether they must exist count as well.
 
-Under Jepsen's rules a quirk of Jepsen is kept: for a key without acknowledged sends whose first `ok` poll is in the
-very last op, the polled values count. Source: jepsen.tests.kafka, `unseen`.
+Under Jepsen's rules a quirk of Jepsen is kept: if a key has no acknowledged sends, and its first `ok` poll is in the
+last `ok` op of the history, the values of this poll count. Source: jepsen.tests.kafka, `unseen`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ from harness.model.values_as_text import LISTED, first_of, joined, seconds
 
 
 def _polled_at_last(bucket: Bucket) -> Bools:
-    """Whether each value was polled by the last `ok` op, if no earlier op polled its key or had a send acknowledged."""
+    """Returns, for each value, whether it counts only because of Jepsen's quirk.
+
+    This is so if the last `ok` op polled the value, and no earlier op polled the key or had a send to it acknowledged.
+    """
     data = bucket.data
     last = bucket.small.meta["last_ok_op"]
     read = bucket.polls.type == OK
@@ -48,7 +51,7 @@ def _polled_at_last(bucket: Bucket) -> Bools:
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns one row per key with values that must exist and were never polled."""
+    """Returns a witness for each key with values that must exist and were never polled."""
     data = bucket.data
     if bucket.options.jepsen_compatible:
         acknowledged = np.zeros(len(data.pair_key), np.bool_)
@@ -78,7 +81,7 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 def bad(rows: Rows, options: CheckOptions) -> bool:
-    """Whether the final polls read the log of one of the keys to its end."""
+    """Returns whether the final polls read the log of at least one of the keys to its end."""
     return any(row["complete"] for row in rows)
 
 

@@ -1,4 +1,7 @@
-"""Decides which witnesses are still proven if lines of the history are missing (checker.kernels.missing_lines)."""
+"""Decides which witnesses are still proven if lines of the history are missing (checker.kernels.missing_lines).
+
+Each function returns the rows of the witnesses that it keeps.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,19 @@ Filter: TypeAlias = Callable[[Bucket, pa.Table, Mapping[int, Any]], pa.Table]
 
 
 def keep_all(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """For anomalies that follow from the lines that are present."""
+    """Keeps all witnesses, for anomalies that follow from the lines that are present."""
     return rows
 
 
 def keep_none(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """For anomalies that follow from the absence of something, which may be in a missing line."""
+    """Keeps no witness, for anomalies that follow from the absence of something: a missing line may contain it."""
     return rows.slice(0, 0)
 
 
 def keep_without_gap(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """For steps between two ops: drops those with a gap between the ops, as a missing line may explain the step."""
+    """Keeps the steps between two ops without a gap of missing lines in between.
+
+    A missing line may explain the others.
+    """
     ops = rows.column("ops").combine_chunks().flatten().to_numpy().reshape(-1, 2)
     return rows.filter(pa.array(~may_lie_between(bucket.small.meta, ops[:, 0], ops[:, 1])))

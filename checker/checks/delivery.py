@@ -1,16 +1,17 @@
 """The delivery check: counts records by the outcome of their send and by the number of copies in the log.
 
-    outcome       acknowledged, failed or unknown
+    outcome       the outcome of the send: acknowledged, failed or unknown
     copies        the number of offsets at which the record was read: "0", "1", ... (100 means 100 or more)
-    lost          acknowledged, and not in the log
-    phantoms      not acknowledged, and in the log
-    duplicates    in the log more than once
-    out_of_order  records whose first copy precedes that of a record which their process sent earlier
+    lost          number of records that were acknowledged and are not in the log
+    phantoms      number of records that were not acknowledged and are in the log
+    duplicates    number of records that are in the log more than once
+    out_of_order  number of records whose first copy is before the first copy of a record that the same process sent to
+                  the same key earlier
 
-The check only counts, in `statistics["delivery"]`, and judges nothing: which counts are legal depends on the settings,
-and the anomalies and guarantees of the queue check cover that. The verdict is unknown if the history is incomplete,
-because counts of absent records are wrong then. A record is acknowledged even if the acknowledgement has no offset
-(acks=0). The check was written for the study workloads/experiments/delivery-study.yaml.
+The check only counts and judges nothing; the counts are in `statistics["delivery"]`. Which counts are legal depends on
+the settings, and the queue check judges that. The verdict is unknown if the history is incomplete, because counts of
+absent records are wrong then. A record is acknowledged even if the acknowledgement has no offset (acks=0). The check
+was written for the study workloads/experiments/delivery-study.yaml.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ COPIES_MAX: Final = 100
 
 
 def counts(part: Part) -> tuple[Counter[tuple[str, int]], int]:
-    """Returns (records by outcome and number of copies, number of records out of order) of one bucket."""
+    """Returns ((outcome, number of copies) -> number of records, number of records out of order) of one bucket."""
     data, _ = part.load()
     copies, first = _copies(data)
     sends = data.sends
@@ -50,7 +51,7 @@ def counts(part: Part) -> tuple[Counter[tuple[str, int]], int]:
 
 
 def _copies(data: Data) -> tuple[Any, Any]:
-    """Returns, for each value, at how many offsets it was read, and the lowest of these offsets (-1 if none)."""
+    """Returns, for each value, (the number of offsets at which it was read, the lowest of these offsets or -1)."""
     read = data.polls.where(data.polls.offset >= 0)
     by = order(read.pair, read.offset)
     pair, offset = read.pair[by], read.offset[by]
@@ -63,7 +64,10 @@ def _copies(data: Data) -> tuple[Any, Any]:
 
 
 def _out_of_order(data: Data, first: Any) -> int:
-    """Returns the number of sends with a lower offset than an earlier send of the same process to the same key."""
+    """Returns the number of sends with a lower offset than an earlier send of the same process to the same key.
+
+    `first` is the lowest offset of each value.
+    """
     sends = data.sends.where(first[data.sends.pair] >= 0)
     if len(sends) == 0:
         return 0
@@ -76,7 +80,7 @@ def _out_of_order(data: Data, first: Any) -> int:
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """Returns the counts in the statistics of a result, valid unless the history is incomplete. Raises BadHistory."""
+    """Counts the records of a history. The verdict is valid unless the history is incomplete. Raises BadHistory."""
     cells: Counter[tuple[str, int]] = Counter()
     out_of_order = 0
     for counted, odd in source.map(counts):

@@ -1,4 +1,4 @@
-"""Reasons for `unknown` under native rules: records are missing, and it cannot be decided whether by a legal deletion.
+"""Reasons for `unknown` under native rules: records are missing, and perhaps they were legally deleted.
 
 Each bucket reports which missing values may have been deleted, where a consumer skipped records that may have been
 deleted, and which log starts the settings explain. This module turns the reports into sentences that name a key and
@@ -38,9 +38,9 @@ _MISSING: Final = {
 class Doubts:
     """The report of one bucket.
 
-    explained  codes of keys whose log start the settings explain
-    missing    missing values that may have been deleted
-    skipped    codes of keys in which a consumer skipped records that may have been deleted
+    explained  codes of the keys whose log start is explained by the settings
+    missing    number of missing values that may have been deleted, per key and cause
+    skipped    codes of the keys in which a consumer skipped records that may have been deleted
     """
 
     explained: tuple[int, ...] = ()
@@ -62,7 +62,7 @@ def reasons(
     settings: Settings,
     original: Mapping[int, Any],
 ) -> list[str]:
-    """Returns the reasons why the verdict is unknown. `original` maps codes to keys."""
+    """Returns the reasons why the verdict is unknown, as sentences. `original` maps codes to keys."""
     doubts = list(doubts)
     found = _moved(doubts, ends, deletions, nemesis, settings, original)
     for cause, why in _MISSING.items():
@@ -93,7 +93,10 @@ def _moved(
     settings: Settings,
     original: Mapping[int, Any],
 ) -> list[str]:
-    """Returns the reason if the log start of some keys is above 0 and nothing in the history explains it."""
+    """Returns the reason for `unknown` if some logs start above offset 0 and nothing in the history explains why.
+
+    Returns an empty list if there is no such log.
+    """
     explained = {key for doubt in doubts for key in doubt.explained}
     moved = [one for one in moved_starts(ends, deletions) if one.key not in explained]
     if not moved:

@@ -1,8 +1,9 @@
 """The log-model check: turns the divergences between brokers and the log model into anomalies.
 
-The run compares each step with the model when it is executed, because the following steps depend on the result. Each
-divergence is in events/harness.jsonl with a program that `harness model replay` can repeat. The verdict is unknown if
-the run was cut short, or if nothing was acknowledged or read.
+A run of this workload executes random steps on the brokers and on an executable model of their logs. It compares the
+results of each step immediately, because the following steps depend on the result, and writes each divergence to
+events/harness.jsonl, with a program that `harness model replay` can repeat. The verdict is unknown if the run was cut
+short, or if nothing was acknowledged or read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The offsets check: positions and commits of a pipeline's instances in one run (checker.pipeline.offset_machine)."""
+"""The offsets check: judges the positions and commits of a pipeline's instances (checker.pipeline.offset_machine)."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from harness.model.check_result import Result
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """Returns the verdict on the instances' events; unknown without Spark or without a run folder."""
+    """Judges the events of the instances. The verdict is unknown without Spark or without a run folder."""
     return of_run(judge.offsets, source, options)

@@ -1,4 +1,4 @@
-"""The pipeline check: the outputs of a pipeline in one run (checker.pipeline.outputs)."""
+"""The pipeline check: judges the outputs of a pipeline in one run (checker.pipeline.outputs)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Judge = Callable[..., dict[Path, Result]]
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """Returns the verdict on the outputs; unknown without Spark or without a run folder."""
+    """Judges the outputs of a pipeline. The verdict is unknown without Spark or without a run folder."""
     return of_run(judge.batch, source, options)
 
 
 def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
-    """Runs one of the pipeline checks on a run folder, and adds the reasons for `unknown` that the run recorded."""
+    """Judges a run folder by `judge_runs`, and adds the reasons for `unknown` that the run recorded."""
     folder = source.run or source.noted
     if folder is None or source.spark is None:
         lacks = "a run folder" if folder is None else "Spark"
@@ -51,10 +51,11 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
 
 
 def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | None:
-    """Whether the mode and the settings rule the anomaly out.
+    """Returns whether the mode and the settings rule the anomaly out; None if that is unknown.
 
     With auto.offset.reset=latest a consumer may skip records in partitions that were added during the run
-    (KAFKA-12478). In the first `at_first` partitions it cannot, because the group committed offsets before the load.
+    (KAFKA-12478). In the first `at_first` partitions, which existed from the beginning, it cannot, because the group
+    committed offsets there before the load.
     """
     promise = witnesses.still_promised(one, settings)
     if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:
@@ -72,7 +73,7 @@ def _at_first(folder: Path) -> int:
 
 
 def faults_of(source: Source) -> Faults:
-    """Returns (time, description) of each fault that began or ended."""
+    """Returns (time, description) of each beginning and end of a fault, in order of time."""
     rows: Sequence[Mapping[str, Any]] = source.small("nemesis").to_pylist()
     return sorted((row["time_ns"], _fault_text(row)) for row in rows if row["fault"] and row["phase"] == "complete")
 
@@ -93,7 +94,7 @@ def _names(value: Any) -> list[Any]:
 
 
 def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[str]:
-    """Returns the trouble recorded by the harness, and the requested faults that had no effect."""
+    """Returns the reasons for `unknown` that the run recorded: trouble, and faults that had no effect."""
     if source.meta["ops"] == 0:
         return ["the history contains no operations"]
     idle = unknown_reasons.faults_without_effect(source.small("nemesis"), options.expected_faults)

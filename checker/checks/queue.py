@@ -1,8 +1,14 @@
 """The queue check: searches every bucket for every anomaly of the catalogue, and computes the verdict.
 
-The stages are: a pre-pass that finds the `info` ops that committed (only with several buckets, because an op's keys may
-be in different ones), the kernels, torn transactions (if a write was lost or aborted data was read), and the reduction
-in this module. The tasks of the stages are in checker.checks.queue_tasks.
+The stages are:
+
+1. A pre-pass finds the `info` ops that committed. It is needed only with several buckets, because the keys of an op may
+   be in different buckets.
+2. The kernels search each bucket.
+3. Torn transactions are searched, if a write was lost or aborted data was read.
+4. This module joins the results of all buckets.
+
+The tasks of the stages are in checker.checks.queue_tasks.
 """
 
 from __future__ import annotations
@@ -50,7 +56,7 @@ LISTED_UNSEEN: Final = 32
 def _cycles(
     source: Source, options: CheckOptions, committed: Ints | None, answers: list[Answer]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Returns all witnesses of cycles by type, with original keys and values."""
+    """Returns all witnesses of cycles by type, with the original keys and values in place of codes."""
     found = search.search(source, options, [answer.judged.edges for answer in answers])
     wanted = search.wanted(found)
     details = dependency_edges.DETAILS.empty_table()
@@ -109,14 +115,14 @@ def _joined(answers: list[Answer]) -> dict[str, Found]:
 
 
 def _one_per_op(rows: pa.Table) -> pa.Table:
-    """Returns one witness per op, the one with the lowest `place`, as Jepsen does."""
+    """Returns one witness per op, as Jepsen does: the witness with the lowest `place`."""
     op = rows.column("op").to_numpy()
     by = order(op, rows.column("place").to_numpy())
     return rows.drop_columns("place").take(pa.array(by[begins(op[by])]))
 
 
 def _in_order(value: Any) -> tuple[bool, int, str]:
-    """Sort key: integers first, by size, then other values by their text."""
+    """Returns a sort key: integers come first, by size, then other values, by their text."""
     plain_int = type(value) is int
     return not plain_int, value if plain_int else 0, "" if plain_int else str(value)
 
@@ -139,12 +145,12 @@ def _witnesses(name: str, rows: pa.Table, source: Source, original: Mapping[int,
 
 
 def _is_bad(anomaly: Anomaly, rows: Rows, options: CheckOptions) -> bool:
-    """Whether an anomaly counts against the verdict. `rows` are the witnesses as returned by the kernel."""
+    """Returns whether an anomaly counts against the verdict. `rows` are its witnesses as returned by the kernel."""
     return not anomaly.jepsen_allows(options) if options.jepsen_compatible else anomaly.bad(rows, options)
 
 
 def _cycle_anomalies(circles: Mapping[str, list[dict[str, Any]]], options: CheckOptions) -> list[AnomalyFound]:
-    """Returns the types of cycles found, in the order of the catalogue."""
+    """Returns an anomaly for each type of cycle that was found, in the order of the catalogue."""
     anomalies = []
     for name, anomaly in CYCLES.items():
         rows = circles.get(name)

@@ -1,6 +1,7 @@
-"""The tasks of the queue check: each computes anomalies, edges, statistics and series of one bucket of keys.
+"""The tasks of the queue check: each computes the anomalies, edges, statistics and time series of one bucket of keys.
 
-A task returns counts, the worst few witnesses and small series. All witnesses are written to Parquet parts.
+The edges are those of the dependency graph between ops (checker.cycles). A task returns counts, the worst few witnesses
+and small series. All witnesses are written to Parquet parts (checker.verdict.results).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ HOT_BYTES: Final = 64 << 20  # size of a bucket's files, about three million row
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One anomaly in one bucket: the number of witnesses, and the worst of them."""
+    """One anomaly in one bucket, or in all buckets: the number of its witnesses, and the worst of them."""
 
     count: int
     rows: pa.Table
@@ -42,7 +43,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The statistics and series of one bucket."""
+    """The statistics and time series of one bucket."""
 
     sums: Mapping[str, Any]
     latencies: Mapping[str, Any]  # of the whole history, from the first bucket
@@ -71,7 +72,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of one task on one bucket. Two tasks share the work on a large bucket."""
+    """The work of one task on one bucket: to judge it, to compute its `Figures`, or both.
+
+    Two tasks share the work on a large bucket.
+    """
 
     part: Part
     judge: bool = True
@@ -79,7 +83,7 @@ class Work:
 
 
 def visible_info(part: Part) -> Ints:
-    """Pre-pass over one bucket: returns the `info` ops with at least one write that was read."""
+    """Returns the `info` ops with at least one write that an `ok` op read in this bucket. This is the pre-pass."""
     return part.visible_info()
 
 
@@ -91,7 +95,7 @@ def kernels(
     buckets: int,
     scratch: Path | None,
 ) -> tuple[Judged | None, Figures | None]:
-    """Computes the anomalies, edges between ops, statistics and series of one bucket."""
+    """Computes those results of one bucket that `work` asks for."""
     data, small = work.part.load()
     bucket = Bucket(data, small, data.visible_info() if committed is None else committed, options)
     judged = _judged(work.part, bucket, run, scratch) if work.judge else None
@@ -104,12 +108,12 @@ LATENCY_COLUMNS: Final = ("type", "f", "invoke_ns", "complete_ns")
 
 @lru_cache(maxsize=1)
 def _stored_reads(stamp: tuple[str, int, int]) -> lag.Reads:
-    """Like `reads`, but cached in the Spark worker; `stamp` changes when the tables are made again."""
+    """Returns the same as `reads`, cached in the Spark worker. `stamp` changes when the tables are made again."""
     return lag.Reads.of(read_tables.ops_columns(Path(stamp[0]), *READ_COLUMNS))
 
 
 def reads(part: Part) -> lag.Reads:
-    """Returns the `ok` ops that poll, of all buckets."""
+    """Returns the reads of all buckets: the `ok` ops with f poll or txn."""
     stamp = part.stamp()
     return lag.Reads.of(part.ops(*READ_COLUMNS)) if stamp is None else _stored_reads(stamp)
 
@@ -151,7 +155,10 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
 
 
 def works_of(source: Source) -> list[Work]:
-    """Returns the tasks for all buckets; those of buckets too large for one core come first, two per bucket."""
+    """Returns the work on all buckets.
+
+    Each bucket that is too large for one core is split between two tasks, which come first.
+    """
     hot = [part for part in source.parts if source.spark is not None and source.bytes(part) > HOT_BYTES]
     halves = [Work(part, judge, not judge) for part in hot for judge in (True, False)]
     return [*halves, *(Work(part) for part in source.parts if part not in hot)]
@@ -170,14 +177,14 @@ def answers_of(works: list[Work], done: list[tuple[Judged | None, Figures | None
 
 
 def torn_parts(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
-    """Counts the visible and lost sends of some transactions in one bucket."""
+    """Counts the visible and the lost sends of the transactions `ops` in one bucket."""
     data, small = part.load()
     visible = data.visible_info() if committed is None else committed
     return torn_transaction.parts(Bucket(data, small, visible, options), ops).combine_chunks()
 
 
 def reasons_of_edges(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
-    """Returns the reasons for the edges between some ops that follow from one bucket."""
+    """Returns the reasons for the edges between the given ops, as far as they follow from one bucket."""
     data, small = part.load()
     visible = data.visible_info() if committed is None else committed
     return search.explain(Bucket(data, small, visible, options), options, ops)

@@ -1,9 +1,10 @@
 """The recovery check: compares how servers started with what the scenario expects of each start.
 
-The history contains all the data. Each completed act (a `step` op of the nemesis) has the state of the disk before and
-after the start, the lines of the server's log, and the scenario's expectation. It is a `recovery-divergence` if a
-server recovers segments other than it should, logs something unexpected, or starts although it should refuse to.
-The verdict is unknown if an act was not executed or had no effect, or if no consumer read the damaged data.
+A scenario is a list of acts, and the nemesis executes each act as a `step` op. The history contains all the data: each
+completed act has the state of the disk before and after the start, the lines of the server's log, and the scenario's
+expectation. It is a `recovery-divergence` if a server recovers other segments than it should, logs other lines than it
+should, starts although it should refuse to, or accepts wrong sequence numbers. The verdict is unknown if an act was not
+executed or had no effect, or if no consumer read the damaged data.
 
 A server should recover the segment that contains the recovery point and all later ones (KAFKA-615; Kafka's
 LogLoader). If recovery finds corruption, it truncates the log there and does not examine the segments that follow.
@@ -38,7 +39,7 @@ Act = Mapping[str, Any]
 def acts(source: Source) -> list[dict[str, Any]]:
     """Returns the request and the result of each completed act, in order.
 
-    The result of an act that failed with an error only says that it had no effect.
+    If an act failed with an error, its result only says that the act had no effect.
     """
     found, requested = [], dict[str, Any]()
     for row in source.small("nemesis").to_pylist():
@@ -63,7 +64,7 @@ def due(log: Mapping[str, Any], recovers: str) -> list[int]:
 
 
 def differences(act: Act) -> list[dict[str, Any]]:
-    """Returns each difference between a start and what was expected of it, per node."""
+    """Returns each difference between the starts in an act and what the scenario expects of them, per node."""
     expect = act.get("expect") or {}
     found: list[dict[str, Any]] = []
     for node in act.get("log", ()) if act.get("do") == "start" else ():
@@ -91,7 +92,10 @@ def differences(act: Act) -> list[dict[str, Any]]:
 
 
 def accepted(done: Sequence[Act]) -> list[dict[str, Any]]:
-    """Returns wrong sequence numbers that a broker accepted: a duplicate batch, or one after a gap (KIP-98)."""
+    """Returns each batch that a broker accepted although its sequence number was wrong.
+
+    A broker must recognize a repeated batch, and reject a batch after a gap in sequence numbers (KIP-98).
+    """
     found, offsets = [], list[int]()
     for act in done:
         offsets = act.get("offsets", offsets)
@@ -130,7 +134,7 @@ def starts(done: Sequence[Act]) -> Iterator[dict[str, Any]]:
 
 
 def _met(run: Path | None) -> bool:
-    """Whether a client of the run reported a batch with a wrong checksum."""
+    """Returns whether a client of the run reported a batch with a wrong checksum."""
     for file in sorted((run / "history").glob("*.jsonl")) if run is not None else ():
         with file.open("rb") as lines:
             if any(MET in line for line in lines):
@@ -157,7 +161,7 @@ def _reasons(done: Sequence[Act], run: Path | None) -> list[str]:
 
 @contextmanager
 def _as_recorded(run: Path | None) -> Iterator[None]:
-    """Raises BadHistory if an act does not have the form in which the harness records it."""
+    """Context manager that raises BadHistory if an act does not have the form in which the harness records it."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -168,7 +172,7 @@ def _as_recorded(run: Path | None) -> Iterator[None]:
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """Returns the verdict on the starts and on the replicas at the end; the queue check judges the records."""
+    """Judges the starts of the servers, and the replicas at the end of the run. The queue check judges the records."""
     done, run = acts(source), source.run or source.noted
     with _as_recorded(run):
         # If lines are missing, one of them may contain what was expected of an act.

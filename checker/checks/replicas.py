@@ -1,6 +1,6 @@
-"""Compares the replicas of a run's partitions on disk at its end: are they equal up to the high watermark?
+"""Checks whether the replicas of each partition, as they are on disk after a run, are equal up to the high watermark.
 
-Used by checks of runs that kept the brokers' data (RUN/data/<node>/); see checker.disk.comparison.
+This is possible for runs that kept the brokers' data (RUN/data/<node>/); see checker.disk.comparison.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Compared:
     """The result of a comparison.
 
     anomalies   the replicas that differ
-    reasons     why the replicas that were compared do not suffice to call them all equal
+    reasons     the reasons for `unknown`: which replicas could not be compared completely
     figures     one entry per partition
     """
 
@@ -34,7 +34,7 @@ class Compared:
 
 
 def look(run: Path | None, settings: Settings) -> Compared:
-    """Compares the replicas that a run kept; returns only a reason if it kept none."""
+    """Compares the replicas that a run kept. If it kept none, the result only has the reason for `unknown`."""
     kept = run / "data" if run is not None else None
     nodes = data_folder.nodes(kept) if kept is not None and kept.is_dir() else {}
     if not nodes:

@@ -1,4 +1,4 @@
-"""The table of checks by name. A workload names the checks that it needs; the worst verdict wins."""
+"""The table of checks by name. A workload names the checks that it needs, and the worst of their verdicts counts."""
 
 from __future__ import annotations
 

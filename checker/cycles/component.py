@@ -1,8 +1,8 @@
-"""Strongly connected components of a group of windows, and the data needed to find cycles in each.
+"""Strongly connected components of the graph of ops in a group of windows, and the data needed to find cycles in each.
 
-Three things are computed for all components at once: the components of every subgraph that a type of cycle uses
-(no cycle leaves its component, so components do not affect each other), real-time and process order, and the
-cycles of events. For each single component only lookups and the search for short cycles remain.
+Three things are computed for all components together: the components of every subgraph that a type of cycle uses (no
+cycle leaves its component, so components do not affect each other), real-time and process order, and the components of
+the graph of events (checker.cycles.event_cycles). Then each component is searched for short cycles by itself.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from checker.tables.packing import Ints
 class Cycle:
     """One type of cycle found in one component.
 
-    ops         the ops of the cycle; the first is repeated at the end. Empty if the type only says that a cycle exists
-    kinds       the kind of each step
-    members     the ops of the smallest component of the subgraph in which the type was found, ascending
-    forbidden   no order of events explains the cycle, even without isolation of writes (checker.cycles.event_cycles)
+    name        the type of the cycle (checker.cycles.types_and_levels)
+    ops         the ops of the cycle, with the first one repeated at the end; empty if only its existence is known
+    kinds       the kind of edge of each step
+    members     the ops of the strongly connected component in which the type was found, ascending
+    forbidden   whether no order of events explains the cycle, even without isolation of writes
+                (checker.cycles.event_cycles)
     invoked     the index of the invocation of each op of the cycle
     processes   the process of each op of the cycle
     """
@@ -42,9 +44,13 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Tangle:
-    """All ops that belong to a component, and the edges within components as positions in `ops`.
+    """All components of a group of windows together.
 
-    `label` is the number of each op's component.
+    ops     all ops that belong to a component
+    label   the number of each op's component
+    source  the source of each edge within a component, as a position in `ops`
+    target  the target of each edge within a component, as a position in `ops`
+    kind    the kind of each edge
     """
 
     ops: Ops
@@ -54,12 +60,15 @@ class Tangle:
     kind: Ints
 
     def labels(self, kinds: int) -> Ints:
-        """Returns each op's component in the subgraph of these kinds of edges; -1 for an op in no cycle."""
+        """Returns each op's component in the subgraph with only these kinds of edges; -1 for an op in no cycle."""
         rows = (1 << self.kind) & kinds != 0
         return components(self.ops, self.source[rows], self.target[rows], kinds)
 
     def ordered(self, kinds: int, ops_max: int) -> Tangle:
-        """Adds process and real-time order, if among `kinds`, as edges in components of at most `ops_max` ops."""
+        """Returns the components with edges added for process and real-time order, if these are among `kinds`.
+
+        Only components of at most `ops_max` ops get these edges.
+        """
         size = np.bincount(self.label)[self.label]
         some = np.flatnonzero(size <= ops_max)
         ops, label = self.ops.where(some), self.label[some]
@@ -74,10 +83,15 @@ class Tangle:
 
 @dataclass(frozen=True)
 class Component:
-    """One component: its ops, ids ascending, and the edges between them as positions in `ops`.
+    """One strongly connected component.
 
-    labels   kinds of edges (bits) -> each op's component in that subgraph, or -1
-    circles  the component of each event in the graph of events, or -1 (4 events per op: checker.cycles.event_cycles)
+    ops      its ops, in ascending order of ids
+    source   the source of each edge, as a position in `ops`
+    target   the target of each edge, as a position in `ops`
+    kind     the kind of each edge
+    labels   kinds of edges (bits) -> each op's component in the subgraph with only these kinds; -1 for none
+    circles  the component of each event in the graph of events (checker.cycles.event_cycles), with 4 events per op; -1
+             for none
     """
 
     ops: Ops
@@ -89,9 +103,9 @@ class Component:
     _smallest: dict[int, list[int]] = field(default_factory=dict)
 
     def smallest(self, kinds: int) -> list[int]:
-        """Returns the positions of the ops in the subgraph's smallest component (the first if several are equal).
+        """Returns the positions of the ops in the smallest component of the subgraph with only these kinds of edges.
 
-        The list is empty if the subgraph has no cycle.
+        If several components are equally small, returns the first one. The list is empty if the subgraph has no cycle.
         """
         if kinds not in self._smallest:
             self._smallest[kinds] = smallest(self.labels[kinds].tolist())
@@ -99,7 +113,7 @@ class Component:
 
     @cached_property
     def adjacent(self) -> Adjacent:
-        """The edges as source -> target -> kinds (bits); ops are positions in `ops`."""
+        """The edges as source -> target -> kinds (bits). Sources and targets are positions in `ops`."""
         return adjacent(zip(self.source.tolist(), self.target.tolist(), self.kind.tolist(), strict=True))
 
     def named(self, places: Sequence[int]) -> tuple[int, ...]:
@@ -114,7 +128,7 @@ class Component:
         members: Sequence[int],
         forbidden: bool = False,
     ) -> Cycle:
-        """Returns the cycle through these positions; `places` ends with its first element."""
+        """Returns the cycle through the ops at the positions `places`, whose last element equals the first."""
         at = np.asarray(places, np.int64)
         own, invoked, processes = (
             tuple(column[at].tolist()) for column in (self.ops.op, self.ops.invoke, self.ops.process)
@@ -123,7 +137,10 @@ class Component:
 
 
 def smallest(labels: Iterable[int]) -> list[int]:
-    """Returns the positions of the rarest label, the first if several are equally rare; -1 is ignored."""
+    """Returns the positions of the rarest label other than -1.
+
+    If several are equally rare, the first of them counts.
+    """
     groups: dict[int, list[int]] = {}
     for place, label in enumerate(labels):
         if label >= 0:
@@ -132,7 +149,7 @@ def smallest(labels: Iterable[int]) -> list[int]:
 
 
 def adjacent(edges: Iterable[tuple[int, int, int]]) -> Adjacent:
-    """Returns source -> target -> kinds (bits) from (source, target, kind); sources and targets ascend."""
+    """Converts edges (source, target, kind) to source -> target -> kinds (bits); sources and targets ascend."""
     neighbours: dict[int, dict[int, int]] = {}
     for a, b, kind in edges:
         out = neighbours.setdefault(a, {})
@@ -141,7 +158,7 @@ def adjacent(edges: Iterable[tuple[int, int, int]]) -> Adjacent:
 
 
 def split(tangle: Tangle, labels: dict[int, Ints], circles: Ints) -> Iterator[Component]:
-    """Yields the components one by one, ordered by their first ops."""
+    """Yields the components one by one."""
     by = np.argsort(tangle.label, kind="stable")
     heads = np.flatnonzero(np.diff(tangle.label[by], prepend=-1))
     place = np.empty(len(by), np.int64)

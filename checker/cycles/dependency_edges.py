@@ -1,13 +1,15 @@
 """Edges of the dependency graph between ops that follow from one bucket of keys.
 
     ww   from the op that sent a value to the op that sent the next value in the key's version order
-    wr   from the op that sent a value to each op that polled it; the ops may have any type
-    rw   from an `ok` op to the op that sent the value after the highest value that the first op polled of the key
-    process, realtime   do not depend on keys: see checker.cycles.realtime_and_components
+    wr   from the op that sent a value to each op that polled the value; the ops may have any type
+    rw   from an `ok` op that polled a key to the op that sent the next value: the one after the highest value that the
+         first op polled, in the key's version order
 
-These are Adya's dependencies (Weak Consistency, 1999). ww and wr edges are drawn as in jepsen.tests.kafka, which has
-no rw edges. An op is represented by its id, the index of its completion. A backward edge goes from a higher id to a
-lower one, and every cycle contains at least one.
+Edges of the kinds process and realtime do not depend on keys: see checker.cycles.realtime_and_components.
+
+These are Adya's dependencies (Weak Consistency, 1999). ww and wr edges are drawn as in jepsen.tests.kafka, which has no
+rw edges. An op is represented by its id, the index of its completion. A backward edge goes from a higher id to a lower
+one, and every cycle contains at least one backward edge.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ DETAILS: Final = pa.schema(
 class Edges:
     """Edges as columns: from op `source` to op `target`, of a kind, because of the pairs `a` and `b`.
 
-    A pair is a value of a key. `a` and `b` are equal for wr.
+    A pair is a (key, value). For ww and rw, `b` follows `a` in the version order; for wr, `a` and `b` are equal.
     """
 
     source: Ints
@@ -63,7 +65,7 @@ class Edges:
 
 
 def _edges(kind: int, source: Ints, target: Ints, a: Ints, b: Ints) -> Edges:
-    """Returns the edges, without those that lack a known source or target and those from an op to itself."""
+    """Returns the edges, except those whose source or target is unknown and those from an op to itself."""
     found = Edges(source, target, np.full(len(source), kind, np.int64), a, b)
     return found.where((source >= 0) & (target >= 0) & (source != target))
 
@@ -100,12 +102,20 @@ _DRAWN: Final = {"ww": _ww, "wr": _wr, "rw": _rw}
 
 
 def of_bucket(bucket: Bucket, kinds: frozenset[str]) -> list[Edges]:
-    """Returns the ww, wr and rw edges among `kinds`; an edge that has several reasons occurs once for each."""
+    """Returns the ww, wr and rw edges, as far as their kinds are requested by `kinds`.
+
+    If an edge has several reasons, it occurs once for each reason.
+    """
     return [draw(bucket) for kind, draw in _DRAWN.items() if kind in kinds and len(bucket.data.pair_key)]
 
 
 def details(bucket: Bucket, kinds: frozenset[str], ops: Ints) -> pa.Table:
-    """Returns why the edges between the given ops (ids ascending) exist, as DETAILS with coded keys and values."""
+    """Returns why the edges between the given ops exist, as a table with the schema DETAILS.
+
+    ops  the ids of the ops, ascending
+
+    Keys and values in the table are coded.
+    """
     found = [edges.where(member(edges.source, ops) & member(edges.target, ops)) for edges in of_bucket(bucket, kinds)]
     if not found:
         return DETAILS.empty_table()
@@ -130,7 +140,7 @@ def details(bucket: Bucket, kinds: frozenset[str], ops: Ints) -> pa.Table:
 
 
 def _mops(rows: Columns, ops: Ints) -> dict[tuple[int, int], int]:
-    """Returns (op, pair) -> its first micro-op, for the given ops."""
+    """Returns (op, pair) -> number of the op's first micro-op with this pair, for the given ops."""
     some = rows.where(member(rows.op, ops))
     found: dict[tuple[int, int], int] = {}
     for op, pair, mop in zip(some.op.tolist(), some.pair.tolist(), some.mop.tolist(), strict=True):

@@ -2,8 +2,8 @@
 
 Elle tries one op after another as the start of a cycle and follows all paths from it, breadth first. Which cycle it
 reports depends on the order in which its graph, a hash map, lists ops and their neighbours. An edge can have several
-kinds, for example wr and realtime. Elle may use it as one kind and explain it as another, so the cycle found while
-searching for one type can be reported as a different type.
+kinds, for example wr and realtime. Elle may use such an edge as one kind and explain it as another, so a cycle that was
+found in the search for one type can be reported as a different type.
 
 Source: Elle, `elle.bfs`, `elle.txn` (`cycle-anomaly-specs`); the hash maps of Bifurcan, the graph library of Elle.
 """
@@ -26,10 +26,12 @@ _DIGIT: Final = 5
 
 
 class _Path(NamedTuple):
-    """A path of ops, stored from its end: the last op, and the path before it.
+    """A path of ops, stored from its end.
 
+    op       the last op
+    before   the path up to the op before the last one; None if there is no other op
     seen     the ops of `before`, as bits
-    missing  the kinds of edges that the path has yet to use, as bits
+    missing  the wanted kinds of edges that the path has not used yet, as bits
     """
 
     op: int
@@ -56,14 +58,14 @@ class TooManyPathsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """source -> target -> kinds (bits); sources and targets are in the order in which Elle visits them."""
+    """A graph, as source -> target -> kinds (bits). Sources and targets are in the order in which Elle visits them."""
 
     edges: Mapping[int, Mapping[int, int]]
     hash_of: Sequence[int]
 
     @classmethod
     def of(cls, edges: Iterable[tuple[int, int, int]], hash_of: Sequence[int]) -> _Graph:
-        """Builds the graph from (source, target, kinds)."""
+        """Builds the graph from edges (source, target, kinds)."""
         found: dict[int, dict[int, int]] = {}
         for source, target, kinds in edges:
             found.setdefault(source, {})[target] = kinds
@@ -76,7 +78,7 @@ class _Graph:
         return cls({a: neighbours[a] for a in _order(list(edges), hash_of)}, hash_of)
 
     def only(self, ops: set[int]) -> _Graph:
-        """Returns the subgraph of these ops."""
+        """Returns the subgraph with only these ops."""
         kept = {a: {b: kinds for b, kinds in out.items() if b in ops} for a, out in self.edges.items() if a in ops}
         return self._ordered(kept, self.hash_of)
 
@@ -92,10 +94,10 @@ def _map_hashes(ops: Ints) -> list[int]:
 
 
 def _order(places: list[int], hash_of: Sequence[int], shift: int = 0) -> list[int]:
-    """Returns the keys in the order in which the hash map lists them.
+    """Returns the keys of a hash map in the order in which Bifurcan lists them.
 
-    The map is a tree over the hash's digits. A node lists first the keys that share their digit with no other key,
-    then its subtrees.
+    The map is a tree over the digits of the keys' hashes. A node first lists the keys whose digit no other key has,
+    then the keys of its subtrees.
     """
     if len(places) < 2 or shift > 32:
         return sorted(places)
@@ -133,7 +135,11 @@ class _Search:
         return None
 
     def _without_tail(self, graph: _Graph, ops: list[int]) -> list[int] | None:
-        """Returns the path itself if it is a cycle, else a cycle found among the ops of the loop that it ends in."""
+        """Returns a cycle, given a path whose last op occurs in the path twice.
+
+        If the path ends at its first op, it is the cycle. Otherwise the path ends in a loop, and a cycle is searched
+        among the ops of this loop. Returns None if there is none.
+        """
         if ops[0] == ops[-1]:
             return ops
         loop = ops[ops.index(ops[-1]) :]
@@ -156,10 +162,13 @@ def _steps(graph: _Graph, path: _Path) -> Iterator[_Path]:
 
 
 def find(adjacent: Adjacent, ops: Ints, kinds: int, wanted: int) -> list[int] | None:
-    """Returns the first cycle [position, ..., position] over edges of `kinds` with an edge of each `wanted` kind.
+    """Returns the first cycle that Elle would find, as positions of ops, the first of which is repeated at the end.
 
-    Returns None if there is no such cycle. `ops` contains the id of the op at each position. Raises
-    TooManyPathsError where Elle's search would take too long.
+    ops     the id of the op at each position
+    kinds   the kinds of edges that the cycle may contain, as bits
+    wanted  the kinds of edges of which the cycle must contain at least one each, as bits
+
+    Returns None if there is no such cycle. Raises TooManyPathsError where Elle's search would take too long.
     """
     edges = ((a, b, bits & kinds) for a, out in adjacent.items() for b, bits in out.items() if bits & kinds)
     graph = _Graph.of(edges, _map_hashes(ops))

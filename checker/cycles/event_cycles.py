@@ -1,15 +1,15 @@
 """Cycles that are impossible even though Kafka does not isolate the writes of transactions from each other.
 
-Kafka interleaves the writes of transactions, so most cycles with ww edges are legal. Jepsen allows all of them when
-it draws ww edges. A cycle of single events, each of which must happen before the next, is never legal. The order
-of events follows from these rules:
+Kafka interleaves the writes of transactions, so most cycles with ww edges are legal. Jepsen allows all of them when it
+draws ww edges. A cycle of single events is never legal, if each event must happen before the next one. The order of
+events follows from these rules:
 
     an op begins, then polls and sends, then ends (if it is `ok`)
     a record is sent before it is polled
     in real time, an op that completed before another was invoked ended before the other began
     under read_committed a transaction's records are visible only after its commit, hence after all of its polls
 
-Each op is split into these events. A cycle among events is an anomaly of the log.
+Each op is split into four events: begin, poll, send and end. A cycle among events is an anomaly of the log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WITHIN: Final = len(KINDS)
 
 
 def _isolated(ops: Ops, options: CheckOptions) -> Bools:
-    """Whether each op's records become visible only after all of its polls."""
+    """Returns, for each op, whether its records become visible only after all of its polls."""
     settings = options.settings
     if settings.isolation_level == "read_uncommitted" or settings.txn is False:
         return np.zeros(len(ops), np.bool_)
@@ -55,9 +55,9 @@ def _within(ops: Ops, options: CheckOptions) -> tuple[Ints, Ints]:
 
 
 def circles(tangle: Tangle, options: CheckOptions) -> Ints:
-    """Returns, as an array (ops, EVENTS), the strongly connected component of each event, or -1 if it is in no cycle.
+    """Returns the strongly connected component of each event, as an array (ops, EVENTS); -1 for an event in no cycle.
 
-    Under Jepsen's rules, which have no such check, everything is -1.
+    Under Jepsen's rules, which have no such check, all elements are -1.
     """
     ops = tangle.ops
     if options.jepsen_compatible:
@@ -77,9 +77,9 @@ def circles(tangle: Tangle, options: CheckOptions) -> Ints:
 
 
 def impossible(component: Component, options: CheckOptions, ops_max: int) -> Cycle | None:
-    """Returns a cycle of the component that no order of events explains, or None.
+    """Returns a cycle in the component that no order of events explains; None if there is none.
 
-    The cycle has no steps if more than `ops_max` ops are involved.
+    If more than `ops_max` ops are involved, no single cycle is searched for, and the result has no steps.
     """
     events = smallest(component.circles.tolist())
     if not events:

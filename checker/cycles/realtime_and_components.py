@@ -1,4 +1,4 @@
-"""Process order, real-time order, and the strongly connected components of the graph of ops in a group of windows.
+"""Process order and real-time order of ops, and the strongly connected components of the graph of ops.
 
 Real-time order (an `ok` completion before an invocation) is represented by a chain of time vertices, one per `ok`
 completion. Each op has an edge to its time vertex, each time vertex has an edge to the next, and the last time
@@ -24,7 +24,7 @@ from checker.tables.schema import MICRO, is_one
 
 @dataclass(frozen=True, slots=True)
 class Ops:
-    """Ops as columns, ids ascending."""
+    """Ops as columns, in ascending order of their ids."""
 
     op: Ints
     invoke: Ints
@@ -41,7 +41,10 @@ class Ops:
 
 
 def ops_of(tables: Iterable[pa.Table]) -> Ops:
-    """Returns the send, poll and txn ops of a table of ops given in pieces. No other ops are vertices of the graph."""
+    """Returns the send, poll and txn ops in the table of ops, which is given as one or several tables.
+
+    Other ops are not in the graph.
+    """
     found = [_ops(table) for table in tables]
     if not found:
         return Ops(*(empty(),) * 3, *(np.empty(0, np.bool_),) * 3)
@@ -64,7 +67,7 @@ def _ops(table: pa.Table) -> Ops:
 
 
 def process_edges(ops: Ops) -> tuple[Ints, Ints]:
-    """Returns the positions of each pair of consecutive `ok` ops of the same process."""
+    """Returns (sources, targets): the positions of all pairs of consecutive `ok` ops of one process."""
     oks = np.flatnonzero(ops.ok)
     by = oks[order(ops.process[oks], ops.op[oks])]
     same = np.flatnonzero(~begins(ops.process[by])) if len(by) else by
@@ -72,9 +75,10 @@ def process_edges(ops: Ops) -> tuple[Ints, Ints]:
 
 
 def realtime_edges(ops: Ops) -> tuple[Ints, Ints]:
-    """Returns positions (a, b) where a is `ok` and completed before b was invoked.
+    """Returns (sources, targets): the positions of `ok` ops and of ops invoked after their completion.
 
-    Pairs with a whole `ok` op between a's completion and b's invocation are left out: they follow from others.
+    A pair is left out if another `ok` op was invoked and completed between the two, because the order then follows from
+    the other pairs.
     """
     oks = np.flatnonzero(ops.ok)
     if len(oks) == 0:
@@ -88,7 +92,10 @@ def realtime_edges(ops: Ops) -> tuple[Ints, Ints]:
 
 
 def time_edges(ops: Ops) -> tuple[Ints, Ints, int]:
-    """Returns (sources, targets, number of time vertices). Time vertex t has the number len(ops) + t."""
+    """Returns the edges of the chain of time vertices: (sources, targets, number of time vertices).
+
+    Ops are numbered by their positions. Time vertex t has the number len(ops) + t.
+    """
     oks = np.flatnonzero(ops.ok)
     times = len(ops) + np.arange(len(oks))
     last = np.searchsorted(ops.op[oks], ops.invoke) - 1
@@ -101,8 +108,9 @@ def time_edges(ops: Ops) -> tuple[Ints, Ints, int]:
 def components(ops: Ops, source: Ints, target: Ints, kinds: int) -> Ints:
     """Returns the number of each op's strongly connected component; -1 for an op that is in no cycle.
 
-    source, target   the ww, wr and rw edges, as positions in `ops`
-    kinds            kinds of edges as bits; process and real-time order are added to the edges if among them
+    source  the sources of the ww, wr and rw edges, as positions in `ops`
+    target  the targets of these edges, as positions in `ops`
+    kinds   kinds of edges as bits; if process or realtime is among them, the edges of that order are added
     """
     sources, targets, extra = [source], [target], 0
     if kinds & (1 << PROCESS):
@@ -117,9 +125,14 @@ def components(ops: Ops, source: Ints, target: Ints, kinds: int) -> Ints:
 
 
 def strong(source: Ints, target: Ints, count: int, size: int) -> Ints:
-    """Returns the strongly connected component of each of the first `count` vertices; -1 if it has no other of them.
+    """Returns the strongly connected component of each of the first `count` vertices of a graph.
 
-    `size` is the number of all vertices. Those from `count` on only connect others.
+    source  the source of each edge
+    target  the target of each edge
+    count   the number of vertices to return; those after them only connect other vertices
+    size    the number of all vertices
+
+    The result is -1 for a vertex whose component has no other one of the first `count` vertices.
     """
     matrix = coo_array((np.ones(len(source), np.int32), (source, target)), shape=(size, size))
     _, label = connected_components(matrix.tocsr(), directed=True, connection="strong")
@@ -130,7 +143,7 @@ def strong(source: Ints, target: Ints, count: int, size: int) -> Ints:
 
 
 def places(ops: Ops, graph: Graph) -> tuple[Ints, Ints, Ints]:
-    """Returns (source, target, kind) of the edges between ops in `ops`; source and target as positions."""
+    """Returns (sources, targets, kinds) of the edges between these ops; sources and targets are positions."""
     known = member(graph.source, ops.op) & member(graph.target, ops.op)
     source, target, kind = graph.source[known], graph.target[known], graph.kind[known]
     return np.searchsorted(ops.op, source), np.searchsorted(ops.op, target), kind

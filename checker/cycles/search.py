@@ -7,9 +7,9 @@ The search has three stages, and the last two run only if there are backward edg
    (checker.cycles.types_and_levels).
 3. The buckets explain the steps of the cycles found.
 
-No stage has a time limit. Whether a component can contain a type follows from the components of subgraphs, in time
-proportional to the number of edges. Only the cycle that serves as the witness has to be searched for. In components
-of more than EXPLAINED_MAX ops this search is skipped, and the component's size and ops are the witness.
+No stage has a time limit. Whether a component can contain a type of cycle follows from the components of subgraphs,
+which take time proportional to the number of edges. Only a cycle that can serve as the witness has to be searched for.
+In components of more than EXPLAINED_MAX ops this search is skipped, and the witness has the component's size and ops.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RW: Final = 1 << RW
 
 
 def _levels(component: Component, kinds: int) -> Iterator[Cycle]:
-    """Yields the weakest isolation levels that the component violates."""
+    """Yields the weakest isolation levels that the component violates, as cycles without steps."""
     broken: set[str] = set()
     for level in LEVELS:
         if WEAKER[level.name] & broken:
@@ -52,7 +52,7 @@ def _levels(component: Component, kinds: int) -> Iterator[Cycle]:
 
 
 def _types(component: Component, kinds: int, as_elle: bool) -> Iterator[Cycle]:
-    """Yields a cycle of each type in the component, except types implied by another type already found."""
+    """Yields a cycle of each type in the component. Types that are implied by a type already found are left out."""
     implied: set[str] = set()
     explain = len(component.ops) <= EXPLAINED_MAX
     for spec in SPECS:
@@ -74,7 +74,7 @@ def _types(component: Component, kinds: int, as_elle: bool) -> Iterator[Cycle]:
 
 
 def _shortest(component: Component, spec: Spec, kinds: int) -> list[int] | None:
-    """Returns a short cycle of a type, or None."""
+    """Returns a short cycle of a type; None if none was found."""
     subgraph = _subgraph(spec, kinds)
     around = np.flatnonzero(component.labels[subgraph] >= 0).tolist()
     starts = around if spec.rw != "none" or len(around) <= STARTS_MAX else component.smallest(subgraph)
@@ -83,7 +83,7 @@ def _shortest(component: Component, spec: Spec, kinds: int) -> list[int] | None:
 
 
 def _first(component: Component, spec: Spec, kinds: int) -> list[int] | None:
-    """Returns the cycle that Elle would report when it searches for this type, or None."""
+    """Returns the cycle that Elle would report when it searches for this type; None if Elle would find none."""
     try:
         return elle_search.find(component.adjacent, component.ops.op, spec.kinds & kinds, spec.needed)
     except elle_search.TooManyPathsError:
@@ -96,7 +96,7 @@ def _subgraph(spec: Spec, kinds: int) -> int:
 
 
 def _is(graph: Adjacent, name: str, cycle: list[int]) -> bool:
-    """Whether the cycle, by the kinds that explain its steps, is of the type `name`."""
+    """Returns whether the cycle is of the type `name`, given the kinds of edges that explain its steps."""
     return name_of(steps(graph, cycle)) == name
 
 
@@ -104,7 +104,7 @@ def classify(component: Component, options: CheckOptions) -> list[Cycle]:
     """Returns a cycle for each type found in the component.
 
     Each type occurs once. Under Jepsen's rules a type can occur several times, because Elle's search for one type may
-    report another.
+    report a cycle of another type.
     """
     kinds = kinds_of(drawn(options))
     if options.jepsen_compatible:
@@ -119,7 +119,7 @@ def classify(component: Component, options: CheckOptions) -> list[Cycle]:
 
 
 def drawn(options: CheckOptions) -> frozenset[str]:
-    """Returns the kinds of edges that the options request."""
+    """Returns the kinds of edges of the dependency graph that the options request."""
     return options.edges if options.ww_deps else options.edges - {"ww"}
 
 
@@ -140,7 +140,7 @@ def _search(part: Part, options: CheckOptions, found: Sequence[Stored], group: W
 
 
 def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> Tangle:
-    """Returns the ops of these windows that belong to a component, with the edges within components."""
+    """Returns the components of the graph of ops in a group of windows."""
     graph = within(found, group)
     ops = ops_of(part.ops_between(int(group.starts[0]), int(group.ends[-1])))
     ops = ops.where(group.of(ops.op) >= 0)
@@ -153,7 +153,7 @@ def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> 
 
 
 def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]) -> list[Cycle]:
-    """Returns every cycle of a history from the edges that its buckets stored, ordered by the ops involved."""
+    """Finds the cycles of a history in the edges that its buckets stored. Returns them ordered by the ops involved."""
     stored_edges = [one for one in found if one is not None]
     if not stored_edges:
         return []
@@ -167,12 +167,12 @@ def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]
 
 
 def explain(bucket: Bucket, options: CheckOptions, ops: Ints) -> pa.Table:
-    """Returns the reasons for the edges between these ops that follow from one bucket of keys."""
+    """Returns the reasons for the edges between these ops, as far as they follow from one bucket of keys."""
     return dependency_edges.details(bucket, drawn(options), ops)
 
 
 def wanted(cycles: Sequence[Cycle]) -> Ints:
-    """Returns the ops in cycles, ascending: the edges between them have to be explained."""
+    """Returns the ids of all ops in the cycles, ascending. The edges between these ops have to be explained."""
     ops = {op for cycle in cycles for op in cycle.ops}
     return np.array(sorted(ops), np.int64) if ops else empty()
 
@@ -180,7 +180,7 @@ def wanted(cycles: Sequence[Cycle]) -> Ints:
 def witnesses(cycles: Sequence[Cycle], details: pa.Table) -> dict[str, list[dict[str, Any]]]:
     """Returns the witnesses by type, shortest cycles first, with keys and values as codes.
 
-    `details` contains the explanations of all buckets.
+    `details` contains the reasons for edges from all buckets (see `explain`).
     """
     why: dict[tuple[int, int, int], tuple[Any, ...]] = {}
     if details.num_rows:
@@ -213,7 +213,7 @@ def _witness(cycle: Cycle, why: Why) -> dict[str, Any]:
 
 
 def _step(cycle: Cycle, place: int, why: Why) -> dict[str, Any]:
-    """Returns the reason why the op at position `place` of the cycle precedes the next op."""
+    """Returns why the op at position `place` of the cycle precedes the next op, as data for the witness."""
     a, b, kind = cycle.ops[place], cycle.ops[place + 1], cycle.kinds[place]
     step: dict[str, Any] = {"type": KINDS[kind]}
     if kind == REALTIME:

@@ -18,17 +18,20 @@ _RW_BIT = 1 << RW
 
 
 def explained(kinds: int) -> int:
-    """Returns the kind that explains an edge of several kinds: data dependencies first, then process, then realtime."""
+    """Returns which kind explains an edge of several kinds: a data dependency if any, else process, else realtime."""
     return next(kind for kind in range(len(KINDS)) if kinds & (1 << kind))
 
 
 def steps(adjacent: Adjacent, cycle: Sequence[int]) -> list[int]:
-    """Returns the kind of each step of a cycle; `cycle` ends with its first op."""
+    """Returns the kind that explains each step of a cycle. `cycle` ends with its first op."""
     return [explained(adjacent[a][b]) for a, b in pairwise(cycle)]
 
 
 def _path(adjacent: Adjacent, kinds: int, start: int, goal: int) -> list[int] | None:
-    """Returns a shortest path from start to goal over edges of these kinds (a shortest cycle if start == goal)."""
+    """Returns a shortest path from start to goal over edges of these kinds, or a shortest cycle if they are equal.
+
+    Returns None if there is no such path.
+    """
     came: dict[int, int] = {}
     queue = deque([start])
     while queue:
@@ -50,7 +53,10 @@ def _path(adjacent: Adjacent, kinds: int, start: int, goal: int) -> list[int] | 
 def _plain(
     adjacent: Adjacent, kinds: int, starts: Sequence[int], good: Callable[[list[int]], bool]
 ) -> list[int] | None:
-    """Returns the shortest cycle over these kinds; among equally short ones a `good` one, else the first."""
+    """Returns the shortest cycle over edges of these kinds; None if there is no cycle.
+
+    If several are equally short, returns one for which `good` is true, if any, else the first one.
+    """
     best: list[int] | None = None
     for start in starts[:STARTS_MAX]:
         found = _path(adjacent, kinds, start, start)
@@ -74,7 +80,10 @@ def _closing(adjacent: Adjacent, kinds: int, starts: Sequence[int]) -> Iterator[
 
 
 def _apart(adjacent: Adjacent, kinds: int, starts: Sequence[int]) -> Iterator[list[int]]:
-    """Yields cycles in which no rw edge follows another: a breadth-first search over (op, reached by an rw edge)."""
+    """Yields cycles in which no rw edge follows another rw edge.
+
+    They are found by a breadth-first search over (op, whether the op was reached by an rw edge).
+    """
     for a in starts:
         for b, edge_kinds in adjacent.get(a, {}).items():
             if not edge_kinds & _RW_BIT:
@@ -106,8 +115,8 @@ def find(
 ) -> list[int] | None:
     """Returns a short cycle [op, ..., op] over edges of these kinds, with the number of rw edges that `rw` requires.
 
-    `good` tells whether a cycle, as its steps are explained, is of the type searched for. If `rw` is "none", any cycle
-    is returned if no good one was found. Otherwise the result is a good cycle or None.
+    `good` tells whether a cycle has the type that is searched for, given the kinds that explain its steps. If `rw` is
+    "none" and no good cycle was found, the result may be another cycle. Otherwise the result is a good cycle or None.
     """
     if rw == "none":
         return _plain(adjacent, kinds, starts, good)

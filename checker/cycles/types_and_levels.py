@@ -2,13 +2,13 @@
 
 A cycle is named after its edges, as in Elle. Its data dependencies determine the first part of the name: Adya's G0
 (write cycle), G1c (circular information flow), G-single (one anti-dependency) and G2 (several), and Elle's
-G-nonadjacent (several, no two of them adjacent). The suffix -process or -realtime means that the cycle needs such an
-edge. In each strongly connected component the types are tried in the order of the table, most severe first. Types
-implied by one already found are skipped, so a cycle needs every kind of edge in its name.
+G-nonadjacent (several, no two of them adjacent). The suffix -process or -realtime means that the cycle needs an edge of
+that kind. In each strongly connected component the types are tried in the order of the table, most severe first. Types
+that are implied by a type already found are skipped, so a cycle needs every kind of edge in its name.
 
-Sources: Adya, Weak Consistency (1999), 3.3, 4.2 and 5.2; Kingsbury and Alvaro, Elle (VLDB 2020), 4.3. The
-cycle-exists types are Adya's levels PL-1, PL-2 and PL-2.99; `strong-session-` adds process order, `strong-`
-real-time order.
+Sources: Adya, Weak Consistency (1999), 3.3, 4.2 and 5.2; Kingsbury and Alvaro, Elle (VLDB 2020), 4.3. The types that
+end in -cycle-exists stand for Adya's levels PL-1, PL-2 and PL-2.99. With the prefix `strong-session-` they include
+process order; with the prefix `strong-`, real-time order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RwMode = Literal["none", "single", "nonadjacent", "several"]
 
 
 def mask(kinds: Iterable[int]) -> int:
-    """Returns kinds of edges as bits."""
+    """Returns the kinds of edges as bits of one integer."""
     return sum(1 << kind for kind in kinds)
 
 
@@ -32,9 +32,9 @@ def mask(kinds: Iterable[int]) -> int:
 class Spec:
     """One type of cycle.
 
-    kinds    the kinds of edges other than rw that it may contain, as bits
-    rw       how many rw edges it contains
-    implies  the types that are not searched for once this one is found
+    kinds    the kinds of edges other than rw that the cycle may contain, as bits
+    rw       how many rw edges the cycle contains
+    implies  the types that are not searched for once this type has been found
     """
 
     name: str
@@ -51,10 +51,10 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """An isolation level. Any cycle over these kinds of edges violates it.
+    """An isolation level. Any cycle over edges of its `kinds` violates the level.
 
     friendly   the level's usual name
-    weaker     the next weaker levels, which are violated first
+    weaker     the next weaker levels; if one of them is violated, this level is not reported
     subgraph   the kinds of edges as Jepsen lists them
     """
 
@@ -156,7 +156,7 @@ WEAKER: Final = _closure({level.name: level.weaker for level in LEVELS})
 
 
 def name_of(kinds: Iterable[int]) -> str:
-    """Returns the type of a cycle from the kinds of its steps, in order."""
+    """Returns the name of a cycle's type, given the kinds of its steps in order."""
     steps = list(kinds)
     anti = [kind == RW for kind in steps]
     adjacent = any(a and b for a, b in zip(anti, anti[1:] + anti[:1], strict=True))
@@ -166,5 +166,5 @@ def name_of(kinds: Iterable[int]) -> str:
 
 
 def kinds_of(names: Iterable[str]) -> int:
-    """Returns the kinds of edges with these names as bits."""
+    """Returns the kinds of edges with these names, as bits of one integer."""
     return mask(KINDS.index(name) for name in names)

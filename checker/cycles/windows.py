@@ -5,8 +5,8 @@ cycle's backward edges cover the cycle without a gap. Overlapping intervals are 
 each cycle lies within one window. Real-time and process order never point backwards. In the worst case one window
 covers the whole history.
 
-A bucket returns its edges with its result if there are few. Otherwise it writes them to a file in the tables folder,
-ordered by their earlier op, so that the search of a window reads only a slice of the file.
+If a bucket has few edges, its task returns them with its result. Otherwise the task writes them to a file in the tables
+folder, ordered by their earlier op, so that the search of a window reads only a slice of the file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BACK: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Edges between ops: source, target, kind."""
+    """Edges between ops, as columns: source, target and kind of each edge. Sources and targets are ids of ops."""
 
     source: Ints
     target: Ints
@@ -44,11 +44,13 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A bucket's edges, ordered by their earlier op, and the intervals spanned by the backward edges.
+    """A bucket's edges, ordered by their earlier op, and the intervals of op ids that the backward edges span.
 
-    starts, ends   the first and last op of each interval
-    rows           array (3, n): earlier op, distance to the later op, kind with a bit for backward edges; None if the
-                   edges are in `file`
+    starts  the first op of each interval
+    ends    the last op of each interval
+    rows    array (3, n) with three numbers per edge: earlier op, distance to the later op, and kind with an additional
+            bit for backward edges; None if the edges are in `file`
+    file    the path of a file with the content of `rows`; None if there is no file
     """
 
     starts: Ints
@@ -70,7 +72,10 @@ class Stored:
 
 
 def merged(starts: Ints, ends: Ints, limit: int | None = None) -> tuple[Ints, Ints]:
-    """Merges overlapping intervals, then closes the smallest gaps until at most `limit` intervals remain."""
+    """Merges overlapping intervals.
+
+    If more than `limit` remain, also merges those with the smallest gaps between them.
+    """
     if len(starts) == 0:
         return empty(), empty()
     by = order(starts, ends)
@@ -84,9 +89,9 @@ def merged(starts: Ints, ends: Ints, limit: int | None = None) -> tuple[Ints, In
 
 
 def stored(found: Sequence[Edges], folder: Path | None, bucket: int) -> Stored | None:
-    """Returns a bucket's edges, each (source, target, kind) once; None if there are none.
+    """Returns a bucket's edges, each (source, target, kind) once; None if the bucket has no edges.
 
-    More than INLINE edges are written to a file in `folder`, unless `folder` is None.
+    If there are more than INLINE edges, they are written to a file in `folder`, unless `folder` is None.
     """
     found = [edges for edges in found if len(edges.source)]
     if not found:
@@ -108,7 +113,7 @@ def stored(found: Sequence[Edges], folder: Path | None, bucket: int) -> Stored |
 
 
 def _distinct(edges: Edges) -> tuple[Ints, Ints, Ints]:
-    """Returns (earlier op, distance, code) of the edges, ascending and without duplicates."""
+    """Returns the columns of `Stored.rows` for the edges, ascending and without duplicates."""
     early = np.minimum(edges.source, edges.target)
     distance = np.maximum(edges.source, edges.target) - early
     code = edges.kind | np.where(edges.source > edges.target, _BACK, 0)
@@ -139,13 +144,13 @@ class Windows:
         return len(self.starts)
 
     def of(self, ops: Ints) -> Ints:
-        """Returns the number of the window that contains each op; -1 if there is none."""
+        """Returns, for each op, the number of the window that contains it; -1 if there is none."""
         place = np.searchsorted(self.starts, ops, side="right") - 1
         inside = (place >= 0) & (ops <= self.ends[np.maximum(place, 0)])
         return np.where(inside, place, -1)
 
     def slices(self, pieces: int) -> list[Windows]:
-        """Returns the windows in about `pieces` groups of neighbours that span about equally many ops."""
+        """Splits the windows into about `pieces` groups of neighbours. Each group spans about equally many ops."""
         spans = np.cumsum(self.ends - self.starts + 1)
         cuts = np.searchsorted(spans, spans[-1] * np.arange(1, pieces) / pieces)
         bounds = np.unique(np.concatenate([[0], cuts, [len(self)]]))
@@ -153,13 +158,13 @@ class Windows:
 
 
 def windows(found: Sequence[Stored]) -> Windows:
-    """Returns the windows of a whole history."""
+    """Returns the windows of a whole history, given the edges of all buckets."""
     starts, ends = (np.concatenate([getattr(one, name) for one in found]) for name in ("starts", "ends"))
     return Windows(*merged(starts, ends))
 
 
 def within(found: Sequence[Stored], wanted: Windows) -> Graph:
-    """Returns the edges of all buckets that have both ends in the same window of `wanted`."""
+    """Returns the edges of all buckets whose source and target are in the same window of `wanted`."""
     low, high = int(wanted.starts[0]), int(wanted.ends[-1])
     parts = []
     for one in found:

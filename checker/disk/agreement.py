@@ -1,4 +1,4 @@
-"""Checks that the files next to a log agree with it: indexes, producer snapshots, leader epochs."""
+"""Checks that the files next to a log agree with the log: indexes, producer snapshots, leader epochs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,13 @@ def _column() -> array[int]:
 
 @dataclass(slots=True)
 class Places:
-    """The positions of the batches of one segment, as columns of equal length."""
+    """The batches of one segment, as columns of equal length.
+
+    at      position of each batch in the file
+    base    first offset of each batch
+    last    last offset of each batch
+    latest  highest timestamp of each batch
+    """
 
     at: array[int] = field(default_factory=_column)
     base: array[int] = field(default_factory=_column)
@@ -50,7 +56,7 @@ class Places:
 def index_flaws(replica: Replica, segment: Segment, places: Places, written: bool) -> list[Flaw]:
     """Returns what is wrong with the offset index and the time index of a segment whose batches are all sound.
 
-    written  whether the segment may still be written, so that entries from before a truncation may follow the last one
+    written  whether the segment may still be written to, so that entries from before a truncation may follow the others
     """
     found: list[Flaw] = []
     at, base, last, latest = (
@@ -65,7 +71,7 @@ def index_flaws(replica: Replica, segment: Segment, places: Places, written: boo
         row = place[good]
         good[good] = (at[row] == index.others[good]) & (base[row] <= index.offsets[good])
         stale = (index.offsets - segment.base <= _OFFSETS_A_BYTE * (index.others + 1)) & (index.others >= 0)
-        what = "position", "no batch that contains it starts there"
+        what = "position", "no batch with this offset starts there"
         found += [*index.flaws, *_first_wrong(name, good, index, 8, what, stale, segment, written)]
     content, name = _content(replica, segment, ".timeindex", found)
     if content is not None:
@@ -92,9 +98,9 @@ def _first_wrong(
     segment: Segment,
     written: bool,
 ) -> list[Flaw]:
-    """Returns the first wrong entry as a flaw.
+    """Returns the first wrong entry of an index as a flaw, in a list; an empty list if all entries are right.
 
-    stale  per entry: whether its values may be those of an entry left over from before a truncation
+    stale  per entry: whether the entry may be left over from before a truncation
     """
     good[index.rising :] = False
     wrong = np.flatnonzero(~good)
@@ -120,7 +126,7 @@ def _content(replica: Replica, segment: Segment, kind: str, found: list[Flaw]) -
 def aborted_flaws(replica: Replica, segment: Segment, aborted: Sequence[tuple[int, int, int]]) -> list[Flaw]:
     """Returns what is wrong with the transaction index of a segment.
 
-    aborted  (producer, first offset, marker) of each transaction that was aborted in it
+    aborted  (producer id, first offset, offset of the marker) of each transaction whose abort marker is in the segment
     """
     path = segment.sibling(".txnindex")
     name = replica.named(path)
@@ -160,18 +166,21 @@ class Snapshots:
             self._batches[batch.last] = (batch.producer_id, batch.last_sequence)
 
     def flaws(self, end: int, compacted: bool) -> list[Flaw]:
-        """Returns what is wrong with the snapshots of a log that ends at `end`."""
+        """Returns what is wrong with the snapshots, given that the log ends at the offset `end`."""
         found = list(self._flaws)
         for offset, name in self._files:
             if offset > end:
-                found.append(Flaw(name, None, f"it is for offset {offset}, but the log ends at {end}"))
+                found.append(Flaw(name, None, f"the snapshot is for offset {offset}, but the log ends at {end}"))
         for _, name, producer in self._found:
             seen = self._batches.get(producer.last_offset)
             if seen is not None and not compacted and seen != (producer.id, producer.last_sequence):
                 what = (
-                    f"producer {producer.id} wrote sequence number {producer.last_sequence} at {producer.last_offset}"
+                    f"the snapshot has sequence number {producer.last_sequence} of producer {producer.id} at offset "
+                    f"{producer.last_offset}"
                 )
-                found.append(Flaw(name, None, f"{what}; the log has number {seen[1]} of producer {seen[0]}"))
+                found.append(
+                    Flaw(name, None, f"{what}; the log has sequence number {seen[1]} of producer {seen[0]} there")
+                )
         return found
 
 
@@ -179,14 +188,14 @@ class Snapshots:
 
 
 def checkpoint_epochs(replica: Replica) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
-    """Returns the leader epochs in leader-epoch-checkpoint, and what is wrong with it."""
+    """Returns the leader epochs in leader-epoch-checkpoint, and what is wrong with this file."""
     path = replica.folder / checkpoints.EPOCHS
     content = data_folder.small(path)
     return ((), ()) if content is None else checkpoints.epochs(content, replica.named(path))
 
 
 def epoch_at(epochs: Sequence[Epoch], offset: int) -> int | None:
-    """Returns the epoch in which an offset was written; None below the first epoch."""
+    """Returns the leader epoch in which an offset was written; None if the offset is below the first epoch's."""
     place = bisect_right(epochs, offset, key=lambda epoch: epoch.start)
     return epochs[place - 1].epoch if place else None
 

@@ -38,13 +38,13 @@ class Epoch:
 
 
 def offsets(data: bytes, name: str) -> tuple[Offsets, tuple[Flaw, ...]]:
-    """Returns (topic, partition) -> offset of the valid lines, and the flaws."""
+    """Parses a checkpoint of offsets. Returns ((topic, partition) -> offset for the valid lines, the flaws)."""
     rows, flaws = _entries(data, name, _offset)
     return dict(rows), flaws
 
 
 def epochs(data: bytes, name: str) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
-    """Returns the leader epochs up to the first that does not increase, and the flaws."""
+    """Parses a checkpoint of leader epochs. Returns (the epochs up to the first that does not increase, the flaws)."""
     rows, flaws = _entries(data, name, _epoch)
     for number, (before, after) in enumerate(pairwise(rows), 1):
         if after.epoch <= before.epoch or after.start < before.start:
@@ -54,7 +54,7 @@ def epochs(data: bytes, name: str) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]
 
 
 def properties(data: bytes, name: str) -> tuple[dict[str, str], tuple[Flaw, ...]]:
-    """Returns the settings of meta.properties (`=`) or partition.metadata (`:`), and the flaws."""
+    """Parses meta.properties (with `=`) or partition.metadata (with `:`). Returns (name -> value, the flaws)."""
     found, flaws = {}, []
     for number, line in enumerate(_lines(data), 1):
         if not line.strip() or line.startswith("#"):
@@ -112,7 +112,7 @@ def _epoch(line: str) -> Epoch | None:
 
 
 def _number(text: str) -> int | None:
-    """Returns a non-negative number of at most 19 digits, or None."""
+    """Returns the number in the text, or None if the text is not a non-negative number of at most 19 digits."""
     return int(text) if len(text) <= 19 and text.isascii() and text.isdecimal() else None
 
 

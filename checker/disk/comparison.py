@@ -1,9 +1,9 @@
-"""Compares the replicas of a partition: are they equal byte by byte up to the high watermark, and if not, where?
+"""Compares the replicas of a partition: are they equal byte by byte up to the high watermark, and where do they differ?
 
-Every replica is compared with the one that an election would prefer: the highest last leader epoch, then the longest
-log (KIP-101). Below the high watermark, all in-sync replicas must have the same batches, byte by byte; above it they
-may differ until the next truncation. Log cleaners work on each replica independently, so for a compacted partition
-only the records that both replicas have are compared.
+Every replica is compared with a reference: the replica with the highest last leader epoch or, among equals, the longest
+log, which an election would prefer (KIP-101). Below the high watermark, all in-sync replicas must have the same
+batches, byte by byte; above the high watermark, replicas may differ until the next truncation. Log cleaners work on
+each replica independently, so for a compacted partition only the records that both replicas have are compared.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from harness.protocol.record_batch import Batch
 class Difference:
     """The first offset at which a replica differs from the reference.
 
+    node       the node of the replica
+    reference  the node of the reference
     offset     the offset
     has        what the replica has there, in words
     should     what the reference has there, in words
@@ -44,11 +46,11 @@ class Comparison:
 
     replicas        node -> survey of its replica
     absent          nodes without the partition
-    reference       the node with which the others were compared; "" if no node has the partition
-    high_watermark  the highest in a checkpoint or given by the caller; None: unknown
-    compared        (from, to) offsets that at least two replicas have and that were compared
-    differences     one for each node that differs
-    behind          nodes whose log ends below the high watermark, and where it ends
+    reference       the node with whose replica the others were compared; "" if no node has the partition
+    high_watermark  the highest one that is in a checkpoint or that the caller gave; None: unknown
+    compared        the range of offsets that was compared: (first offset, offset after the last one)
+    differences     the first difference of each node that differs
+    behind          node -> end of its log, for nodes whose log ends below the high watermark
     """
 
     topic: str
@@ -63,15 +65,16 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether all existing replicas are equal up to the high watermark, as far as each reaches.
+        """Whether no replica differs from the reference below the high watermark.
 
-        If the high watermark is unknown: as far as they overlap.
+        A replica that ends earlier is compared up to its end. If the high watermark is unknown, replicas are compared
+        as far as they overlap.
         """
         return not any(difference.committed is not False for difference in self.differences)
 
     @property
     def flaws(self) -> tuple[tuple[str, Flaw], ...]:
-        """(node, flaw) for the flaws in the files of all replicas."""
+        """The flaws in the files of all replicas, as (node, flaw)."""
         return tuple((node, flaw) for node, replica in self.replicas.items() for flaw in replica.flaws)
 
 
@@ -82,11 +85,11 @@ def compare(
     high_watermark: int | None = None,
     deep: bool = True,
 ) -> Comparison:
-    """Compares the nodes' replicas of a partition. Damaged files do not make it raise.
+    """Compares the nodes' replicas of a partition. Damaged files are reported as flaws, and raise nothing.
 
-    nodes           node -> data folder (see log.dirs); only read, ideally while no server writes to it
-    high_watermark  a lower bound, if the caller knows better than checkpoints that are some seconds old
-    deep            whether to decode the records of every batch, instead of only headers and checksums
+    nodes           node -> data folder (see log.dirs), which is only read, ideally while no server writes to it
+    high_watermark  a high watermark that the caller knows; checkpoints are some seconds old and may have a lower one
+    deep            whether to decode the records of every batch, and not only to check headers and checksums
     """
     by_node = {node: survey(node, data, topic, partition, deep) for node, data in nodes.items()}
     surveys = {node: replica for node, replica in by_node.items() if replica is not None}
@@ -173,9 +176,9 @@ def _described(batch: Batch) -> str:
 def _merged(
     left: Iterator[_Row], right: Iterator[_Row], begin: int, end: int, both: bool
 ) -> tuple[int, str, str] | None:
-    """Returns (offset, description of left, description of right) at the first difference.
+    """Returns (offset, description of left, description of right) at the first difference; None if there is none.
 
-    both  whether to compare only what both have, so that something missing on one side is no difference
+    both  whether to compare only the records that both sides have, and to ignore records that one side lacks
     """
     left_row, right_row = next(left, None), next(right, None)
     while left_row is not None or right_row is not None:

@@ -32,9 +32,12 @@ def _column() -> array[int]:
 class Contents:
     """The records of a log, as columns of equal length in log order, without transaction markers.
 
-    outcomes  COMMITTED, ABORTED or OPEN for each record
-    bad       offset -> what is wrong with a record's bytes; such records have no row
-    broken    (first, last) offsets of batches that cannot be read
+    offsets   the offset of each record
+    values    the value of each record, as decoded by the caller's `Decode`
+    epochs    the leader epoch of each record
+    outcomes  the outcome of each record's transaction: COMMITTED, ABORTED or OPEN; COMMITTED without a transaction
+    bad       offset -> what is wrong with the bytes of the record there, for records that are not in the columns
+    broken    (first offset, last offset) of each batch that cannot be read
     """
 
     offsets: array[int] = field(default_factory=_column)
@@ -45,7 +48,7 @@ class Contents:
     broken: list[tuple[int, int]] = field(default_factory=list)
 
     def at(self, offset: int) -> tuple[int, int] | None:
-        """Returns (value, leader epoch) of the record at an offset; None if there is none."""
+        """Returns (value, leader epoch) of the record at an offset; None if there is no record."""
         place = bisect_right(self.offsets, offset) - 1
         if place < 0 or self.offsets[place] != offset:
             return None
@@ -56,7 +59,7 @@ class Contents:
 
 
 def read(replica: Replica, decode: Decode) -> Contents:
-    """Returns the records of the active log, including the readable batches after a gap in a file."""
+    """Returns the records of the active log, including those in readable batches after damage in a file."""
     contents, transactions = Contents(), Transactions()
     pending: dict[int, list[int]] = {}  # producer -> rows of its open transaction
     for segment in replica.segments:
@@ -101,7 +104,13 @@ def _add(found: Contents, batch: Batch, decode: Decode) -> range:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A place where a record was found: a file below the node's data folder. `aside`: not in the active log."""
+    """A place where a record was found.
+
+    file    path of the file, relative to the node's data folder
+    offset  offset of the record
+    epoch   leader epoch of the record
+    aside   whether the file was set aside, so that the record is not in the active log
+    """
 
     node: str
     file: str
@@ -111,7 +120,7 @@ class Seen:
 
 
 def look(node: str, replica: Replica, values: Collection[int], decode: Decode) -> Iterator[tuple[int, Seen]]:
-    """Yields (value, place) for each occurrence of some values, in the active log and in files that were set aside."""
+    """Yields (value, place) for each occurrence of the values, in the active log and in files that were set aside."""
     for segment, batch in replica_batches.sound(replica, (*replica.segments, *replica.aside)):
         if batch.control:
             continue
@@ -126,6 +135,6 @@ def look(node: str, replica: Replica, values: Collection[int], decode: Decode) -
 
 
 def replicas(nodes: Mapping[str, Path], topic: str, partition: int) -> dict[str, Replica]:
-    """Returns node -> replica, for the nodes that have one."""
+    """Returns node -> replica of the partition, for the nodes that have a replica."""
     found = {node: data_folder.replica(data, topic, partition) for node, data in nodes.items()}
     return {node: replica for node, replica in found.items() if replica is not None}

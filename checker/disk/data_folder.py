@@ -6,7 +6,9 @@
     TOPIC-PARTITION/OFFSET.log .index ...    a segment and its indexes, named by its base offset
     TOPIC-PARTITION.ID-delete, -future, -stray   partitions being deleted, being moved, or no longer the node's
 
-Files that end in .deleted were deleted or replaced, and will be removed. They may still have truncated records.
+A file name that ends in .deleted means that the broker deleted or replaced the file and will remove it later. Such a
+file may still have records that were truncated from the log. A file is *set aside* if it has such a name, or is in a
+-delete, -future or -stray folder; the other segments are the *active log*.
 """
 
 from __future__ import annotations
@@ -30,14 +32,14 @@ OFFSETS: Final = 1 << 63  # exclusive upper bound of offsets
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The files of a segment. `aside`: not in the active log (.deleted, or in a -delete, -future or -stray folder)."""
+    """The files of a segment. `aside` is whether the segment was set aside, and is not part of the active log."""
 
     base: int
     log: Path
     aside: bool = False
 
     def sibling(self, kind: str) -> Path:
-        """Returns the path of another file of the segment, such as ".index"."""
+        """Returns the path of another file of the segment. `kind` is the file's suffix, such as ".index"."""
         return self.log.with_name(f"{self.base:020d}{kind}")
 
 
@@ -46,7 +48,7 @@ class Replica:
     """The folder of one partition.
 
     segments  the segments of the active log, ascending
-    aside     the segments that were set aside: deleted, replaced, or of a folder that is
+    aside     the segments that were set aside, ascending
     """
 
     folder: Path
@@ -60,7 +62,7 @@ class Replica:
         return str(path.relative_to(self.folder.parent))
 
     def others(self, kind: str) -> list[tuple[int, Path]]:
-        """Returns (offset in the name, path) of files of another kind, such as ".snapshot", ascending."""
+        """Returns (offset in the name, path) of the folder's files with a suffix such as ".snapshot", ascending."""
         found = []
         for path in sorted(self.folder.iterdir()):
             match = _FILE.fullmatch(path.name)
@@ -70,7 +72,7 @@ class Replica:
 
 
 def partitions(data: Path) -> list[tuple[str, int]]:
-    """Returns the partitions in a data folder, including those set aside."""
+    """Returns the (topic, partition) pairs in a data folder, including those of which only set-aside folders exist."""
     found = set()
     for path in data.iterdir() if data.is_dir() else ():
         match = _FOLDER.fullmatch(path.name)
@@ -80,7 +82,10 @@ def partitions(data: Path) -> list[tuple[str, int]]:
 
 
 def replica(data: Path, topic: str, partition: int) -> Replica | None:
-    """Returns a partition in a data folder, with its deleted and stray segments, if any; None if it is not there."""
+    """Returns the replica of a partition in a data folder, with the segments that were set aside.
+
+    Returns None if the data folder has nothing of the partition.
+    """
     folder = data / f"{topic}-{partition}"
     active, aside = list[Segment](), list[Segment]()
     for path in sorted(data.glob(f"{topic}-{partition}*")) if data.is_dir() else ():
@@ -110,9 +115,12 @@ def _logs(folder: Path) -> Iterator[tuple[int, Path, bool]]:
 
 
 def nodes(root: Path) -> dict[str, Path]:
-    """Returns node -> data folder: `root` itself, its subfolders, or a `data` folder in these. Empty if there is none.
+    """Returns node -> data folder.
 
-    A folder with a `meta.properties`, a checkpoint, or a partition with a segment is a data folder.
+    The data folder is `root` itself, or there is one per subfolder, perhaps named `data` in it.
+
+    A folder is a data folder if it has a `meta.properties`, a checkpoint, or a partition with a segment. Returns an
+    empty mapping if there is no data folder.
     """
     if _is_data(root):
         return {root.name: root}
@@ -133,7 +141,7 @@ def _is_data(folder: Path) -> bool:
 
 
 def small(path: Path) -> bytes | None:
-    """Returns the content of a small file; None if it is missing or larger than any that Kafka writes."""
+    """Returns the content of a small file; None if the file is missing or implausibly large."""
     try:
         if path.stat().st_size > SMALL_MAX:
             return None
@@ -143,12 +151,12 @@ def small(path: Path) -> bytes | None:
 
 
 def checkpoint(data: Path, name: str) -> tuple[checkpoints.Offsets, tuple[Flaw, ...]]:
-    """Returns a checkpoint of a data folder and its flaws; empty if it does not exist."""
+    """Returns (the offsets in a checkpoint of a data folder, the flaws); both are empty if the file does not exist."""
     content = small(data / name)
     return ({}, ()) if content is None else checkpoints.offsets(content, name)
 
 
 def properties(data: Path) -> Mapping[str, str]:
-    """Returns the content of meta.properties; empty if it does not exist."""
+    """Returns the settings in meta.properties; an empty mapping if the file does not exist."""
     content = small(data / checkpoints.META)
     return {} if content is None else checkpoints.properties(content, checkpoints.META)[0]

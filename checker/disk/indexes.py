@@ -1,13 +1,15 @@
 """Parses the offset, time and transaction index of a segment into columns, with their flaws.
 
-    .index      relative offset int32, position int32 of a batch that starts there, at that offset or before
-    .timeindex  timestamp int64, relative offset int32: no record before that offset has a later timestamp
-    .txnindex   version int16, producer id, first and last offset, last stable offset int64, of aborted transactions
+    .index      relative offset int32, position int32: at this position of the file, a batch starts that contains the
+                offset or an earlier one
+    .timeindex  timestamp int64, relative offset int32: no record before this offset has a later timestamp
+    .txnindex   per aborted transaction: version int16; producer id, first offset, last offset and last stable offset,
+                all int64
 
-While a segment is written, its .index and .timeindex are preallocated to their maximum size. After the last entry they
-have zeros, or entries from before a truncation, which nothing removes. An aborted transaction is in the index of the
-segment with its marker. Source: Kafka's storage module (OffsetIndex, TimeIndex, TransactionIndex); KIP-98 for
-the last.
+A relative offset is relative to the segment's base offset. While a segment is written, its .index and .timeindex are
+preallocated to their maximum size. After the last entry they have zeros, or entries from before a truncation, which
+nothing removes. An aborted transaction is in the .txnindex of the segment that has its marker. Source: Kafka's storage
+module (OffsetIndex, TimeIndex, TransactionIndex); KIP-98 for the transaction index.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ class Index:
     """The entries of an index, as columns of equal length.
 
     offsets  absolute offsets
-    others   positions, or timestamps in ms
-    rising   number of entries before the first that decreases or is negative
+    others   positions in the file, or timestamps in ms
+    rising   number of entries before the first entry that is lower than the previous one or negative
     """
 
     offsets: Column
@@ -46,7 +48,12 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """An aborted transaction: its first record, its marker, and the last stable offset at that time."""
+    """An aborted transaction.
+
+    first   offset of its first record
+    last    offset of its marker, which is its last offset
+    stable  the last stable offset when it was aborted
+    """
 
     producer_id: int
     first: int
@@ -67,7 +74,7 @@ def time_index(data: bytes, base: int, name: str) -> Index:
 
 
 def transaction_index(data: bytes, name: str) -> tuple[tuple[Aborted, ...], tuple[Flaw, ...]]:
-    """Returns the entries of a .txnindex up to the first invalid one, and the flaws."""
+    """Returns (the entries of a .txnindex up to the first invalid one, the flaws)."""
     rows, flaws = _rows(data, _ABORTED, name, padded=False)
     found: list[Aborted] = []
     for number, row in enumerate(rows.tolist()):
@@ -85,7 +92,7 @@ def transaction_index(data: bytes, name: str) -> tuple[tuple[Aborted, ...], tupl
 
 
 def _rows(data: bytes, form: np.dtype[Any], name: str, padded: bool = True) -> tuple[Any, list[Flaw]]:
-    """Returns the complete entries without zeros at the end, and what is wrong with the size."""
+    """Returns (the complete entries without the zeros at the end, what is wrong with the size)."""
     flaws = []
     over = len(data) % form.itemsize
     if over and any(data[-over:]):
@@ -98,9 +105,9 @@ def _rows(data: bytes, form: np.dtype[Any], name: str, padded: bool = True) -> t
 
 
 def _rising(relative: Any, others: Any, base: int, flaws: list[Flaw], least: int) -> Index:
-    """Returns the index.
+    """Makes an `Index` from the columns of its entries.
 
-    least  minimum increase of the offset from one entry to the next
+    least  how much the offset must increase at least from one entry to the next
     """
     offsets, others = relative.astype(np.int64), others.astype(np.int64)
     good = (offsets >= 0) & (others >= -1 + least)

@@ -1,9 +1,9 @@
 """Explains why a record is not where the history says it should be, by comparing the history with the files on disk.
 
-It explains each record that was acknowledged but read by no client; each that was read but is no longer in the log; and
-each that was read although the history says that it cannot be visible (no send of it was `ok` or `info`, or its
-transaction was aborted and the reader was read_committed). Each cause comes with its evidence; without any
-evidence it is `not-explained`.
+Three kinds of records are explained, called *suspects*: records that were acknowledged but read by no client; records
+that were read but are no longer in the log; and records that were read although they cannot be visible (no send of the
+record was `ok` or `info`, or its transaction was aborted and the reader was read_committed). Each cause comes with its
+evidence. Without any evidence the cause is `not-explained`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,13 @@ CAUSES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A send in the history. offset: -1 if unknown; txn: whether its op is a transaction."""
+    """A send in the history.
+
+    offset  the acknowledged offset; -1 if unknown
+    kind    the type of the op, as a code (OK, FAIL, INFO)
+    op      the id of the op
+    txn     whether the op is a transaction
+    """
 
     value: int
     offset: int
@@ -69,11 +75,13 @@ class Read:
 class Log:
     """The active log of a partition, and what else is known about it.
 
-    log_start, end  of the reference replica
-    high_watermark  the highest known
-    compacted       whether the log cleaner has cleaned it
-    began           leader epoch -> its first offset
-    truncations     of any replica of the partition, from server logs
+    contents        the records of the reference replica (checker.disk.comparison)
+    log_start       the log start offset of the reference replica
+    end             the log end offset of the reference replica
+    high_watermark  the highest high watermark known for any replica; None: unknown
+    compacted       whether the log cleaner has cleaned the log
+    began           leader epoch -> the first offset of the epoch
+    truncations     truncations of any replica of the partition, from the server logs
     """
 
     contents: Contents
@@ -89,8 +97,10 @@ class Log:
 class Finding:
     """The explanation of one record.
 
-    offset  where it was acknowledged or read; -1: unknown
-    op      the op that sent or read it
+    kind    the kind of suspect
+    offset  the offset at which the record was acknowledged or read; -1: unknown
+    op      the op that sent or read the record
+    cause   the name of the cause
     shown   the evidence for the cause, in words
     """
 
@@ -143,7 +153,7 @@ def suspects(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_commit
 def explain(key: int, suspected: Sequence[Suspect], log: Log, seen: Mapping[int, Sequence[Seen]]) -> list[Finding]:
     """Returns the cause of each suspect.
 
-    seen  value -> other places where it is on disk, on any replica, including files set aside
+    seen  value -> other places where the record is on disk, on any replica, including files that were set aside
     """
     places = {value: row for row, value in enumerate(log.contents.values)}
     found = []
@@ -218,7 +228,7 @@ def _also(seen: Sequence[Seen]) -> str:
 
 
 def _instead(offset: int, occupant: tuple[int, int] | None, log: Log) -> str:
-    """Returns what the log has at that offset instead."""
+    """Describes what the log has at the offset in place of the record, as the end of a sentence."""
     if occupant is None:
         return f"; the log ends at {log.end}" if offset >= log.end else ""
     value, epoch = occupant

@@ -1,4 +1,4 @@
-"""Reads the batches of a replica, segment by segment, with one in memory at a time."""
+"""Reads the batches of a replica, segment by segment, with one batch in memory at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def of_segment(replica: Replica, segment: Segment) -> Iterator[Batch | Flaw]:
 
 
 def sound(replica: Replica, segments: Iterable[Segment]) -> Iterator[tuple[Segment, Batch]]:
-    """Yields the batches with valid checksums."""
+    """Yields (segment, batch) for the batches with valid checksums."""
     for segment in segments:
         for batch in of_segment(replica, segment):
             if isinstance(batch, Batch) and batch.sound:
@@ -29,7 +29,7 @@ def sound(replica: Replica, segments: Iterable[Segment]) -> Iterator[tuple[Segme
 
 
 def between(replica: Replica, begin: int, end: int) -> Iterator[Batch]:
-    """Yields the batches of the active log with offsets in [begin, end), sound or not."""
+    """Yields the batches of the active log that have offsets in [begin, end), including batches with bad checksums."""
     following = [*(segment.base for segment in replica.segments[1:]), None]
     for segment, after in zip(replica.segments, following, strict=False):
         if (after is not None and after <= begin) or segment.base >= end:

@@ -24,21 +24,25 @@ FLAWS_MAX: Final = 100
 class Survey:
     """A survey of a replica.
 
-    log_start, end   its log start offset, and the offset after its last sound batch
-    high_watermark, recovery_point  from the node's checkpoints; None if not in them
-    epochs           leader epochs and their first offsets, by its batches
-    told_epochs      the same, by its checkpoint
-    compacted        whether the node's log cleaner has cleaned it, so that offsets may be missing
-    segments         number of segments of the active log
-    aside            number of segments that were set aside but still exist
-    batches, records, bytes  of sound batches
-    unsound          number of batches with a bad checksum
-    control          number of transaction markers among the batches
-    codecs           compression -> number of batches
-    aborted          number of aborted transactions
-    open             number of transactions without an end
-    flaws            the first FLAWS_MAX flaws
-    more             number of flaws beyond these
+    log_start       the log start offset
+    end             the offset after the last sound batch
+    high_watermark  from the node's checkpoint; None if the checkpoint does not have the partition
+    recovery_point  from the node's checkpoint; None if the checkpoint does not have the partition
+    epochs          leader epochs and their first offsets, according to the batches
+    told_epochs     leader epochs and their first offsets, according to leader-epoch-checkpoint
+    compacted       whether the node's log cleaner has cleaned the log, so that offsets may be missing
+    segments        number of segments of the active log
+    aside           number of segments that were set aside but still exist
+    batches         number of sound batches, which have a valid checksum
+    records         number of records in sound batches
+    bytes           number of bytes in sound batches
+    unsound         number of batches with a bad checksum
+    control         number of transaction markers among the batches
+    codecs          compression -> number of batches
+    aborted         number of aborted transactions
+    open            number of transactions without an end
+    flaws           the first FLAWS_MAX flaws
+    more            number of further flaws
     """
 
     node: str
@@ -78,9 +82,9 @@ class _Flaws:
 
 
 def survey(node: str, data: Path, topic: str, partition: int, deep: bool = True) -> Survey | None:
-    """Surveys a replica; returns None if the data folder has nothing of the partition.
+    """Surveys a replica. Returns None if the data folder has nothing of the partition.
 
-    deep  whether to decode records, instead of only the headers of batches
+    deep  whether to decode the records, and not only the headers of batches
     """
     found = data_folder.replica(data, topic, partition)
     if found is None:
@@ -194,7 +198,10 @@ class _Surveyor:
             self._flaws.add(*agreement.aborted_flaws(self._replica, segment, aborted))
 
     def _batch(self, batch: Batch, name: str) -> list[tuple[int, int, int]]:
-        """Counts a sound batch. Returns the transaction that it aborts, as (producer, first, marker)."""
+        """Counts a sound batch. If the batch is an abort marker, returns the transaction that it ends, in a list.
+
+        The transaction is (producer id, first offset, offset of the marker). In all other cases the list is empty.
+        """
         count = self._counts
         count["batches"] += 1
         count["bytes"] += batch.size
@@ -215,7 +222,7 @@ class _Surveyor:
         return [(ended.producer_id, ended.first, ended.marker)]
 
     def _decoded(self, batch: Batch, name: str) -> int:
-        """Returns how many records the batch has."""
+        """Returns the number of records in the batch. Decodes the records if `deep`, or if the header has no count."""
         if not self._deep and batch.magic >= 2:
             return batch.count
         try:

@@ -1,4 +1,4 @@
-"""Tracks which transactions a log contains, and how its markers ended each (KIP-98)."""
+"""Tracks the transactions in a log: where each begins, and whether its marker commits or aborts it (KIP-98)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from harness.protocol.record_batch import Batch
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An ended transaction. first: offset of its first record; marker: offset of its marker."""
+    """A transaction with a marker.
+
+    first   offset of the first record
+    marker  offset of the marker
+    """
 
     producer_id: int
     first: int
@@ -28,7 +32,7 @@ class Transactions:
     open: dict[int, int] = field(default_factory=dict)
 
     def see(self, batch: Batch) -> Ended | None:
-        """Takes the next batch of the log. Returns the transaction that it ends, if any. Raises Unreadable."""
+        """Takes the next batch of the log. Returns the transaction that this batch ends, if any. Raises Unreadable."""
         if not batch.transactional:
             return None
         if not batch.control:

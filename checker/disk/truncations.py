@@ -16,7 +16,7 @@ _MARK: Final = "runcat"
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A truncation of a log. when: the time as written in the server's log."""
+    """A truncation of a log. `when` is the time as text, copied from the server's log."""
 
     node: str
     topic: str
@@ -29,7 +29,7 @@ class Truncation:
 
 
 def read(node: str, lines: Iterable[str]) -> Iterator[Truncation]:
-    """Yields the truncations in a server's log, in log order."""
+    """Yields the truncations in a server's log, in the order of its lines."""
     for line in lines:
         if _MARK not in line:
             continue

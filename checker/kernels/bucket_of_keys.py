@@ -1,10 +1,12 @@
-"""Defines `Bucket`, the input of the kernels: the data of one bucket of keys, with everything derived from it.
+"""Defines `Bucket`, the input of the kernels: the data of one bucket of keys, and what several kernels derive from it.
 
-`checker.tables.columns.Data` has the columns of a bucket's tables. `Bucket` adds the options and what depends on other
-buckets: the `info` ops that committed. An anomaly's `find` takes a Bucket and returns a table of witnesses.
+`checker.tables.columns.Data` has the columns of a bucket's tables. `Bucket` adds the options, and the `info` ops that
+committed, which can be found only from all buckets together. An anomaly's `find` takes a `Bucket` and returns a table
+of witnesses.
 
 Keys and values are coded as integers. A *key rank* is the index of a key in the ascending array `data.keys`. A *pair*
-is the index of a (key, value) in `data.pair_key` and `data.pair_value`. Columns "per pair" have one element for each.
+is the index of a (key, value) in `data.pair_key` and `data.pair_value`. An array "per pair" or "for each value" has one
+element for each pair.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ T = TypeVar("T")
 class Bucket:
     """One bucket of keys.
 
-    committed   ids of the `info` ops, over all buckets, that must have committed; ascending
+    committed   ids, ascending, of the `info` ops that must have committed, as found from all buckets
     memo        the results cached by `once`
     """
 
@@ -43,7 +45,7 @@ class Bucket:
     memo: dict[Callable[..., Any], Any] = field(default_factory=dict)
 
     def once(self, find: Callable[[Bucket], T]) -> T:
-        """Returns `find(self)`, computed only once."""
+        """Returns `find(self)`, which is computed only once per bucket."""
         if find not in self.memo:
             self.memo[find] = find(self)
         found: T = self.memo[find]
@@ -75,9 +77,10 @@ class Bucket:
 
     @property
     def _may_need_commit(self) -> bool:
-        """Whether an `info` op's records may be visible only if the whole op committed.
+        """Whether the records of an `info` op may be invisible unless the whole op committed.
 
-        This is so in transactions with read_committed consumers, and under Jepsen's rules.
+        This is so in transactions with read_committed consumers, and under Jepsen's rules. True if it depends on
+        unknown settings.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:
@@ -86,9 +89,11 @@ class Bucket:
 
     @cached_property
     def _may_stand_alone(self) -> Bools:
-        """Whether the records of each value's op may exist independently of each other, as outside transactions.
+        """For each value: whether the records of the op that sent it may exist independently of each other.
 
-        This is also so for read_uncommitted consumers, because the records of aborted transactions stay in the log.
+        Outside of transactions, records exist independently. For read_uncommitted consumers, the records of a
+        transaction do so, too, because the records of aborted transactions stay in the log. True if it depends on
+        unknown settings.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:
@@ -101,19 +106,20 @@ class Bucket:
 
     @cached_property
     def _committed_rows(self) -> Bools:
-        """Whether each send belongs to an `info` op whose records are in the log if they were acknowledged."""
+        """For each send: whether it belongs to an `info` op whose acknowledged records are in the log."""
         of_info = self.sends.type == INFO
         result: Bools = of_info & (member(self.sends.op, self.committed) if self._may_need_commit else True)
         return result
 
     @cached_property
     def _existence(self) -> tuple[Bools, Bools]:
-        """Returns, for each value, (it must exist, it may have to exist).
+        """For each value: (whether it must exist, whether it may have to exist).
 
-        Records of an `ok` op must exist. Those of an `info` op must exist if one of them was read and this proves that
-        the whole op committed. If records exist independently, each must exist if it was acknowledged or read. If the
-        settings do not say which rule applies, a record must exist if both rules say so, and may have to exist if one
-        does.
+        The records of an `ok` op must exist. For an `info` op there are two rules. If its records exist only together
+        (in a transaction), all of them must exist if one of them was read, because this proves the commit. If its
+        records exist independently, each must exist if it was itself acknowledged or read. If the settings do not say
+        which rule applies, a record must exist if both rules say so, and it may have to exist if at least one rule says
+        so.
         """
         data = self.data
         done, unknown = data.writer_type == OK, data.writer_type == INFO
@@ -129,17 +135,17 @@ class Bucket:
 
     @property
     def must_exist(self) -> Bools:
-        """Whether each value must exist, whatever the unknown settings are."""
+        """For each value: whether it must exist, whatever the unknown settings are."""
         return self._existence[0]
 
     @property
     def may_have_to_exist(self) -> Bools:
-        """Whether each value must exist under at least some of the possible values of the unknown settings."""
+        """For each value: whether it must exist under at least some of the possible values of the unknown settings."""
         return self._existence[1]
 
     @cached_property
     def ends(self) -> Ends:
-        """The start and end of each log, and whether it was read to the end."""
+        """The start and end of each log, and whether the log was read to the end."""
         found = ends_of(self.small.ends, self.small.deletions)
         if self.options.jepsen_compatible:
             return found
@@ -150,7 +156,10 @@ class Bucket:
         return found
 
     def _emptied(self, found: Ends) -> Ints:
-        """Returns the log starts. A log deleted up to its end starts after the records acknowledged before that."""
+        """Returns the log start for each key of `found`.
+
+        If a log was deleted up to its end, its start is after all records that were sent before that and acknowledged.
+        """
         sends, keys = self.sends, self.data.keys
         emptied_ns = found.at(keys, found.emptied_ns, -1)[sends.key]
         rows = (sends.offset >= 0) & (sends.invoke_ns < emptied_ns)
@@ -162,9 +171,9 @@ class Bucket:
         return log_start
 
     def _begun_at_the_end(self, found: Ends) -> Bools:
-        """Whether, for each key of `found`, no consumer read its log from the beginning, and values are unread.
+        """Returns, for each key of `found`, whether values are unread and no consumer read the log from the beginning.
 
-        If consumers may start at the end of the log, a position at the end does not prove that the log was read.
+        If consumers may start at the end of the log, a position at the end does not prove that such a log was read.
         """
         again = rereads_of(self.small.ends, self.small.assigns).key
         left = self.must_exist & ~self.data.polled_ok
@@ -174,12 +183,12 @@ class Bucket:
 
     @property
     def times_in_order(self) -> bool:
-        """Whether the times of ops can be compared: the clock of the history never went back."""
+        """Whether the times of ops can be compared, because the clock of the history never went back."""
         return not any(TIME_GOES_BACK in doubt for doubt in self.small.meta["doubts"])
 
     @cached_property
     def failed(self) -> Bools:
-        """Whether a `fail`ed op sent each value."""
+        """For each value: whether an op that failed (`fail`) sent it."""
         aborted = np.zeros(len(self.data.pair_key), np.bool_)
         aborted[self.sends.pair[self.sends.type == FAIL]] = True
         return aborted

@@ -1,4 +1,6 @@
-"""Clojure's hash function and the iteration order of its hash sets, by which Jepsen picks one of several values.
+"""Clojure's hash function and the order in which its hash sets are iterated.
+
+If Jepsen has to pick one of several values, it takes the first in such a set.
 
 Source: jepsen.tests.kafka (`version-orders`, `lost-write-cases`, `precommitted-read-cases`).
 """
@@ -29,7 +31,7 @@ def _mixed(state: Words, word: Words) -> Words:
 
 
 def hashes(values: Ints) -> Words:
-    """Returns Clojure's hash of each integer: Murmur3 (32 bits) of its two halves, 0 for 0."""
+    """Returns Clojure's hash of each integer: Murmur3 (32 bits) of the integer's two halves. The hash of 0 is 0."""
     low, high = (values & _WORD).astype(np.uint32), ((values >> 32) & _WORD).astype(np.uint32)
     state = _mixed(_mixed(np.zeros(len(values), np.uint32), low), high) ^ np.uint32(8)
     state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
@@ -38,9 +40,10 @@ def hashes(values: Ints) -> Words:
 
 
 def set_order(values: Ints) -> Ints:
-    """Returns a number per integer by which they are sorted as in a Clojure hash set. Jepsen takes the first.
+    """Returns a sort key for each integer. Sorted by these keys, the integers are in the order of a Clojure hash set.
 
-    The set is a tree that branches on five bits of the hash at a time, lowest bits first.
+    The set is a tree that branches on five bits of the hash at a time, lowest bits first. Jepsen takes the first
+    integer.
     """
     state = hashes(values)
     digits = [((state >> np.uint32(5 * place)) & np.uint32(31)).astype(np.int64) for place in range(7)]

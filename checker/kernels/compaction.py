@@ -1,14 +1,14 @@
 """Decides which records the log cleaner may have removed by compaction.
 
 The history may record up to which offset each log was cleaned (schema.CLEANED, from cleaner-offset-checkpoint). Below
-that offset any record without a Kafka key may be removed, and a run's records have no key. At or above it, compaction
-has removed nothing. If the offset is not recorded for a key, a record missing below the end of its log may have been
-cleaned or lost, and the history cannot tell which. If an offset has a different record than the one acknowledged there,
-that record was not cleaned, because the cleaner preserves offsets.
+that offset any record without a Kafka key may be removed, and a run's records have no key. At or above that offset,
+compaction has removed nothing. If the offset is not recorded for a key, a record missing below the end of its log may
+have been cleaned or lost, and the history cannot tell which. If an offset has a different record than the one
+acknowledged there, that record was not cleaned, because the cleaner preserves offsets.
 
-Topics are compacted throughout if the settings say so, and from the fault on if only a fault made them so. Native rules
-only. Source: Kafka documentation, Design, 4.8 Log Compaction; cleanup.policy; KIP-135 (compacted topics reject records
-without a key, so such records are older than the policy).
+If the settings say so, topics are compacted throughout the run. If only a fault switches compaction on, they are
+compacted from the beginning of the fault. Native rules only. Source: Kafka documentation, Design, 4.8 Log Compaction;
+cleanup.policy; KIP-135 (compacted topics reject records without a key, so such records are older than the policy).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _FAULT, _BACK = "config-change:compact", "config-back"
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """How far the cleaner had cleaned each log, by key rank.
+    """How far the cleaner had cleaned each log.
 
-    upto    the offset up to which the log was cleaned
-    known   whether that offset is known
-    since   the op from which topics were compacted; -1: throughout the run
+    upto    for each key rank: the offset up to which the log was cleaned
+    known   for each key rank: whether that offset is known
+    since   the op from which on topics were compacted; -1: throughout the run
     """
 
     upto: Ints
@@ -42,16 +42,19 @@ class Cleaned:
 
 
 def _all_along(settings: Settings, by_fault: bool) -> bool:
-    """Whether topics are compacted without a fault. The settings include what the faults change."""
+    """Returns whether topics are compacted without a fault. `by_fault` says whether a fault switches compaction on.
+
+    The cleanup policy in the settings is not sufficient, because it includes what faults change.
+    """
     if "compact" not in (settings.cleanup_policy or ""):
         return False
     return not by_fault or "compact" in settings.broker.get("log.cleanup.policy", "")
 
 
 def _spans(nemesis: pa.Table) -> tuple[list[int], int | None]:
-    """Returns (indices of ops that started or may have started the fault, index at which it had ended everywhere).
+    """Returns when a fault switched compaction on: (indices of the ops that may have started it, index at its end).
 
-    The second is None if the fault did not end.
+    The end is the op after which the fault had ended on all nodes; None if the fault did not end.
     """
     names = ("index", "f", "fault", "phase", "value")
     starts, ended = [], None
@@ -76,7 +79,7 @@ def _first_sends(bucket: Bucket) -> Ints:
 
 
 def cleaned(bucket: Bucket) -> Cleaned | None:
-    """Returns how far the logs were cleaned; None if topics were never compacted."""
+    """Returns how far the logs were cleaned. Returns None if topics were never compacted."""
     starts, ended = _spans(bucket.small.nemesis)
     all_along = _all_along(bucket.options.settings, bool(starts))
     if not starts and not all_along:
@@ -95,9 +98,10 @@ def cleaned(bucket: Bucket) -> Cleaned | None:
 
 
 def replaced(bucket: Bucket) -> Bools:
-    """Whether an `ok` op read another record at each value's offset after the value's writer had completed.
+    """Returns, for each value, whether an `ok` op later read another record at the value's offset.
 
-    Records at several offsets are not considered.
+    Later means: in an op after the one that sent the value. Values that were seen at several offsets are not
+    considered.
     """
     data, orders, polls = bucket.data, bucket.versions, bucket.polls
     result = np.zeros(len(data.pair_key), np.bool_)

@@ -1,9 +1,9 @@
-"""Finds start positions that differ from the committed offsets: where consumers began to read after an assignment.
+"""Finds the assignments after which a consumer began to read elsewhere than at the group's committed offset.
 
-A member that is assigned a key starts at the group's committed offset or, if there is none, at the beginning of the log
-if auto.offset.reset is earliest. The first record that it polls afterwards must be the first one at or above that
-offset. Any other record is a step that the rebalance does not explain: a later one skips records, an earlier one was
-already processed by the group.
+A group member that is assigned a key starts to read at the group's committed offset. If there is none and
+auto.offset.reset is earliest, it starts at the beginning of the log. The first record that the member polls afterwards
+must be the first one at or above the start offset. Any other record is a step that the rebalance does not explain: if
+that record is later in the log, records were skipped; if it is earlier, the group had already processed that record.
 
 A start is checked only if the committed offset was recorded (`committed` of the event, schema.COMMITS) and the key was
 not assigned or revoked again before that poll. Under read_uncommitted, groups that commit offsets in transactions are
@@ -42,8 +42,7 @@ def _found(bucket: Bucket) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
-    """Returns, for each (process, key, op), the row of the first record of the key that the process polls from that op
-    on; -1 if there is none."""
+    """Returns, for each (process, key, op), the row of the first record polled from that op on; -1 for none."""
     count = len(process)
     mark = np.concatenate([np.zeros(count, np.int64), np.ones(len(polls), np.int64)])
     by = order(
@@ -65,10 +64,10 @@ def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
 
 
 def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) -> Bools:
-    """Whether the poll in the op `until` is certainly the first one after this assignment.
+    """Returns, for each assignment in `op`, whether the poll in the op `until` is certainly the first poll after it.
 
-    It is not certain if the op recorded several assignments of the key. Nor is it if the same op polled the key and
-    recorded other rebalance events of the key, because the poll may have come first.
+    This is not certain if the op recorded several assignments of the key. Nor is it if one op both polled the key and
+    recorded other rebalance events of the key, because the poll may have come before them.
     """
     table = bucket.small.rebalances
     moved_process, moved_op, moved = (
@@ -88,7 +87,7 @@ def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) ->
 
 
 def steps(bucket: Bucket, subscribed: Subscriptions) -> tuple[Steps, Ints]:
-    """Returns the starts that differ from the committed offset, as steps, and those committed offsets."""
+    """Returns (the starts that differ from the committed offset, as steps; the committed offset of each step)."""
     process, key, op, offset = _found(bucket)
     polls, orders = bucket.polls, bucket.versions
     if len(process) == 0 or len(polls) == 0:
@@ -113,7 +112,10 @@ def steps(bucket: Bucket, subscribed: Subscriptions) -> tuple[Steps, Ints]:
 
 
 def _slots(bucket: Bucket, key: Ints, offset: Ints) -> Ints:
-    """Returns the first slot of each key at or above an offset; one past the key's last slot if there is none."""
+    """Returns, for each (key, offset), the first slot of the key at or above the offset.
+
+    If there is none, returns the slot after the key's last one. For slots see `checker.kernels.version_order`.
+    """
     orders = bucket.versions
     count = len(orders.slot_key)
     by = order(

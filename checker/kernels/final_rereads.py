@@ -1,4 +1,4 @@
-"""Finds which records were still in the log when it was read once more from its beginning to its end."""
+"""Finds which records were still in a log when the log was read once more from its beginning to its end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from checker.tables.schema import OK
 
 
 def found_on_reread(bucket: Bucket) -> tuple[Bools, Ints]:
-    """Returns (whether each value was read then, the op after which each key's log was first read once more).
+    """Returns what was found when logs were read once more from their beginning.
 
-    The op is FOREVER for keys whose log was not read once more.
+    The result is (for each value: whether that reading found the value, for each key: the op in which that reading
+    began). The op is FOREVER for keys whose log was not read once more.
     """
     data, polls = bucket.data, bucket.polls
     again = rereads_of(bucket.small.ends, bucket.small.assigns)
@@ -33,12 +34,13 @@ def found_on_reread(bucket: Bucket) -> tuple[Bools, Ints]:
 
 
 def missed(bucket: Bucket) -> tuple[Bools, Bools]:
-    """Finds the values that were acknowledged and that a consumer did not find when it read the log from the beginning.
+    """Finds the acknowledged values that a consumer did not find when it read the log once more from its beginning.
 
-    Returns (surely, perhaps), per pair. Only values between the log start and the end that the consumer saw count, and
-    only above the offsets of all DeleteRecords requests, so that no deletion explains the absence. A value is `perhaps`
-    missing if the log start had moved and auto.offset.reset is not `earliest`: a consumer whose position is deleted
-    while it reads then continues at the end of the log, and has not read what it skipped.
+    Returns (surely missing, perhaps missing), two flags per pair. A value counts only if its offset is between the log
+    start and the log end that the consumer saw, and not below the offset of any DeleteRecords request, so that no
+    deletion explains its absence. A value is perhaps missing if the log start had moved and auto.offset.reset is not
+    `earliest`: if the position of the consumer was deleted while it read, it continued at the end of the log, and did
+    not read the records in between.
     """
     data, sends, polls, small = bucket.data, bucket.sends, bucket.polls, bucket.small
     surely, perhaps = np.zeros((2, len(data.pair_key)), np.bool_)

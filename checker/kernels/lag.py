@@ -1,10 +1,11 @@
 """Realtime lag: how far a consumer was behind the log at each of its polls, in time.
 
 The lag of a key at a poll is the invocation time of the poll minus the completion time of the first known send with a
-higher offset than the consumer has read; 0 if there is none. It is computed per bucket from the events that move a
-consumer (polls and assigns), not op by op, and reduced to a grid of times. The reduction preserves maxima exactly:
-while a consumer's position does not change, its lag only grows, so only the last poll before a move, or in a cell of
-the grid, can be a maximum. Source: jepsen.tests.kafka, `realtime-lag`.
+higher offset than the consumer has read; 0 if there is none. The lag is computed per bucket from the events that move a
+consumer (polls and assigns), not op by op. To limit the size of the result, the run is divided into intervals of equal
+length (*cells*), and only the maximum in each cell is kept. These maxima are exact: while a consumer's position does
+not change, its lag only grows, so only the last poll before a move, or the last poll in a cell, can be a maximum.
+Source: jepsen.tests.kafka, `realtime-lag`.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ def _column(table: pa.Table, name: str) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """`ok` poll and txn ops, ordered by process and op.
+    """The *reads*, which are the `ok` ops with f poll or txn, ordered by process and op.
 
-    processes  the processes that polled, ascending
-    packed     rank of the process in the high bits, the op in the low `bits`
+    processes  the processes with reads, ascending; the position of a process is its rank
+    bits       the number of bits for an op in `packed`
+    packed     per read: the rank of the process in the high bits, the op in the low `bits`
     ends       cache of `cell_ends`
     """
 
@@ -44,11 +46,11 @@ class Reads:
     ends: dict[tuple[int, int], Ints] = field(default_factory=dict)
 
     def place(self, rank: Ints, op: Ints) -> Ints:
-        """Returns the number of reads before an op of a process, in the order of `packed`."""
+        """Returns, for each (process rank, op), the position of the process's first read from that op on."""
         return np.searchsorted(self.packed, (rank << self.bits) | np.minimum(op, (1 << self.bits) - 1))
 
     def cell_ends(self, bins: int, max_ns: int) -> Ints:
-        """Returns the last read of each process in each of `bins` cells of time."""
+        """Returns the position of each process's last read in each of `bins` cells that divide the run."""
         if (bins, max_ns) not in self.ends:
             cell = self.invoke_ns * bins // (max_ns + 1)
             last = np.append(begins(self.packed >> self.bits, cell)[1:], True)
@@ -57,7 +59,7 @@ class Reads:
 
     @classmethod
     def of(cls, ops: Iterable[pa.Table]) -> Reads:
-        """Selects the reads from the table of ops, which may be given in pieces."""
+        """Selects the reads from the table of ops, given as one or several tables."""
         found: list[tuple[Ints, Ints, Ints]] = [(empty(), empty(), empty())]
         for table in ops:
             rows = is_one(table, "type", ("ok",)) & is_one(table, "f", ("poll", "txn"))
@@ -73,7 +75,7 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """When each offset was first known to exist: the earliest time at which it or a higher offset was seen."""
+    """When each offset was first known to exist: the earliest time at which this offset or a higher one was seen."""
 
     packed: Ints
     key: Ints
@@ -81,7 +83,7 @@ class _Known:
     bits: int
 
     def expired(self, key: Ints, offset: Ints) -> Ints:
-        """Returns the first time at which `offset` or a higher one was known; _NEVER if it never was."""
+        """Returns the first time at which `offset` or a higher offset was known; _NEVER if there was none."""
         if len(self.key) == 0:
             return np.full(len(key), _NEVER)
         place = np.searchsorted(self.packed, (key << self.bits) + np.maximum(offset, 0))
@@ -91,9 +93,9 @@ class _Known:
 
 
 def _known(bucket: Bucket) -> _Known:
-    """Returns the known offsets.
+    """Returns the times at which offsets became known.
 
-    Under native rules these are the offsets of acknowledged sends; under Jepsen's rules, those of `ok` and `info` sends
+    Under native rules, the offsets of acknowledged sends count; under Jepsen's rules, those of `ok` and `info` sends
     and polls.
     """
     if bucket.options.jepsen_compatible:
@@ -117,7 +119,13 @@ def _known(bucket: Bucket) -> _Known:
 class _Assigned:
     """The keys assigned to each process, as counts of its `ok` assigns and subscribes.
 
-    A key was dropped between two ops if the process had more assigns than assigns that list the key.
+    A process drops a key by an assign or subscribe that does not list the key. A key was therefore dropped between two
+    ops if the process had more assigns and subscribes in between than assigns that list the key.
+
+    every   all assigns and subscribes of each process, packed
+    listed  the assigns that list a key, by key and process, packed
+    op      the op of each element of `every`
+    start   where each process begins in `every`
     """
 
     every: Ints
@@ -129,7 +137,7 @@ class _Assigned:
 
     @classmethod
     def of(cls, bucket: Bucket, processes: Ints, bits: int) -> tuple[_Assigned, tuple[Ints, Ints, Ints]]:
-        """Returns the assignments, and the (process rank, key rank, op) of each assign that lists a key."""
+        """Returns (the assignments, the columns process rank, key rank and op of each assign that lists a key)."""
         assigns = bucket.small.assigns
         done = _column(assigns, "type") == OK
         op, process, key, how = (_column(assigns, name)[done] for name in ("op", "process", "key", "how"))
@@ -144,7 +152,7 @@ class _Assigned:
         return assigned, (place[lists], key[lists], op[lists])
 
     def epoch(self, place: Ints, key: Ints, op: Ints) -> Ints:
-        """Returns how often the process had dropped the key up to and including an op."""
+        """Returns how often the process had dropped the key, up to and including the op."""
         had = np.searchsorted(self.every, (place << self.bits) | op, side="right") - self.start[place]
         group = (key * len(self.processes) + place) << self.bits
         listed_count = np.searchsorted(self.listed, group | op, side="right") - np.searchsorted(self.listed, group)
@@ -172,9 +180,13 @@ class _Assigned:
 
 @dataclass(frozen=True, slots=True)
 class _Stretches:
-    """Ranges of ops in which a process's position in a key does not change: `offset` from `op` to before `until`.
+    """Ranges of ops in which a process's position in a key does not change, ordered by process, key and op.
 
-    Ordered by process, key and op.
+    place   rank of the process
+    key     key rank
+    offset  the highest offset that the process has read
+    op      the first op of the range
+    until   the op after the range
     """
 
     place: Ints
@@ -213,9 +225,10 @@ def _moves(bucket: Bucket, reads: Reads) -> tuple[_Assigned, tuple[Ints, ...]]:
 
 
 def _segments(assigned: _Assigned, place: Ints, key: Ints, op: Ints) -> Bools:
-    """Marks the rows at which a process begins to read a key, for the first time or after dropping it.
+    """Marks the rows at which a process begins to read a key, for the first time or after it dropped the key.
 
-    The number of drops never decreases. If it is equal at the first and last row of a key, it is so in between.
+    The number of drops never decreases. If it is equal in the first and last row of a key, it is equal in all rows
+    between.
     """
     begin = begins(place, key)
     heads = np.flatnonzero(begin)
@@ -245,7 +258,7 @@ def _stretches(bucket: Bucket, reads: Reads) -> _Stretches:
 
 
 def _at_cell_ends(spans: _Stretches, reads: Reads, ends: Ints) -> tuple[Ints, Ints]:
-    """Returns (stretch, read) for each of the reads `ends`, per process and key, that lies in a stretch."""
+    """Returns (stretch, read) for each of the reads `ends` and each key, if the read is in a stretch of that key."""
     heads = np.flatnonzero(begins(spans.place, spans.key))
     of_process = np.searchsorted(reads.packed[ends], np.arange(len(reads.processes) + 1) << reads.bits)
     count = np.diff(of_process)[spans.place[heads]]
@@ -261,9 +274,9 @@ def _at_cell_ends(spans: _Stretches, reads: Reads, ends: Ints) -> tuple[Ints, In
 
 
 def realtime_lag(bucket: Bucket, reads: Reads, points: int) -> pa.Table:
-    """Returns {time_ns, process, key (code), lag_ns}: the poll with the largest lag per process, key and cell of time.
+    """Returns {time_ns, process, key (code), lag_ns}: for each process, key and cell, the poll with the largest lag.
 
-    `points` limits the number of rows, roughly.
+    The number of rows is roughly limited to `points`.
     """
     processes = reads.processes
     if len(processes) == 0:

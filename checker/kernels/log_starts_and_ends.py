@@ -1,15 +1,15 @@
 """Finds the start and end of each log, and which logs the final polls read to the end.
 
-An `ok` final poll records, for each assigned key, the consumer's position and the broker's log start and end offsets.
-The end is the last stable offset under read_committed. A key is *complete* if, going by each process's last such
-record, some process's position reached the highest end that any process saw, and no later admin check of the log (a
-final `debug-topic-partitions`) found records beyond it: a last stable offset held back by an open transaction is not
-the end.
+An `ok` final poll notes, for each assigned key, the consumer's position and the broker's log start and end offsets.
+Under read_committed, the end is the last stable offset. Only the last note of each process and key counts. A key is
+*complete* if the position of some process reached the highest end that any process noted, and no admin check of the log
+(a final `debug-topic-partitions`) found records beyond that end. The admin check is necessary because an open
+transaction may hold back the last stable offset, which is then not the end of the log.
 
 Records below the log start were deleted. The deletion is legal if DeleteRecords ops of the key reach that far or the
-settings allow the broker to delete them (checker.kernels.retention); otherwise it is unexplained. What a
-DeleteRecords request of unknown outcome deleted follows from a later check of the log start. If there was no later
-check, it may have deleted everything that it was asked to delete.
+settings allow the broker to delete them (checker.kernels.retention); otherwise it is unexplained. What a DeleteRecords
+request of unknown outcome deleted follows from a later check of the log start. Without a later check, the request may
+have deleted everything that it was asked to delete.
 
 Source: KIP-98 (last stable offset); KIP-107 (DeleteRecords, and -1 for the high watermark); KIP-207 (the reported end
 of a log does not go back).
@@ -33,15 +33,16 @@ FOREVER: Final = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The start and end of each log, by key code, ascending.
+    """The start and end of each log, as columns with one element per key.
 
+    keys        the codes of the keys, ascending
     log_start   the highest log start that was seen, or that a DeleteRecords op set
     end         the log end that final polls saw; -1 if unknown
     complete    whether final polls read the log to its end
-    end_ns      invocation time of the last poll that checked the end; -1 if there was none, or if another check found
-                records beyond that end
-    maybe_gone  records below this offset may have been deleted by requests of unknown outcome, after which the log was
-                not checked
+    end_ns      invocation time of the last final poll that saw the end; -1 if there was none, or if an admin check
+                found records beyond that end
+    maybe_gone  records below this offset may have been deleted by DeleteRecords requests of unknown outcome, after
+                which the log was not checked
     emptied_ns  completion time of the last DeleteRecords up to the end of the log (offset -1), if the log was not
                 checked afterwards; otherwise -1
     """
@@ -55,14 +56,14 @@ class Ends:
     emptied_ns: Ints
 
     def at(self, codes: Ints, column: Ints, unknown: int) -> Ints:
-        """Returns a column's value for each key code; `unknown` for keys that are not in `keys`."""
+        """Returns the element of `column` for each key code, or `unknown` for codes that are not in `keys`."""
         if len(self.keys) == 0:
             return np.full(len(codes), unknown, np.int64)
         place = np.minimum(np.searchsorted(self.keys, codes), len(self.keys) - 1)
         return np.where(self.keys[place] == codes, column[place], unknown)
 
     def of(self, codes: Ints) -> tuple[Ints, Ints, Bools]:
-        """Returns (log start, end, complete) of each key code; 0, -1 and False if nothing is known."""
+        """Returns (log start, end, complete) for each key code: 0, -1 and False for a code that is not in `keys`."""
         complete = self.at(codes, self.complete.astype(np.int64), 0)
         return self.at(codes, self.log_start, 0), self.at(codes, self.end, -1), complete.astype(np.bool_)
 
@@ -73,7 +74,7 @@ def _column(table: pa.Table, name: str) -> Ints:
 
 
 def _last_rows(ends: pa.Table) -> dict[str, Ints]:
-    """Returns the last row of each (key, process) that a final poll recorded."""
+    """Returns the last row that a final poll recorded for each (key, process)."""
     names = ("op", "process", "key", "position", "end", "final", "invoke_ns")
     columns = {name: _column(ends, name) for name in names}
     polled = np.flatnonzero((columns["position"] >= 0) & (columns["final"] > 0))
@@ -148,9 +149,9 @@ class MovedStart:
     key         code of the key
     start       the highest log start that was seen
     seen_ns     when the first check that saw this start completed
-    requested   the offset up to which DeleteRecords requests explain the start
-    emptied_ns  when the last request to delete up to the end of the log completed; -1: there was none, FOREVER: one
-                never completed
+    requested   the highest offset up to which a DeleteRecords request asked to delete
+    emptied_ns  when the last request to delete up to the end of the log completed; -1: there was no such request;
+                FOREVER: such a request never completed
     """
 
     key: int
@@ -161,7 +162,7 @@ class MovedStart:
 
 
 def moved_starts(ends: pa.Table, deletions: pa.Table) -> list[MovedStart]:
-    """Returns the logs whose start is higher than the offsets of DeleteRecords requests explain, by key code."""
+    """Returns the logs whose start is higher than the offset of any DeleteRecords request, ordered by key code."""
     moved = _column(ends, "log_start") > 0
     if not bool(moved.any()):
         return []
@@ -191,7 +192,12 @@ def moved_starts(ends: pa.Table, deletions: pa.Table) -> list[MovedStart]:
 
 @dataclass(frozen=True, slots=True)
 class Rereads:
-    """The logs that were read once more from beginning to end: key code, process, and the op that sought back."""
+    """The logs that were read once more from beginning to end, as columns.
+
+    key      key code
+    process  the process that read the log once more
+    since    the op in which the process sought to the beginning
+    """
 
     key: Ints
     process: Ints
@@ -199,7 +205,7 @@ class Rereads:
 
 
 def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
-    """Returns the processes that sought to the beginning, and whose last final poll is at the end of the log."""
+    """Returns the logs for which a process sought to the beginning and then reached the end in its last final poll."""
     last = _last_rows(ends)
     everywhere = ends_of(ends, _NO_DELETIONS)
     _, end, complete = everywhere.of(last["key"])
@@ -220,10 +226,11 @@ def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
 
 
 def not_caught_up(ends: pa.Table, meta: Mapping[str, Any]) -> str | None:
-    """Returns why the final polls are not complete; None if they are.
+    """Returns the reason why the final polls are not complete, as a sentence. Returns None if they are complete.
 
-    Every process that took part in the final phase, and was not replaced during it, must have reached the end of each
-    of its keys. `meta["final_processes"]` maps each process to the type of its last final op.
+    Every process that took part in the final phase, and was not replaced during that phase, must have reached the end
+    of the log of each of its keys. `meta["final_processes"]` maps each process to the type of its last op in the final
+    phase.
     """
     living = {int(process) for process, kind in meta["final_processes"].items() if kind != "info"}
     if not living:

@@ -20,9 +20,9 @@ _LAST: Final = 1 << 62
 
 
 def gap(meta: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Returns (index before the first missing line, index after the last one); None if there is no gap.
+    """Returns the indices (before the first missing line, after the last missing line); None if there is no gap.
 
-    A history truncated in its last line has no gap between its lines.
+    If the history is only truncated in its last line, there is no gap.
     """
     if "missing" in meta:
         return None if meta["missing"] is None else tuple(meta["missing"])
@@ -30,7 +30,7 @@ def gap(meta: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def lines_missing(meta: Mapping[str, Any]) -> bool:
-    """Whether lines of a history are missing, in between or at its end."""
+    """Returns whether lines of a history are missing, between its lines or at its end."""
     return gap(meta) is not None or meta.get("truncated") is not None
 
 

@@ -1,17 +1,18 @@
 """Decides which log starts are explained by retention (age or size), or by deletion up to the end of the log.
 
 Age: a broker deletes a segment once its largest timestamp is older than the limit. A log start is explained if every
-record below it was sent at least the limit before the start was seen. Timestamps are set by producers (CreateTime)
-and are never older than the send. Brokers decide by their own clocks, so if a fault changed clocks, age explains
-nothing.
+record below it had been sent at least as long ago as the limit when that start was seen. Timestamps are set by
+producers (CreateTime) and are never older than the send. Brokers decide by their own clocks, so if a fault changed
+clocks, age explains nothing.
 
-Size: a broker deletes the oldest segments as long as the remaining log is at least as large as the limit. The remaining
-log must therefore be at least that large.
+Size: a broker deletes the oldest segments as long as the remaining log is at least as large as the limit. A log start
+is therefore explained if the remaining log is at least that large.
 
-With the cleanup policy `compact` alone, neither limit applies to a topic. The most specific setting wins: the topic's,
-then log.retention.ms, .minutes, .hours. The default is a week, without a limit of size. A retention.ms that a fault set
-for a topic applies until the fault's end. Deletion up to the end of the log (offset -1, KIP-107) removes everything
-sent before the request completed.
+With the cleanup policy `compact` alone, neither limit applies to a topic. The age limit is the topic's retention.ms or,
+if it is not set, the first of the broker's settings log.retention.ms, log.retention.minutes and log.retention.hours
+that is set. The default is a week, and no limit of size. A retention.ms that a fault set for a topic applies until the
+fault's end. Deletion up to the end of the log (a DeleteRecords request with offset -1, KIP-107) explains the removal of
+every record sent before the request completed.
 
 Source: Kafka documentation, topic and broker configurations (retention.ms, retention.bytes, cleanup.policy,
 message.timestamp.type).
@@ -42,7 +43,7 @@ _CHANGE, _BACK = "config-change", "config-back"
 
 
 def _number(text: Any) -> int | None:
-    """Returns a limit as a number; None for no limit (-1) or if the text is not a number."""
+    """Returns a limit as a number. Returns None if there is no limit (-1), or if the text is not a number."""
     try:
         value = int(text)
     except (TypeError, ValueError):
@@ -51,7 +52,7 @@ def _number(text: Any) -> int | None:
 
 
 def age_limit_ns(settings: Settings) -> int | None:
-    """Returns the age at which a segment is deleted; None for no limit."""
+    """Returns the age in ns at which a segment is deleted; None if there is no limit."""
     for name, factor_ms in _AGES:
         if name in settings.broker:
             limit = _number(settings.broker[name])
@@ -60,13 +61,13 @@ def age_limit_ns(settings: Settings) -> int | None:
 
 
 def size_limit(settings: Settings) -> int | None:
-    """Returns how many bytes of a log must remain when a segment is deleted; None for no limit."""
+    """Returns how many bytes of a log must remain when a segment is deleted; None if there is no limit."""
     named = [name for name in _SIZES if name in settings.broker]
     return _number(settings.broker[named[0]]) if named else None
 
 
 def _values(nemesis: pa.Table) -> list[tuple[int, str, str, dict[str, Any]]]:
-    """Returns (time, f, fault, value) of the nemesis operations whose value is a mapping."""
+    """Returns (time, f, fault, value) of each nemesis operation whose value is a mapping."""
     found = []
     names = ("time_ns", "f", "fault", "phase", "value")
     for time_ns, f, fault, phase, text in zip(*(nemesis.column(name).to_pylist() for name in names), strict=True):
@@ -77,7 +78,7 @@ def _values(nemesis: pa.Table) -> list[tuple[int, str, str, dict[str, Any]]]:
 
 
 def changed_ages(nemesis: pa.Table) -> list[tuple[int, int]]:
-    """Returns (limit, time until which it applied), in ns, of each retention.ms that a fault set for the topics."""
+    """Returns (limit, time at which the limit ended), in ns, of each retention.ms that a fault set for the topics."""
     found = []
     values = _values(nemesis) if _CHANGE in nemesis.column("f").to_pylist() else []
     for place, (_, f, fault, value) in enumerate(values):
@@ -91,12 +92,18 @@ def changed_ages(nemesis: pa.Table) -> list[tuple[int, int]]:
 
 
 def clocks_changed(nemesis: pa.Table) -> bool:
-    """Whether a fault changed the clock of a broker, which decides whether records are too old."""
+    """Returns whether a fault changed the clock of a broker.
+
+    Brokers decide by their clocks whether records are too old.
+    """
     return any(str(fault).startswith("clock") for fault in nemesis.column("fault").to_pylist())
 
 
 def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
-    """Returns when the latest record below each log start was sent, apart from those that DeleteRecords explains."""
+    """Returns, for each moved log start, when the latest record below it was sent.
+
+    Records below the offset of a DeleteRecords request are not considered.
+    """
     orders, data = bucket.versions, bucket.data
     start = np.zeros(len(data.keys), np.int64)
     requested = np.zeros(len(data.keys), np.int64)
@@ -110,14 +117,20 @@ def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
 
 
 def _deletes(bucket: Bucket) -> bool:
-    """Whether brokers delete by age and size, at least before or after a fault that sets the policy to compact."""
+    """Returns whether brokers delete records by age and size.
+
+    A fault that sets the cleanup policy to compact does not matter, because brokers may delete before and after it.
+    """
     faults = bucket.small.nemesis.column("fault").to_pylist()
     changed = any(str(fault).startswith("config-change:compact") for fault in faults)
     return changed or "delete" in (bucket.options.settings.cleanup_policy or "delete")
 
 
 def unseen_deletions(bucket: Bucket) -> Bools:
-    """Whether a broker may have deleted each value by age or size, and the start of its log was never checked."""
+    """Returns, for each value, whether a broker may have deleted it by age or size without a trace.
+
+    This is so if the start of the value's log was never checked.
+    """
     data, settings = bucket.data, bucket.options.settings
     result = np.zeros(len(data.pair_key), np.bool_)
     checked = bucket.small.ends.column("key").to_numpy()
@@ -138,7 +151,7 @@ def unseen_deletions(bucket: Bucket) -> Bools:
 
 
 def explained(bucket: Bucket) -> list[int]:
-    """Returns the codes of keys whose log start is explained by the settings, or by deletion up to the log's end."""
+    """Returns the codes of the keys whose log start retention explains, or deletion up to the end of the log."""
     moved = moved_starts(bucket.small.ends, bucket.small.deletions)
     ranks = bucket.key_ranks(np.array([one.key for one in moved], np.int64))
     moved = [one for one, rank in zip(moved, ranks.tolist(), strict=True) if rank >= 0]

@@ -1,12 +1,12 @@
 """Statistics that accompany the verdict: sums per bucket, and totals and rates of the whole history.
 
-sent                   distinct (key, value)s that were sent
-acknowledged           the sent ones that an `ok` op sent
-seen                   the acknowledged ones that an `ok` op polled
-keys_not_read_to_end   keys with records that must or may have to exist (under Jepsen's rules, with acknowledged
-                       records) whose log was not read to the end
-consumed               how many values were polled n times by `ok` ops of subscribed processes
-intermediate_reads     polls that returned only some of the values that one op sent to one key
+sent                   number of distinct (key, value) pairs that were sent
+acknowledged           number of these that an `ok` op sent
+seen                   number of the acknowledged ones that an `ok` op polled
+keys_not_read_to_end   number of keys whose log was not read to the end, although it has records that must or may have
+                       to exist (under Jepsen's rules: acknowledged records)
+consumed               for each n: number of values that `ok` ops of subscribed processes polled n times
+intermediate_reads     number of polls that returned only some of the values that one op sent to one key
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def _column(table: pa.Table, name: str) -> Ints:
 
 
 def _subscribed(bucket: Bucket) -> Bools:
-    """Whether, for each row of polls, the process's last `ok` assign or subscribe before it was a subscribe."""
+    """Returns, for each row of polls, whether the process was subscribed.
+
+    It was if the last `ok` assign or subscribe of the process before the poll is a subscribe.
+    """
     assigns = bucket.small.assigns
     done = _column(assigns, "type") == OK
     op, process, how = (_column(assigns, name)[done] for name in ("op", "process", "how"))
@@ -52,7 +55,10 @@ def _subscribed(bucket: Bucket) -> Bools:
 
 
 def consumed(bucket: Bucket) -> tuple[Counter[int], list[tuple[int, int, int]]]:
-    """Returns (number of values by how often they were consumed, the (key, value, n) with the highest n above 1)."""
+    """Returns (n -> number of values consumed n times, (key, value, n) of those consumed most often).
+
+    The second part only has values that were consumed more than once.
+    """
     rows = (bucket.polls.type == OK) & _subscribed(bucket)
     times = np.bincount(bucket.polls.pair[rows], minlength=len(bucket.data.pair_key))
     distribution = Counter({n: int(count) for n, count in enumerate(np.bincount(times)) if n and count})
@@ -88,7 +94,7 @@ def intermediate_reads(bucket: Bucket) -> int:
 
 
 def of_bucket(bucket: Bucket) -> dict[str, Any]:
-    """Returns the sums of one bucket."""
+    """Returns the statistics of one bucket."""
     data = bucket.data
     sent = np.zeros(len(data.pair_key), np.bool_)
     sent[bucket.sends.pair] = True
@@ -117,9 +123,9 @@ def _rate(part: int, whole: int) -> float | None:
 
 
 def latencies(ops: Iterable[pa.Table]) -> dict[str, dict[str, float]]:
-    """Returns quantiles and maximum of the latency of `ok` ops by f, in milliseconds from invocation to completion.
+    """Returns f -> quantiles and maximum of the latency of the `ok` ops, in milliseconds from invocation to completion.
 
-    The table of ops may be given in pieces.
+    The table of ops may be given as several tables.
     """
     durations: dict[str, list[Ints]] = {}
     for table in ops:
@@ -147,7 +153,10 @@ def of_history(
     counts: Mapping[str, int],
     original: Mapping[int, Any],
 ) -> dict[str, Any]:
-    """Returns the statistics of all buckets. `counts` has the number of witnesses of each anomaly."""
+    """Returns the statistics of a history, from the `sums` of all buckets.
+
+    `counts` has each anomaly's number of witnesses.
+    """
     total = {
         name: sum(part[name] for part in sums)
         for name in (

@@ -1,8 +1,9 @@
 """Steps between consecutive values of a key that a process polled or sent, and their distance in the log.
 
-The delta of a step is the difference of the values' indices in the version order: 1 for neighbours, more for a skip,
-less if the process went back or stayed. If an index is unknown the delta is 1, so that no anomaly is reported. The
-seven skip and nonmonotonic anomalies are based on these steps. The rules are those of jepsen.tests.kafka.
+The *delta* of a step is the difference of the values' indices in the version order (`checker.kernels.version_order`): 1
+for neighbours, more for a skip, less if the process went back or stayed. If an index is unknown, the delta is 1, so
+that no anomaly is reported. The seven skip and nonmonotonic anomalies are based on these steps. The rules are those of
+jepsen.tests.kafka.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ SKIPPED_CUT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps as rows: from pair `a` in op `op_a` to pair `b` in op `op_b`, of one key (rank) and process.
+    """Steps as rows: each from pair `a` in op `op_a` to pair `b` in op `op_b`, of the same key (rank) and process.
 
-    `place` is the slot from which the delta counts. `a` is -1 if there is no value at that slot.
+    `place` is the slot (see `checker.kernels.version_order`) at which the step starts. `a` is -1 if no value is there.
     """
 
     a: Ints
@@ -45,7 +46,10 @@ class Steps:
 
 
 def _deltas(bucket: Bucket, a: Ints, b: Ints) -> Ints:
-    """Returns the index of b minus the index of a; 1 if a pair is negative (no value) or an index is unknown."""
+    """Returns, for each row, the index of `b` minus the index of `a`.
+
+    The result is 1 if a pair is negative (no value) or has no known index.
+    """
     index = bucket.versions.index
     if len(index) == 0:
         return np.ones(len(a), np.int64)
@@ -55,7 +59,7 @@ def _deltas(bucket: Bucket, a: Ints, b: Ints) -> Ints:
 
 
 def inside(bucket: Bucket, rows: Columns) -> Steps:
-    """Returns the steps within one op with a delta other than 1."""
+    """Returns the steps whose delta is not 1, between the rows of one op."""
     by = order(rows.op, rows.key)
     op, key, pair = rows.op[by], rows.key[by], rows.pair[by]
     same = np.flatnonzero(~begins(op, key))
@@ -68,19 +72,22 @@ def inside(bucket: Bucket, rows: Columns) -> Steps:
 
 
 def _places(bucket: Bucket, pairs: Ints) -> Ints:
-    """Returns the slot that serves as each pair's index."""
+    """Returns, for each pair, the slot that is the pair's index."""
     index = bucket.versions.index
     return index[pairs] if len(index) else pairs
 
 
 def inside_sends(bucket: Bucket) -> Steps:
-    """Returns the steps between the sends of one op with a delta other than 1."""
+    """Returns the steps whose delta is not 1, between the sends of one op."""
     return inside(bucket, bucket.sends)
 
 
 @dataclass(frozen=True, slots=True)
 class _Visits:
-    """One row per (process, key, op), in this order: the first and last pair; -1 for a poll without records."""
+    """The visits of processes to keys: one row per (process, key, op), sorted by process, key and op.
+
+    A row has the first and the last pair that the op polled or sent; both are -1 for a poll without records.
+    """
 
     process: Ints
     key: Ints
@@ -113,10 +120,10 @@ def _visits(rows: Columns, nothing: Columns) -> _Visits:
 
 
 def between(bucket: Bucket, rows: Columns, nothing: Columns, any_type: bool) -> Steps:
-    """Returns the steps from a process's previous visit of a key to the next one, with a delta other than 1.
+    """Returns the steps whose delta is not 1, from one visit of a process to a key to its next visit to that key.
 
-    The previous visit is that of an `ok` op, or of an op of any type if `any_type`. The next visit may be of any type.
-    Steps of keys that an assign dropped in between are included; see `Subscriptions.dropped`.
+    The first visit must be by an `ok` op, unless `any_type` is set. The second visit may be by an op of any type. If an
+    assign dropped the key between the two, the step is included; see `Subscriptions.dropped`.
     """
     visits = _visits(rows, nothing)
     count = len(visits.op)
@@ -138,22 +145,22 @@ def between(bucket: Bucket, rows: Columns, nothing: Columns, any_type: bool) -> 
 
 
 def joined(first: Steps, second: Steps) -> Steps:
-    """Returns the steps of both, ordered by op."""
+    """Returns the steps of `first` and `second` together, ordered by the op in which they end."""
     columns = [np.concatenate([getattr(first, name), getattr(second, name)]) for name in Steps.__slots__]
     by = np.argsort(columns[Steps.__slots__.index("op_b")], kind="stable")
     return Steps(*(column[by] for column in columns))
 
 
 def kept(steps: Steps, subscribed: Subscriptions) -> Steps:
-    """Returns the steps whose key was not dropped by an assign or subscribe in between."""
+    """Returns the steps during which no assign or subscribe dropped the key."""
     return steps.where(~subscribed.dropped(steps.process, steps.key, steps.op_a, steps.op_b))
 
 
 def skipped(bucket: Bucket, steps: Steps) -> pa.Array:
-    """Returns the values that each step with a delta above 1 skipped, as lists.
+    """Returns, for each step, the list of values that it skipped; empty if the delta is not above 1.
 
-    If there are more than SKIPPED_MAX values in all, as when a whole log is read out of order, each list is cut to its
-    first SKIPPED_CUT values. The delta gives their number in any case.
+    If all lists together have more than SKIPPED_MAX values, as when a whole log is read out of order, each list is cut
+    to its first SKIPPED_CUT values. The number of skipped values always follows from the delta.
     """
     picks = bucket.versions.slot_pick
     lengths = np.maximum(steps.delta - 1, 0)
@@ -164,7 +171,10 @@ def skipped(bucket: Bucket, steps: Steps) -> pa.Array:
 
 
 def within_op(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
-    """Returns witnesses {key, values, delta, op} of steps within an op, with `skipped` for skips."""
+    """Returns witnesses {key, values, delta, op} of steps within an op that go back or stay.
+
+    If `skips` is set, returns those of steps that skip values. They also have `skipped`.
+    """
     chosen = steps.where(steps.delta > 1 if skips else steps.delta < 1)
     columns = {
         "key": bucket.data.keys[chosen.key],
@@ -178,7 +188,10 @@ def within_op(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
 
 
 def across_ops(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
-    """Returns witnesses {key, values or skipped, delta, ops} of steps between ops, in Jepsen's format."""
+    """Returns witnesses {key, values, delta, ops} of steps between ops that go back or stay, in Jepsen's format.
+
+    If `skips` is set, returns those of steps that skip values. They have `skipped` in place of `values`.
+    """
     chosen = steps.where(steps.delta > 1 if skips else steps.delta < 1)
     columns = {"key": bucket.data.keys[chosen.key]}
     if skips:

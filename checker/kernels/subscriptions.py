@@ -6,8 +6,9 @@ subscribe keeps the references of the keys that it lists and drops the others (j
 assign and subscribe (a group member starts at the committed offset), drop every reference, and a recorded rebalance of
 the key explains a jump.
 
-All answers come from counts. Between two ops of a process, a key was dropped if and only if the process had more
-assigns than assigns that list the key. Counts are binary searches in sorted packed integers, without a loop over ops.
+The functions here only count events. Between two ops of a process, a key was dropped if and only if the process had
+more assigns and subscribes than assigns and subscribes that list the key. To count, they use binary searches in sorted
+packed integers, without a loop over ops.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _column(table: pa.Table, name: str) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """Sorted (group, op) events, which can be counted in ranges of ops."""
+    """Events as sorted (group, op) pairs, which can be counted in ranges of ops. A group is, for example, a process."""
 
     packed: Ints
     bits: int
@@ -40,7 +41,7 @@ class _Events:
         return cls(np.unique((group << bits) | op), bits)
 
     def between(self, group: Ints, after: Ints, until: Ints) -> Ints:
-        """Returns the number of the group's events with after < op <= until; 0 for a negative group."""
+        """Returns the number of events of each group with after < op <= until; 0 for a negative group."""
         base = np.maximum(group, 0) << self.bits
         low = np.searchsorted(self.packed, base + after, side="right")
         high = np.searchsorted(self.packed, base + until, side="right")
@@ -68,23 +69,29 @@ class Subscriptions:
         return np.where((rank < 0) | (key < 0), -1, key * len(self.processes) + rank)
 
     def dropped(self, process: Ints, key: Ints, before: Ints, op: Ints) -> Bools:
-        """Whether an assign or subscribe between the ops `before` and `op` does not list the key."""
+        """Returns whether the process dropped the key after the op `before`, up to and including `op`."""
         every = self.assigns.between(self._process(process), before, op)
         listed = self.listings.between(self._keyed(key, process), before, op)
         result: Bools = every != listed
         return result
 
     def reset(self, process: Ints, before: Ints, op: Ints) -> Bools:
-        """Whether an op between the two dropped every reference (native rules)."""
+        """Returns whether the process dropped every reference after the op `before`, up to and including `op`
+
+        (native rules).
+        """
         return self.resets.between(self._process(process), before, op) > 0
 
     def rebalanced(self, process: Ints, key: Ints, before: Ints, op: Ints) -> Bools:
-        """Whether a rebalance of the key was recorded in `before`, in `op`, or between them."""
+        """Returns whether the process recorded a rebalance of the key in the op `before`, in `op`, or between them."""
         return self.rebalances.between(self._keyed(key, process), before - 1, op) > 0
 
 
 def _resets(op: Ints, process: Ints, how: Ints, seek: Ints) -> tuple[Ints, Ints]:
-    """Returns (process, op) of the assigns that seek, and of changes between assign and subscribe."""
+    """Returns (process, op) of each op that drops every reference.
+
+    These are assigns that seek, and changes between assign and subscribe.
+    """
     rows = order(process, op)
     process, op, how, seek = process[rows], op[rows], how[rows], seek[rows]
     heads = begins(process, op)
@@ -96,7 +103,7 @@ def _resets(op: Ints, process: Ints, how: Ints, seek: Ints) -> tuple[Ints, Ints]
 
 
 def subscriptions(bucket: Bucket) -> Subscriptions:
-    """Selects the events that concern the keys of this bucket from the small tables."""
+    """Selects from the small tables the events that concern the keys of this bucket."""
     small: Small = bucket.small
     assigns = small.assigns
     done = _column(assigns, "type") != FAIL

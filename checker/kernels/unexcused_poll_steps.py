@@ -1,21 +1,23 @@
 """Finds the steps of consumers through a log that have no legal explanation, for the four poll anomalies.
 
-Jepsen's rules: within an op, keys in the op's rebalance log are exempt. Between ops, an assign or subscribe that does
-not list the key drops the process's position.
+A step goes from one polled value of a key to the next (`checker.kernels.steps_between_values`). Jepsen's rules: within
+an op, keys in the op's rebalance log are exempt. Between ops, an assign or subscribe that does not list the key drops
+the process's position.
 
 Native rules add:
 
 - A seek to the beginning, and a change between assign and subscribe, drop the position, too.
 - A key that was rebalanced in between is exempt.
-- Skips of deleted records are legal: below the log start, or as far as the log cleaner had cleaned. If nothing explains
-  the log start, the verdict is unknown (checker.kernels.retention). A record that was still in the log when it was
-  read once more later had not been deleted.
-- A consumer whose position was deleted continues at the log start or at the end of the log, by auto.offset.reset. With
-  `latest` it may skip existing records.
-- If auto.offset.reset, or how far the cleaner had cleaned, is not known, such a skip makes the verdict unknown.
-- If the start offset of an assigned consumer was recorded, it must have started there
-  (checker.kernels.consumer_starts). If the settings are unknown and the log start was never checked, that offset may
-  have been deleted before.
+- Skips of deleted records are legal. Records are deleted below the log start, and may be deleted as far as the log
+  cleaner had cleaned. If nothing explains the log start, the verdict is unknown (checker.kernels.retention). If the log
+  was read once more later and a record was still there, that record had not been deleted.
+- A consumer whose position was deleted continues at the log start or at the end of the log, depending on
+  auto.offset.reset. With `latest` it may skip existing records.
+- If auto.offset.reset is unknown, or it is unknown how far the cleaner had cleaned, a skip that this could explain
+  makes the verdict unknown.
+- If the committed offset was recorded when a consumer was assigned a key, the consumer must have started there
+  (checker.kernels.consumer_starts). If auto.offset.reset is unknown and the log start was never checked, the verdict is
+  unknown, because that offset may have been deleted before.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Judged:
 
 
 def _still_present(bucket: Bucket, steps: Steps) -> Bools:
-    """Whether a record that each step skipped was still in the log when it was read once more later."""
+    """Returns, for each step, whether a record that it skipped was found when the log was read once more later."""
     read, since = bucket.once(found_on_reread)
     orders = bucket.versions
     slot_read = np.zeros(len(orders.slot_offset), np.bool_)
@@ -55,15 +57,15 @@ def _still_present(bucket: Bucket, steps: Steps) -> Bools:
 
 
 def _next_offsets(bucket: Bucket, steps: Steps) -> Ints:
-    """Returns the offset that the consumer would have read next at each step."""
+    """Returns, for each step, the offset at which the consumer should have continued."""
     result: Ints = bucket.versions.slot_offset[steps.place] + 1
     return result
 
 
 def _judged(bucket: Bucket, steps: Steps, position: Ints | None = None) -> Judged:
-    """Classifies steps; skips of records that were all deleted are legal and left out (native rules).
+    """Classifies steps. Legal steps, such as skips of deleted records only, are left out (native rules).
 
-    `position` is the offset at which each step started, if not the one after the previous record.
+    `position` is the offset at which each step started; None: the offset after the previous record.
     """
     no_steps = steps.where(np.zeros(len(steps.delta), np.bool_))
     if bucket.options.jepsen_compatible or len(steps.delta) == 0:
@@ -141,15 +143,15 @@ def _between(bucket: Bucket) -> Judged:
 
 
 def inside_op(bucket: Bucket) -> Steps:
-    """Returns the unexplained steps within ops, for keys that were not rebalanced in the op."""
+    """Returns the steps within ops that have no legal explanation."""
     return bucket.once(_inside).bad
 
 
 def between_ops(bucket: Bucket) -> Steps:
-    """Returns the unexplained steps between ops of a process."""
+    """Returns the steps between ops of a process that have no legal explanation."""
     return bucket.once(_between).bad
 
 
 def unsure_skips(bucket: Bucket) -> Ints:
-    """Returns the key rank of each skip of records that may have been deleted."""
+    """Returns the key rank of each skip that may have a legal explanation."""
     return np.concatenate([bucket.once(_inside).unsure.key, bucket.once(_between).unsure.key])

@@ -1,7 +1,8 @@
 """The number of unseen values over time, reduced to as many points as a plot can show.
 
-It is computed per bucket from events (the first send and first poll of each value), not op by op, and reduced to a grid
-of times. The reduction preserves maxima.
+A value is unseen from its first `ok` send to its first `ok` poll. The number is computed per bucket from these events,
+not op by op. To limit the size of the result, the run is divided into intervals of equal length (*cells*), and only the
+maximum in each cell is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ UNSEEN_POINTS = 2000
 
 
 def _first_ok(bucket: Bucket, rows: Columns) -> tuple[Ints, Ints]:
-    """Returns the op and completion time of each value's first `ok` row; the largest integer if there is none."""
+    """Returns, for each value, (op, completion time) of its first row with an `ok` op.
+
+    Both are the largest integer if there is no such row.
+    """
     none = np.iinfo(np.int64).max
     op, at = np.full(len(bucket.data.pair_key), none), np.full(len(bucket.data.pair_key), none)
     chosen = np.flatnonzero(rows.type == OK)[::-1]  # backwards: the first stays
@@ -28,10 +32,9 @@ def _first_ok(bucket: Bucket, rows: Columns) -> tuple[Ints, Ints]:
 
 
 def unseen(bucket: Bucket, points: int) -> pa.Table:
-    """Returns {key (code), time_ns, unseen}: the maximum number of values sent and not yet polled, per key and cell of
-    time.
+    """Returns {key (code), time_ns, unseen}: for each key and cell, the maximum number of unseen values.
 
-    The last cell of a key has its last number. `points` limits the number of rows, roughly.
+    The last row of a key has the number at the end. The number of rows is roughly limited to `points`.
     """
     data = bucket.data
     sent_op, sent_at = _first_ok(bucket, bucket.sends)

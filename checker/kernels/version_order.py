@@ -1,16 +1,17 @@
-"""Version orders: the order of the values in the log of each key.
+"""Version orders: for each key, the order of its values in the log.
 
 For each key, a map offset -> values is built (jepsen.tests.kafka, `version-orders`) from
   - sends of `ok` ops that returned an offset,
   - sends of `info` ops with an offset, if any write of that op, on any key, was read by an `ok` op,
   - polls of ops of every type: consumers must see only safe data, whatever the outcome of the op.
-Offsets without a value, such as those of transaction markers, are left out of the order. If an offset has several
-values, one of them has the index: the smallest, or under Jepsen's rules the one that Jepsen picks. A value at several
-offsets has the last index.
-
-A *pair* is a (key, value). A *slot* is a (key, offset) with at least one value. Both are numbered densely and ascending
-over all keys of the bucket. Within a key, differences of slots are differences of indices. A record that was never
+Offsets without a value, such as those of transaction markers, are left out of the order. The *index* of a value is its
+position in the order. If an offset has several values, only one of them gets the index: the smallest, or under Jepsen's
+rules the one that Jepsen picks. A value at several offsets gets the highest of their indices. A record that was never
 polled and whose send returned no offset is not in the order.
+
+A *pair* is a (key, value). A *slot* is a (key, offset) with at least one value. Pairs and slots are numbered
+consecutively, in ascending order, over all keys of the bucket. Within a key, the difference of two slots is the
+difference of their indices.
 """
 
 from __future__ import annotations
@@ -27,12 +28,17 @@ from checker.tables.packing import Ints, begins, empty, order
 class Versions:
     """The version orders of one bucket's keys.
 
-    entry_pair, entry_offset, entry_slot   one row per distinct (key, offset, value), ascending
-    slot_key, slot_offset         per slot: key rank, offset
-    slot_pick, slot_values        per slot: the pair that has the index, and the number of values
-    key_start    the first slot of each key rank; the last element is the number of slots
-    index        per pair: the slot that serves as its index, -1 if unknown
-    first, last  per pair: the first and last slot that has it, -1 if none does
+    entry_pair    per distinct (key, offset, value), ascending: the pair
+    entry_offset  per distinct (key, offset, value), ascending: the offset
+    entry_slot    per distinct (key, offset, value), ascending: the slot
+    slot_key      per slot: its key rank
+    slot_offset   per slot: its offset
+    slot_pick     per slot: the pair that gets the index
+    slot_values   per slot: the number of its values
+    key_start     per key rank: its first slot; one more element at the end is the number of slots
+    index         per pair: the slot that is its index; -1 if unknown
+    first         per pair: the first slot that has it; -1 if none does
+    last          per pair: the last slot that has it; -1 if none does
     """
 
     entry_pair: Ints
@@ -48,7 +54,7 @@ class Versions:
     last: Ints
 
     def within_key(self, slots: Ints) -> Ints:
-        """Returns the index of each slot within its key; -1 stays -1."""
+        """Returns the position of each slot within its key, counted from 0. For a slot of -1, returns -1."""
         inside = slots - self.key_start[self.slot_key[np.maximum(slots, 0)]] if len(self.slot_key) else slots
         return np.where(slots < 0, -1, inside)
 
@@ -56,7 +62,7 @@ class Versions:
 def _entries(pair: Ints, offset: Ints, pairs: int) -> tuple[Ints, Ints]:
     """Returns the distinct (pair, offset) rows.
 
-    Nearly every pair has a single offset. Writing the offsets into an array finds these without sorting.
+    Nearly every pair has a single offset. Writing the offsets into an array finds these pairs without sorting.
     """
     where = np.full(pairs, -1, np.int64)
     where[pair] = offset
@@ -78,8 +84,8 @@ def build(
 
     pair_key    the key rank of each pair
     keys        the number of key ranks
-    preference  pairs -> numbers: of several pairs at an offset, the one with the lowest number has the index; without
-                it, the lowest pair does
+    preference  pairs -> numbers: of several pairs at an offset, the one with the lowest number gets the index; None:
+                the lowest pair gets it
     """
     pairs = len(pair_key)
     if len(pair) == 0:

@@ -1,7 +1,8 @@
 """Tables of witnesses, and their conversion to plain data.
 
-A kernel returns its witnesses as an Arrow table of int64 columns, some of them lists or nullable. The sets below list
-the columns that contain op ids, and those that contain codes. Field names are those of Jepsen's error maps.
+A kernel returns its witnesses as an Arrow table of int64 columns, some of them lists or nullable. One of the sets below
+names the columns that contain op ids; the others name those that contain codes of keys and values. Field names are
+those of Jepsen's error maps.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ CODED_FIELDS: Final = frozenset({"key", "value", "value'", "values", "skipped", 
 
 
 def table(columns: Mapping[str, Any]) -> pa.Table:
-    """Returns a witness table of numpy or Arrow columns."""
+    """Makes a table of witnesses from numpy or Arrow columns."""
     return pa.table({name: pa.array(column) for name, column in columns.items()})
 
 
 def int_lists(flat: Ints, lengths: Ints) -> pa.Array:
-    """Returns `flat` as consecutive lists of the given lengths."""
+    """Splits `flat` into consecutive lists of the given lengths."""
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
     return pa.LargeListArray.from_arrays(pa.array(ends), pa.array(flat))
 
 
 def pairs_of(a: Ints, b: Ints) -> pa.Array:
-    """Returns [a, b] for each row."""
+    """Returns the list [a, b] for each row."""
     flat = np.empty(2 * len(a), np.int64)
     flat[0::2], flat[1::2] = a, b
     return int_lists(flat, np.full(len(a), 2, np.int64))
@@ -48,7 +49,7 @@ def nullable(column: Ints) -> pa.Array:
 def worst(found: pa.Table, limit: int | None, worst_first: tuple[str, bool] | None) -> pa.Table:
     """Returns the `limit` most severe rows, worst first; all rows in their own order if `limit` is None.
 
-    `worst_first` is the column that ranks rows by severity, and whether larger is worse. Lists rank by length.
+    `worst_first` is (the column that ranks rows by severity, whether larger is worse). Lists are ranked by length.
     """
     if limit is None:
         return found
@@ -68,7 +69,7 @@ def plain(found: pa.Table, original: Mapping[int, Any]) -> list[dict[str, Any]]:
 
 
 def decoded(rows: list[dict[str, Any]], original: Mapping[int, Any]) -> list[dict[str, Any]]:
-    """Replaces codes by the original keys and values in the rows, and returns the rows."""
+    """Replaces, in the rows themselves, codes by the original keys and values. Returns the rows."""
     if not original:
         return rows
 

@@ -1,6 +1,7 @@
-"""Adds context to the anomalies of a pipeline's outputs: the instance that caused each, and nearby events and faults.
+"""Adds context to the anomalies of a pipeline's outputs: the responsible instance, and the events and faults around.
 
-Runs in Spark tasks, one per input partition, with the anomalies and the events of that partition.
+Runs in Spark tasks, one per input partition, with the anomalies and the events of that partition. *Events* are those
+that the instances of the pipeline logged (checker.pipeline.events).
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ Faults = Sequence[tuple[int, str]]  # (nanoseconds since the run began, descript
 class Trail:
     """The events of one partition, indexed to look up what happened to an offset.
 
-    first, last  offset range of each event; an empty range for events without one
-    commit       committed offset of each commit, -1 for other events
+    first   the first offset of each event's range of offsets; -1 for an event without a range
+    last    the last offset of each event's range of offsets; -2 for an event without a range
+    commit  the committed offset of each commit; -1 for other events
     """
 
     events: list[Event]
@@ -56,19 +58,22 @@ class Trail:
         )
 
     def handled(self, offset: int) -> list[Event]:
-        """Returns the events whose range contains the offset: the first few and the last few."""
+        """Returns the events whose range contains the offset.
+
+        If there are many, returns the first few and the last few.
+        """
         rows = np.flatnonzero((self.first <= offset) & (offset <= self.last))
         if len(rows) > LISTED:
             rows = np.concatenate([rows[: LISTED // 2], rows[-LISTED // 2 :]])
         return [self.events[row] for row in rows.tolist()]
 
     def passed(self, offset: int) -> Event | None:
-        """Returns the first commit beyond the offset."""
+        """Returns the first event that commits a higher offset; None if there is none."""
         rows = np.flatnonzero(self.commit > offset)
         return self.events[int(rows[0])] if len(rows) else None
 
     def rebalances(self, until_ns: int) -> list[Event]:
-        """Returns the last assignments and revocations up to a time."""
+        """Returns the last few assignments and revocations up to the time `until_ns`."""
         found: list[Event] = []
         for event in reversed(self.events):
             if event.event in OF_PARTITIONS and event.time_ns <= until_ns:
@@ -79,7 +84,7 @@ class Trail:
 
 
 def data(event: Event) -> dict[str, Any]:
-    """Returns an event as data for a witness."""
+    """Converts an event to data for a witness."""
     found: dict[str, Any] = {
         "time_ns": event.time_ns,
         "event": event.event,
@@ -95,7 +100,7 @@ def data(event: Event) -> dict[str, Any]:
 
 
 def faults_near(faults: Faults, time_ns: int | None) -> list[dict[str, Any]]:
-    """Returns the faults that began shortly before a time."""
+    """Returns the last few faults that began or ended shortly before the time; an empty list if the time is unknown."""
     if time_ns is None:
         return []
     near = [(at, what) for at, what in faults if time_ns - NEAR_NS <= at <= time_ns]
@@ -128,7 +133,7 @@ def _witness(row: Mapping[str, Any], trail: Trail | None, faults: Faults) -> dic
 
 
 def with_events(anomalies: pa.Table, events: pa.Table, faults: Mapping[str, Faults]) -> pa.Table:
-    """Returns the witnesses of one partition, as rows of FORM."""
+    """Returns the witnesses of the anomalies in one partition, as a table with the schema FORM."""
     trail = Trail.of(events) if events.num_rows else None
     rows = []
     for number, row in enumerate(anomalies.to_pylist()):
@@ -143,10 +148,10 @@ def with_events(anomalies: pa.Table, events: pa.Table, faults: Mapping[str, Faul
 
 
 def witnesses(findings: Any, events: Any, faults: Mapping[str, Faults]) -> Any:
-    """Returns rows of FORM for all findings.
+    """Returns the witnesses of all findings, as a data frame with the schema FORM.
 
-    findings  anomalies, from checker.pipeline.outputs
-    events    events by partition, from checker.pipeline.events
+    findings  the anomalies found by checker.pipeline.outputs
+    events    the events by partition, from checker.pipeline.events
     faults    run -> its faults
     """
     by = ["run", "topic", "partition"]

@@ -1,4 +1,4 @@
-"""Arranges the events of instances as rows per partition, in Spark and in a task."""
+"""Arranges the events of a pipeline's instances as rows per input partition: in Spark, and within a task."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NAMES: Final = tuple(part.split()[0] for part in FORM.split(", "))
 
 
 def by_partition(rows: Any) -> Any:
-    """Returns events as rows of FORM, one for each partition that an event concerns.
+    """Returns the events with one row for each partition that an event concerns, as a data frame with the schema FORM.
 
-    rows  of `checker.pipeline.tables.EVENT`
+    rows  the lines of the kind `checker.pipeline.tables.EVENT`
 
-    An event that concerns a whole instance (aborted, closed, ...) is repeated for every partition that its incarnation
-    has other events of. `first` is the offset, for events with an offset.
+    An event that concerns a whole instance (aborted, closed, ...) is repeated for every partition of which the same
+    incarnation of the instance logged other events. If an event has a single offset, that offset is in `first`.
     """
     from pyspark.sql import functions as F
 
@@ -54,7 +54,7 @@ def by_partition(rows: Any) -> Any:
 
 
 def ordered(table: pa.Table) -> Iterator[Event]:
-    """Yields the events of one partition by time; events with equal times in line order."""
+    """Yields the events of one partition in order of time; events with equal times are in the order of their lines."""
     if table.num_rows == 0:
         return
     by_time = table.sort_by([("time_ns", "ascending"), ("line", "ascending")])

@@ -1,4 +1,4 @@
-"""Computes how many outputs each input record must have, by the pipeline's transform, in Spark tasks."""
+"""Computes, in Spark tasks, how many outputs each input record must have. This depends on the pipeline's transform."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 
 
 def with_expected(inputs: Any, transforms: Mapping[str, str]) -> Any:
-    """Returns the rows with a column `want`: how many outputs each must have, numbered from 0.
+    """Adds a column `want` to the input records: how many outputs each of them must have.
 
-    inputs      has run, id and key
+    inputs      has the columns run, id and key
     transforms  run -> its transform
     """
     names = dict(transforms)

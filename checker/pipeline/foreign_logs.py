@@ -1,7 +1,8 @@
 """Extracts the events of instances from the logs of other programs, by regular expressions with named groups.
 
-Lines are matched by Arrow's expressions (RE2) in Spark. RE2 takes linear time in the length of a line, whatever the
-expression. Lines longer than LINE_MAX are cut and counted, which bounds the cost.
+A *group* is a named group of a regular expression, such as `(?P<offset>[0-9]+)`. Lines are matched in Spark by Arrow's
+regular expressions (RE2), which take linear time in the length of a line, whatever the expression. Lines longer than
+LINE_MAX are cut and counted, which bounds the cost.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ MATCHED, REJECTED, UNMATCHED, CUT = "matched", "rejected", "unmatched", "cut"
 
 @dataclass(frozen=True, slots=True)
 class EventPattern:
-    """What a line with an event looks like.
+    """How to recognize a line that reports an event.
 
     match  a regular expression with named groups
-    event  the kind of event; empty: the group `event` has it
+    event  the kind of the event; empty: the text matched by the group `event` is the kind
     """
 
     match: str
@@ -53,11 +54,11 @@ class EventPattern:
 class LogPattern:
     """How to read a log.
 
-    events    patterns; the first that matches a line applies
-    line      a pattern for groups that every line has, such as the time; or empty
+    events    patterns of events; the first one that matches a line applies
+    line      a pattern for what every line has, such as the group `time`; empty: no such pattern
     time      format of the group `time`: a strptime format, or epoch-s, epoch-ms, epoch-us, epoch-ns
-    instance  name of the instance if no group has it; empty: the file's name
-    each      pattern of one topic and partition in the group `partitions`, which is separated by commas
+    instance  name of the instance if there is no group `instance`; empty: the name of the log file
+    each      pattern of one topic and partition; the group `partitions` has several of them, separated by commas
     """
 
     events: tuple[EventPattern, ...]
@@ -68,7 +69,7 @@ class LogPattern:
 
 
 def wrong(pattern: str) -> str:
-    """Returns what is wrong with an expression; empty if it is valid."""
+    """Returns what is wrong with a regular expression; empty if it is valid."""
     try:
         pc.extract_regex(pa.array([""]), _named(pattern))
     except pa.ArrowInvalid as error:
@@ -77,13 +78,13 @@ def wrong(pattern: str) -> str:
 
 
 def groups(pattern: str) -> frozenset[str]:
-    """Returns the names of the groups of a valid expression."""
+    """Returns the names of the groups in a valid regular expression."""
     form = pc.extract_regex(pa.array([""]), _named(pattern)).type
     return frozenset(form.field(n).name for n in range(form.num_fields)) - {_WHOLE}
 
 
 def _named(pattern: str) -> str:
-    """Wraps the expression in a group, because Arrow requires at least one."""
+    """Wraps a regular expression in a group, because Arrow requires at least one group."""
     return f"(?P<{_WHOLE}>{pattern})"
 
 
@@ -91,7 +92,10 @@ def _named(pattern: str) -> str:
 
 
 def parsed(lines: Sequence[str], files: Sequence[str], pattern: LogPattern) -> list[dict[str, Any]]:
-    """Returns rows of FORM: one per event, and one each with the count of rejected, unmatched and cut lines."""
+    """Returns rows with the columns of FORM: one per event, and one for each count of lines that are not events.
+
+    The counts are those of rejected, unmatched and cut lines.
+    """
     array = pa.array(lines, pa.string())
     cut = int(pc.sum(pc.greater(pc.utf8_length(array), LINE_MAX)).as_py() or 0)
     array = pc.utf8_slice_codeunits(array, 0, LINE_MAX)
@@ -120,7 +124,7 @@ def parsed(lines: Sequence[str], files: Sequence[str], pattern: LogPattern) -> l
 
 
 def is_time_format(form: str) -> bool:
-    """Returns whether a strptime format can be parsed: whether a formatted time parses again."""
+    """Returns whether a strptime format is usable: whether a time that was formatted with it can be parsed again."""
     try:
         written = datetime.now(UTC).strftime(form)
         return "%" in form and _times([written], form) != [None]
@@ -129,7 +133,7 @@ def is_time_format(form: str) -> bool:
 
 
 def _times(texts: Sequence[str | None], form: str) -> list[int | None]:
-    """Returns nanoseconds since 1970; None for a text that is not a time in this format."""
+    """Returns each text as nanoseconds since 1970, or None if it is not a time in this format."""
     import pandas as pd
 
     if form in EPOCHS:
@@ -145,7 +149,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _row(groups: dict[str, Any], time_ns: int | None, pattern: LogPattern) -> dict[str, Any] | None:
-    """Returns the fields of an event; None if a required field is missing or invalid."""
+    """Returns the fields of an event. Returns None if a required field is missing, or if a field is invalid."""
     kind = groups["event"].lower()
     numbers = {name: _number(groups.get(name)) for name in NUMBERS}
     if time_ns is None or kind not in KINDS:
@@ -184,7 +188,7 @@ def _partitions(groups: dict[str, Any], each: str) -> list[list[str]] | None:
 
 
 def read(spark: Any, files: Sequence[Path], pattern: LogPattern) -> Any:
-    """Returns rows of FORM for all lines of the files."""
+    """Returns the events and counts of all lines of the files, as a data frame with the schema FORM."""
     from pyspark.sql import functions as F
 
     from checker.pipeline.tables import escaped
@@ -215,9 +219,10 @@ def arrow_form() -> pa.Schema:
 
 
 def events(rows: Any) -> Any:
-    """Returns the events among rows of FORM in the form of checker.pipeline.tables.EVENT, as a run named "".
+    """Converts the events in a data frame with the schema FORM to lines of the kind checker.pipeline.tables.EVENT.
 
-    A generation applies until the next one is logged. Each `started` of an instance begins a new incarnation.
+    The name of their run is "". A generation applies to the following events of an instance, until another generation
+    is logged. Each `started` of an instance begins a new incarnation.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window

@@ -1,4 +1,4 @@
-"""The checks of pipelines over one run or many: what is compared, and why a verdict is withheld."""
+"""The checks of pipelines over one or many runs: what is compared, and for which reasons the verdict is `unknown`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AHEAD: Final = frozenset({"at-most-once", "auto-commit"})
 def batch(
     spark: Any, runs: Sequence[Path], faults: Mapping[str, Faults] | None = None, store: bool = False
 ) -> dict[Path, Result]:
-    """Compares outputs with inputs. Returns run -> result.
+    """Compares the outputs of pipelines with their inputs. Returns run -> result.
 
     faults  run -> its faults
     store   whether to write all witnesses to results/ of each run
@@ -80,7 +80,7 @@ def batch(
 
 
 def _muted(setting: Setting, unread: bool, unsent: bool, without_events: bool) -> frozenset[str]:
-    """Returns the anomalies that are not reported, because missing lines could have caused them."""
+    """Returns the names of the anomalies that must not be reported, because missing lines could have caused them."""
     counts = setting.transform == AGGREGATE
     offsets = setting.committed and not any(COMMITTED in wrong for wrong in setting.wrong)
     return frozenset().union(
@@ -103,7 +103,7 @@ def _figures(setting: Setting, counts: Mapping[str, int], found: Mapping[str, wi
 
 
 def _endings(rows: Any) -> dict[str, list[Any]]:
-    """Returns run -> the last line of each of its read-*.jsonl."""
+    """Returns run -> the last lines of its files read-*.jsonl, one per complete file."""
     found: dict[str, list[Any]] = {}
     for row in rows.where("end").select("run", "ends", "caught_up").collect():
         found.setdefault(row["run"], []).append(row)
@@ -119,7 +119,7 @@ def _rejected(name: str, table: Table, files: str) -> list[str]:
 
 
 def _unread(name: str, setting: Setting, read: Table, endings: Sequence[Any]) -> list[str]:
-    """Returns why the final reading of the topics is incomplete."""
+    """Returns the reasons for `unknown` if the final reading of the topics is incomplete."""
     files = read.files.get(name, 0)
     if not files:
         return ["there is no pipeline/read-*.jsonl: the topics were not read at the end"]
@@ -145,7 +145,10 @@ def _unsent(name: str, sent: Table) -> list[str]:
 
 
 def _undone(setting: Setting, figures: Mapping[str, int], endings: Sequence[Any]) -> list[str]:
-    """Returns why some input is not judged. Problems with the run's settings are reported elsewhere."""
+    """Returns the reason for `unknown` if some input records are not judged, else an empty list.
+
+    Problems with the run's settings are reported elsewhere.
+    """
     if not setting.transform:
         return []
     if not figures.get("inputs"):
@@ -166,7 +169,7 @@ def offsets(
 ) -> dict[Path, Result]:
     """Runs the offset state machine over the events of the instances. Returns run -> result.
 
-    The arguments are those of `batch`.
+    For the arguments, see `batch`.
     """
     event_table, read = (tables.read(spark, runs, kind) for kind in (tables.EVENT, tables.READ))
     settings = {str(run): tables.setting(run) for run in runs}
@@ -199,7 +202,7 @@ def offsets(
 
 
 def event_counts(rows: Any) -> dict[str, dict[str, int]]:
-    """Returns run -> kind of event -> number of lines."""
+    """Returns run -> kind of event -> number of events."""
     found: dict[str, dict[str, int]] = {}
     for row in rows.groupBy("run", "event").count().orderBy("event").collect():
         found.setdefault(row["run"], {})[row["event"]] = row["count"]
@@ -207,7 +210,7 @@ def event_counts(rows: Any) -> dict[str, dict[str, int]]:
 
 
 def unjudged(counts: Mapping[str, int]) -> list[str]:
-    """Returns why the events do not suffice for a valid verdict."""
+    """Returns the reason for `unknown` if the events do not suffice for a valid verdict, else an empty list."""
     if not counts:
         return ["there are no events, so offsets cannot be judged"]
     if "assigned" not in counts:
@@ -225,7 +228,7 @@ def unjudged(counts: Mapping[str, int]) -> list[str]:
 def of_logs(spark: Any, files: Sequence[Path], pattern: LogPattern, markers: int = 0) -> Result:
     """Runs the offset state machine over the logs of other programs.
 
-    markers  gaps of up to this many offsets count as transaction markers
+    markers  a gap of at most this many offsets counts as transaction markers, and is not reported
     """
     from pyspark.sql import functions as F
 

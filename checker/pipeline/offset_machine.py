@@ -1,13 +1,14 @@
 """The offset state machine: finds anomalies in what the instances of a group did with one partition, event by event.
 
 Pure: takes the events of one partition in order of time and yields findings. A rule applies only if the log has the
-kinds of events that it needs, so logs of other programs can be judged as far as their events allow.
+kinds of events that the rule needs, so logs of other programs can be judged as far as their events allow.
 
 An instance that was killed may have committed offsets without logging the commit. Reading must therefore start at the
-last logged commit, or at the end of what some instance had produced but neither committed nor aborted. An instance
-that was paused may log a commit late: a commit logged after another instance was assigned the partition is an anomaly
-only if it is beyond the offset where that instance started to read. A partition that returns to an instance at
-once may be continued from the old position if the instance reports that it still has the earlier records buffered.
+last logged commit, or at the end of what some instance had produced but neither committed nor aborted. An instance that
+was paused may log a commit late. A commit that is logged after another instance was assigned the partition is therefore
+an anomaly only if its offset is beyond the offset where the other instance started to read. If a partition is revoked
+from an instance and assigned to the same instance again at once, the instance may continue at its old position, but
+only if it reports that it still has the earlier records buffered.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ OF_RANGE: Final = frozenset({POLLED, BUFFERED, DROPPED, PRODUCED})
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of one partition. `first` is the offset of a position or commit."""
+    """One event of one partition. If the event is a position or a commit, `first` is its offset."""
 
     time_ns: int
     instance: str
@@ -47,7 +48,8 @@ class Event:
 class Finding:
     """An anomaly at an event. It concerns the input offsets from `first` up to but excluding `until`.
 
-    verify  whether it counts only if there is a record among them, because transaction markers also take offsets
+    verify  whether the anomaly counts only if the input has a record at these offsets, because transaction markers also
+            take up offsets
     """
 
     anomaly: str
@@ -62,11 +64,11 @@ class Finding:
 class _Began:
     """A start of reading beyond the last logged commit.
 
-    It is a gap, unless an unlogged commit explains it, or the next event says that the earlier records are still
-    buffered.
+    The start is a gap, unless a commit that was not logged explains it, or the next event reports that the earlier
+    records are still buffered.
 
-    at       where reading started
-    may      the offsets that may be committed, ascending
+    at       the offset where reading started
+    may      the offsets that may have been committed, ascending
     finding  the gap to report
     """
 
@@ -77,7 +79,7 @@ class _Began:
 
 @dataclass(slots=True)
 class _Member:
-    """The state of one incarnation of an instance, by its events."""
+    """The state of one incarnation of an instance, according to its events."""
 
     owned: bool | None = None  # None: never assigned
     fresh: bool = True  # its position since the last assignment is not known yet
@@ -182,7 +184,10 @@ class _Machine:
                 yield from self._settled(member, member.began, event)
 
     def _settled(self, member: _Member, began: _Began, event: Event) -> Iterator[Finding]:
-        """Decides, by the event after it, whether a start beyond the last logged commit is a gap."""
+        """Decides whether a start beyond the last logged commit is a gap.
+
+        `event` is the member's next event after the start.
+        """
         member.began = None
         from_buffer = event.event == BUFFERED and event.last is not None and event.last + 1 == began.at
         begin = event.first if from_buffer and event.first is not None else began.at
@@ -256,9 +261,9 @@ class _Machine:
         self.committed = member.base = offset
 
     def _later(self, member: _Member) -> tuple[str, int, int] | None:
-        """Returns the latest owner that was assigned the partition after a member; None if there is none.
+        """Returns the present owner that was assigned the partition last, if this was after the assignment to `member`.
 
-        The owner is (instance, incarnation, offset where it started to read).
+        The owner is (instance, incarnation, offset where it started to read). Returns None if there is no such owner.
         """
         found: tuple[int, tuple[str, int, int]] | None = None
         for (instance, incarnation), other in self.members.items():
@@ -278,7 +283,7 @@ def findings(
     """Yields the anomalies in the events of one partition, in order of time.
 
     kinds  the kinds of events that occur in the whole log
-    start  where reading starts when nothing was committed; None: unknown
+    start  the offset where reading starts when no offset was committed; None: unknown
     ahead  whether offsets are committed before the outputs are produced
     """
     machine = _Machine(kinds, start, ahead)

@@ -1,4 +1,4 @@
-"""Runs the offset state machine over events in Spark: one task per partition, in order of time."""
+"""Runs the offset state machine (checker.pipeline.offset_machine) in Spark, for each partition separately."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def judged(
     ahead: Collection[str],
     faults: Mapping[str, Faults],
 ) -> pa.Table:
-    """Returns the findings of one partition, as rows of FORM."""
+    """Judges the events of one partition. Returns the findings as a table with the schema FORM."""
     run, topic, number = (events.column(name)[0].as_py() for name in ("run", "topic", "partition"))
     trail = Trail.of(events)
     rows = []
@@ -89,12 +89,13 @@ def states(
     start: int | None = 0,
     ahead: Collection[str] = (),
 ) -> Any:
-    """Returns the findings in events (checker.pipeline.events), as rows of FORM.
+    """Judges the events of the instances, and returns the findings as a data frame with the schema FORM.
 
-    kinds   run -> the kinds of events that occur in it
+    events  events by partition, from checker.pipeline.events
+    kinds   run -> the kinds of events that occur in the run
     faults  run -> its faults
-    start   where reading starts when nothing was committed; None: unknown
-    ahead   runs that commit before they produce
+    start   the offset where reading starts when no offset was committed; None: unknown
+    ahead   the runs whose pipelines commit offsets before they produce outputs
     """
     kinds_of_run, commits_first, faults_of_run = dict(kinds), frozenset(ahead), dict(faults)
 
@@ -105,9 +106,9 @@ def states(
 
 
 def verified(found: Any, records: Any) -> Any:
-    """Returns the findings without the gaps that only transaction markers explain: those without an input record.
+    """Removes the gaps that have no input record, because they are only transaction markers.
 
-    records  the input as read: run, topic, partition, offset. All findings of a run without records are kept.
+    records  the input as read: run, topic, partition, offset; if a run has no records, all of its findings are kept
     """
     from pyspark.sql import functions as F
 

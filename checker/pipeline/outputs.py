@@ -1,9 +1,10 @@
-"""The batch check of pipelines: every committed input record has exactly its outputs, once, and in order per key.
+"""The batch check of pipelines: every committed input record must have exactly its outputs, once, and in order per key.
 
-It consists of joins and windows over Spark DataFrames, for one run or many. Of the input and the output, only what a
-read_committed consumer sees counts. An input record is identified by its id. The log may have several copies of it
-(a writer's retries), and each copy must be transformed. An output is identified by the id of its input record and its
-number among that record's outputs, or by the id alone if the number is a count.
+The check consists of joins and windows over Spark data frames, for one or many runs. Only those inputs and outputs
+count that a read_committed consumer sees. An input record is identified by its id. The log may have several copies of a
+record (from a writer's retries), and each copy must be transformed. An output is identified by the id of its input
+record and by its number among that record's outputs. The aggregate transform is different: there the number in an
+output is the count of records so far, so an output is identified by the id alone.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ FORM: Final = (
 class Compared:
     """The result of the comparison.
 
-    findings  anomalies as rows of FORM
-    figures   run -> figure -> count
+    findings  the anomalies, as a data frame with the schema FORM
+    figures   run -> name of the figure -> count
     cached    tables to be released
     """
 
@@ -43,7 +44,9 @@ class Compared:
 
 
 def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str, Setting]) -> Compared:
-    """Returns all anomalies of outputs and inputs. For the tables, see checker.pipeline.tables.
+    """Finds all anomalies of outputs and inputs.
+
+    For the arguments `read`, `sent` and `events`, see checker.pipeline.tables.
 
     settings  run -> its settings; runs without a transform are skipped
     """
@@ -72,12 +75,14 @@ def _runs(spark: Any, settings: Mapping[str, Setting]) -> Any:
 
 
 def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
-    """Returns one row per run and id: the first position of the record, its number of copies, and its expected outputs.
+    """Returns one row per run and input id: where the record's first copy is, and what outputs it must have.
 
-    nth     the position of the first copy among the records of its key, from 1
-    nths    that of each copy, ascending
-    latest  the position of the last copy in the input
+    copies  the number of copies of the record
+    nth     the number of the first copy among the records of its key, counted from 1
+    nths    the same number for each copy, ascending
+    latest  the offset of the last copy
     done    the number of copies below the committed offset
+    want    the number of outputs that the record must have
     """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
@@ -109,10 +114,13 @@ def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
 
 
 def _made(outputs: Any, runs: Any) -> Any:
-    """Returns one row per run, id and number of an output: the number of its copies, and the first few of them.
+    """Returns one row per run, id and number of an output.
 
-    counts               the distinct counts of an aggregate
-    least_key, most_key  of all copies
+    made       the number of copies of the output
+    outputs    the first few copies
+    counts     for the aggregate transform: the distinct counts in the copies
+    least_key  the lowest key of all copies
+    most_key   the highest key of all copies
     """
     from pyspark.sql import functions as F
 
@@ -136,7 +144,10 @@ def _made(outputs: Any, runs: Any) -> Any:
 
 
 def _aborts(events: Any) -> Any:
-    """Returns the produced ranges of the input, and whether each was aborted. Column names start with e_."""
+    """Returns the ranges of the input whose outputs were produced, and whether each was aborted.
+
+    Column names start with e_.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
@@ -160,7 +171,7 @@ def _aborts(events: Any) -> Any:
 
 
 def _with_inputs(made: Any, inputs: Any) -> Any:
-    """Returns outputs with their input records. Column names of the input start with in_."""
+    """Joins the outputs with their input records. The columns of the input record have names that start with in_."""
     from pyspark.sql import functions as F
 
     names = ("topic", "partition", "offset", "key", "nth", "nths", "latest", "copies", "done", "want")
@@ -169,10 +180,11 @@ def _with_inputs(made: Any, inputs: Any) -> Any:
 
 
 def _right(both: Any, lost: Any, settings: Mapping[str, Setting]) -> Any:
-    """With `right`: whether all copies of an output are what the transform makes of its record.
+    """Adds a column `right`: whether all copies of an output are what the transform makes of its input record.
 
-    A count is right for any copy of the record. Of a key whose input lost records, the pipeline may have counted
-    these as well, so each count may be higher by their number.
+    If the output is a count, it must be the right count for one of the record's copies. If acknowledged records of a
+    key were lost from the input, the pipeline may have counted them before, so each count may be higher by their
+    number.
     """
     from pyspark.sql import functions as F
 
@@ -200,7 +212,11 @@ def _right(both: Any, lost: Any, settings: Mapping[str, Setting]) -> Any:
 
 
 def _matched(both: Any, aborts: Any) -> Any:
-    """Outputs with what became of their order and their transactions."""
+    """Adds two columns to the outputs.
+
+    late     whether the output comes after an output of a later input record with the same key
+    aborted  whether the transaction that produced the output was aborted
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
@@ -241,14 +257,14 @@ def _matched(both: Any, aborts: Any) -> Any:
 
 
 def _listed() -> Any:
-    """Returns the copies of a matched output in the form of FORM."""
+    """Returns a column with the copies of an output, as in the column `outputs` of FORM."""
     from pyspark.sql import functions as F
 
     return F.transform("outputs", lambda x: F.struct(*(x[part].alias(part) for part in _OUTPUT)))
 
 
 def _row(name: Any, expected: Any) -> list[Any]:
-    """Returns the columns of FORM for a matched output."""
+    """Returns the columns of FORM for an output that was joined with its input record."""
     from pyspark.sql import functions as F
 
     return [
@@ -273,7 +289,7 @@ def _unmatched(matched: Any) -> Any:
 
 
 def _flagged(matched: Any) -> Any:
-    """Returns a row for each anomaly of an output whose input record is known."""
+    """Returns one row per anomaly of the outputs whose input record is known."""
     from pyspark.sql import functions as F
 
     counts = F.col("transform") == AGGREGATE
@@ -293,7 +309,7 @@ def _flagged(matched: Any) -> Any:
 
 
 def _missing(inputs: Any, matched: Any) -> Any:
-    """Returns the outputs with fewer copies than committed copies of their input record."""
+    """Returns the outputs that have fewer copies than their input record has copies below the committed offset."""
     from pyspark.sql import functions as F
 
     present = matched.where("in_offset is not null").select("run", "id", "number", "made", _listed().alias("outputs"))
@@ -321,7 +337,7 @@ def _missing(inputs: Any, matched: Any) -> Any:
 
 
 def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
-    """Returns the anomalies between the writers' own records and the input as read."""
+    """Compares what the writers reported as sent with the input as read. Returns [lost inputs, phantom inputs]."""
     from pyspark.sql import functions as F
 
     reported = sent.join(runs, "run").select(
@@ -373,7 +389,10 @@ def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
 
 
 def _figures(read: Any, inputs: Any, matched: Any) -> dict[str, dict[str, int]]:
-    """Returns counts for each run: input records, those processed, outputs visible and aborted, and so on."""
+    """Returns run -> name -> count.
+
+    The counts are numbers of records, for example inputs, outputs and aborted outputs.
+    """
     from pyspark.sql import functions as F
 
     def count(column: Any, name: str) -> Any:

@@ -1,8 +1,8 @@
-"""Reads the files of pipeline runs as DataFrames: of one run folder, or of many in one job.
+"""Reads the files of pipeline runs as data frames: the files of one run folder, or of many run folders in one job.
 
-Every table has a column `run`, the folder. A line that is not JSON or lacks a required field is rejected and counted.
-An unfinished last line is ignored, except in files that are written in one go. The files are described in
-docs/use/pipelines.md.
+Every table has a column `run`, with the path of the run folder. A line that is not JSON or lacks a required field is
+rejected and counted. An unfinished last line is ignored, except in files that are written in one go. The files are
+described in docs/use/pipelines.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EVENT: Final = (
 class Kind:
     """A kind of file: its path, its columns, and the condition that every line must satisfy.
 
-    whole  whether it is written in one go, so that an unfinished last line is damage
+    whole  whether the file is written in one go, so that an unfinished last line means damage
     """
 
     pattern: str
@@ -79,11 +79,12 @@ EVENT: Final = Kind(
 class Setting:
     """The settings and final state of one run.
 
-    mode, transform  from pipeline.json; empty if invalid
-    mistake          the mistake that was switched on, if any
-    committed        (topic, partition) -> the group's committed offset at the end
-    readers          how many files the final reading writes; 0 if unknown
-    wrong            sentences that say why some of it cannot be used
+    mode       the pipeline's mode, from pipeline.json; empty if invalid
+    transform  the pipeline's transform, from pipeline.json; empty if invalid
+    mistake    the deliberate mistake that was switched on in the pipeline; None: no mistake
+    committed  (topic, partition) -> the group's committed offset at the end
+    readers    how many files the final reading writes; 0 if unknown
+    wrong      sentences that say what in these files cannot be used, and why
     """
 
     mode: str = ""
@@ -98,7 +99,9 @@ class Setting:
 class Table:
     """The usable lines of one kind of file.
 
-    cached    what is persisted; it must be released, or another reading of the same paths would find it again
+    rows      the lines, as a data frame
+    cached    the data frame that Spark has cached; it must be released by `forget`, or another reading of the same
+              paths would find the old content
     rejected  run -> number of lines that cannot be used
     files     run -> number of files
     """
@@ -110,9 +113,10 @@ class Table:
 
 
 def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
-    """Returns all lines of one kind of file, with `run` and, in the order of each file, `line`. Cached until `forget`.
+    """Reads all files of one kind in the run folders. The lines are cached until `forget`.
 
-    Raises BadHistory for a path that is not a regular file, because reading it might never end.
+    A column `run` has the run folder. A column `line` has numbers that ascend within each file. Raises BadHistory for a
+    path that is not a regular file, because reading it might never end.
     """
     from pyspark.sql import functions as F
 
@@ -141,7 +145,7 @@ def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
 
 
 def _lines(spark: Any, found: Sequence[tuple[Path, Sequence[Path]]], form: str) -> Any:
-    """Returns the lines of files, with their run."""
+    """Returns the lines of the files, with a column `run`."""
     from pyspark.sql import functions as F
 
     reader = spark.read.schema(form).option("columnNameOfCorruptRecord", _CORRUPT)
@@ -155,7 +159,7 @@ def _lines(spark: Any, found: Sequence[tuple[Path, Sequence[Path]]], form: str) 
 
 
 def escaped(path: Path) -> str:
-    """Returns a path that Spark does not interpret as a pattern."""
+    """Returns the path as a URL in which special characters are escaped, because Spark interprets paths as patterns."""
     return "file:" + "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in str(path.resolve()))
 
 
@@ -189,7 +193,7 @@ def joined(tables: Sequence[Any]) -> Any:
 
 
 def setting(run: Path) -> Setting:
-    """Returns the settings from pipeline.json and committed.json. Problems go into `wrong`; nothing is raised."""
+    """Returns the settings in pipeline.json and committed.json. Raises nothing: problems are described in `wrong`."""
     wrong: list[str] = []
     content = _object(run / "pipeline" / "pipeline.json", wrong)
     committed = _object(run / "pipeline" / COMMITTED, wrong)

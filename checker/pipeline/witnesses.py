@@ -1,4 +1,4 @@
-"""The witnesses of a pipeline's anomalies: the first few for the report, and all of them as Parquet."""
+"""The witnesses of a pipeline's anomalies: the first few are for the report, and all are written to Parquet files."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Found:
 
 
 def first_few(rows: Any) -> dict[str, dict[str, Found]]:
-    """Returns run -> anomaly -> what was found.
+    """Returns run -> name of the anomaly -> the number of its witnesses, and the first few of them.
 
-    rows  has run, name, place (for the order) and witness (JSON)
+    rows  the witnesses, with the columns run, name (of the anomaly), place (a sort key) and witness (JSON)
     """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
@@ -56,10 +56,13 @@ def first_few(rows: Any) -> dict[str, dict[str, Found]]:
 
 
 def store(run: Path, rows: Any, found: Collection[str], names: Iterable[str]) -> None:
-    """Writes all witnesses of one run to results/witnesses, one file per anomaly. Removes those of an earlier check.
+    """Writes all witnesses of one run to results/witnesses, one file per anomaly.
 
-    found  the anomalies that were found
-    names  the anomalies that this check looks for
+    Removes the files of an earlier check first.
+
+    rows   see `first_few`
+    found  the names of the anomalies that were found
+    names  the names of all anomalies that this check looks for
     """
     from pyspark.sql import functions as F
 
@@ -80,7 +83,8 @@ def result(
 ) -> Result:
     """Returns the verdict on one run.
 
-    `promised` is what the pipeline's mode promises; `still_promised` takes the brokers' part into account.
+    `promised` in the result only says whether the pipeline's mode rules the anomalies out; `still_promised` also takes
+    the settings and faults of the brokers into account.
     """
     anomalies = [
         AnomalyFound(
@@ -101,7 +105,7 @@ def result(
 
 
 def still_promised(one: AnomalyFound, settings: Settings) -> bool | None:
-    """Returns whether a mode's promise still holds, given the settings and faults of the brokers."""
+    """Returns whether the pipeline's mode and the brokers' settings rule an anomaly out; None if that is unknown."""
     guarantee = CATALOGUE[one.name].guarantee
     if guarantee is None:
         return one.promised
@@ -110,6 +114,9 @@ def still_promised(one: AnomalyFound, settings: Settings) -> bool | None:
 
 
 def promise(anomalies: Iterable[AnomalyFound]) -> bool | None:
-    """Returns whether any bad anomaly was promised not to happen; None if that is unknown."""
+    """Returns whether any of the bad anomalies was promised not to happen.
+
+    Returns None if that is unknown, or if there are no bad anomalies.
+    """
     promises = {one.promised for one in anomalies if one.bad}
     return True if True in promises else None if None in promises or not promises else False

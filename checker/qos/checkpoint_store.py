@@ -1,12 +1,13 @@
-"""The checkpoint folder of a live comparison: what survives a kill. Each batch is complete or absent.
+"""The checkpoint folder of a live comparison, from which the comparison continues after it was killed.
 
-    query.json       what is compared; another comparison is rejected
+    query.json       what is compared; a comparison with another query.json is rejected
     spark/           Spark's own checkpoint: the offsets of each batch, and which batches are done
     state/<batch>/   ids/ (Parquet) and book.json: the complete state after that batch
-    windows.jsonl    a line for each window that was closed, and another one whenever its counts change
+    windows.jsonl    a line for each window that was closed, and another line whenever the window's counts change
 
-A batch that was killed is read again with the same offsets, because Spark writes them down before it starts. The
-batch's folder appears by a rename, so its records are added exactly once.
+Spark stores the offsets of a batch before the batch starts. If the process is killed during a batch, the next process
+reads the batch again with the same offsets. The folder state/<batch>/ is complete or absent, because it appears by a
+rename. The records of a batch are therefore added exactly once.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class Store:
         return str(self.folder / "spark")
 
     def ids(self, batch: int) -> str:
-        """Returns the Parquet folder of a batch's ids."""
+        """Returns the Parquet folder with the ids after a batch (see `checker.qos.spark_batch`)."""
         return str(self.folder / "state" / str(batch) / "ids")
 
     def book(self) -> Book:
-        """Returns the state after the last complete batch; an empty book before the first. Raises BadInput."""
+        """Returns the state after the last complete batch, or an empty `Book` if there is none. Raises BadInput."""
         batches = self._batches()
         if not batches:
             if any((self.folder / "spark" / "commits").glob("[0-9]*")):
@@ -59,14 +60,17 @@ class Store:
             ) from None
 
     def begin(self, batch: int) -> str:
-        """Returns the folder to which the ids of an unfinished batch are written."""
+        """Prepares the folder of a batch that begins. Returns the path to which the batch's ids must be written."""
         unfinished = self.folder / "state" / f"{batch}.part"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         return str(unfinished / "ids")
 
     def finish(self, book: Book, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Completes a batch. Its lines are written first; if it is killed before the rename, `opened` removes them."""
+        """Completes a batch: appends its lines to windows.jsonl, then renames its folder.
+
+        If the process is killed between these two steps, the next call of `opened` removes the lines.
+        """
         self.tell(lines)
         unfinished = self.folder / "state" / f"{book.batch}.part"
         (unfinished / "book.json").write_text(json.dumps(window_state.to_data(book)))
@@ -81,10 +85,10 @@ class Store:
                 file.write(text)
 
     def offsets(self, batch: int) -> dict[str, dict[str, int]] | None:
-        """Returns the end offsets of a batch, by topic and partition; None if Spark's file does not have them.
+        """Returns the end offsets of a batch, by topic and partition. Returns None if Spark's file does not have them.
 
-        The file has one line per source. That of the Kafka source is an object of objects:
-        https://spark.apache.org/docs/latest/structured-streaming-programming-guide.html, checkpointing.
+        The file has one line per source. The line of the Kafka source is a JSON object topic -> partition -> offset;
+        see "checkpointing" in https://spark.apache.org/docs/latest/structured-streaming-programming-guide.html.
         """
         try:
             lines = (self.folder / "spark" / "offsets" / str(batch)).read_text().splitlines()
@@ -111,7 +115,7 @@ class Store:
 def opened(folder: Path, settings: Settings) -> Store:
     """Opens the store in a folder, which is created if necessary.
 
-    Raises BadInput if the folder belongs to another query, is in use, or cannot be written.
+    Raises BadInput if the folder belongs to a comparison with other settings, is in use, or cannot be written.
     """
     query = settings.query()
     try:
@@ -131,7 +135,8 @@ def opened(folder: Path, settings: Settings) -> Store:
         if path.exists():
             if differs := difference(path.read_text(errors="replace"), query):
                 raise BadInput(
-                    f"--checkpoint {folder} is of another query: {differs}; give a new folder, or the same query"
+                    f"--checkpoint {folder} is of another comparison: {differs}; give a new folder, or the same "
+                    "settings"
                 )
         elif any(entry.name != "lock" for entry in folder.iterdir()):
             raise BadInput(f"--checkpoint {folder}: it has files that are not a checkpoint; give a new folder")
@@ -146,7 +151,7 @@ def opened(folder: Path, settings: Settings) -> Store:
 
 
 def _take_back(path: Path, batch: int) -> None:
-    """Removes the lines of incomplete batches, and a torn line."""
+    """Removes lines of incomplete batches (those after `batch`) and an incomplete last line from windows.jsonl."""
     if not path.exists():
         return
     complete, intact = [], True

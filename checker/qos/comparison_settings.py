@@ -28,7 +28,7 @@ EXPECT: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """The expressions used where the user gives none."""
+    """The Spark SQL expressions that are used if the user gives none; for their meaning see `Settings`."""
 
     input_key: str = DEFAULT_KEY
     output_key: str = DEFAULT_KEY
@@ -39,8 +39,9 @@ class Defaults:
 def defaults(transform: str | None, in_files: bool) -> Defaults:
     """Returns the default expressions. Raises BadInput.
 
-    Without a transform, Kafka's key joins the two sides. With one, the expressions fit what this project's pipeline
-    writes: JSON records with the input's `id` and the number of the output, `n`, or files with these as columns.
+    Without a transform, an output belongs to the input with the same Kafka key. With a transform, the expressions fit
+    the outputs of this project's pipeline: JSON records with the input's `id` and the number `n` of the output, or
+    files with the columns `id` and `n`.
     """
     if transform is None:
         return Defaults(output_key="id" if in_files else DEFAULT_KEY)
@@ -55,19 +56,22 @@ def defaults(transform: str | None, in_files: bool) -> Defaults:
 class Settings:
     """The settings of a comparison.
 
-    Expressions are Spark SQL over key, value, headers, timestamp, topic, partition, offset; for files, over their
-    columns.
+    Expressions are Spark SQL. For a topic, they use the columns key, value, headers, timestamp, topic, partition and
+    offset; for files, the columns of the files.
 
-    inputs, outputs  topics; outputs is empty if `folder` is given
-    folder           a folder of Parquet files with the outputs
-    window_ms        length of the windows of the input's event time, aligned to the epoch
-    padding_ms       how long after the end of its window an output may arrive
-    input_key, output_key  expressions that join an output to its input; a record whose key is null is rejected
-    expect           expression for the number of outputs of an input record; may use `id`
-    part             expression for an output's number among those of its input: 0, 1, ...; "0" if it is the only one
-    time, output_time  expressions for event time: a timestamp, or milliseconds since the epoch
-    start            earliest or latest, if there is no checkpoint
-    kafka            further settings of Kafka's client, which may be secrets
+    inputs       topics with the inputs
+    outputs      topics with the outputs; empty if `folder` is given
+    folder       a folder of Parquet files with the outputs
+    window_ms    length of the windows of the input's event time, aligned to the epoch
+    padding_ms   how long after the end of its window an output may arrive
+    input_key    expression for the id of an input; an input whose id is null is rejected
+    output_key   expression for the id of the input that an output belongs to; an output whose id is null is rejected
+    expect       expression for the number of outputs of an input; may use `id`
+    part         expression for the number of an output among those of its input: 0, 1, ...; "0" if there is only one
+    time         expression for the event time of an input: a timestamp, or milliseconds since the epoch
+    output_time  expression for the event time of an output: a timestamp, or milliseconds since the epoch
+    start        where to start reading if there is no checkpoint: earliest or latest
+    kafka        further settings of Kafka's client, possibly with passwords
     """
 
     inputs: tuple[str, ...]
@@ -87,11 +91,11 @@ class Settings:
 
     @property
     def keep_ms(self) -> int:
-        """How long a window is remembered after it was judged, so that late outputs are recognized."""
+        """How long a window is remembered after the padding, in ms, so that late outputs are recognized."""
         return self.window_ms + self.padding_ms
 
     def query(self) -> dict[str, Any]:
-        """Returns the settings that a checkpoint depends on."""
+        """Returns the settings that must not change if a comparison continues from a checkpoint."""
         return {
             "schema": 1,
             "input": list(self.inputs),
@@ -109,7 +113,10 @@ class Settings:
 
 
 def duration_ms(option: str, text: str) -> int:
-    """Returns the milliseconds of "60s", "500ms", "2m", "1h" or plain seconds. Raises BadInput."""
+    """Returns the milliseconds of a duration such as "60s", "500ms", "2m", "1h", or "60" for seconds.
+
+    Raises BadInput.
+    """
     found = _DURATION.fullmatch(text.strip())
     if not found:
         raise BadInput(f"{option} {text}: give a duration such as 500ms, 60s, 2m or 1h")
@@ -131,7 +138,7 @@ def topics(option: str, text: str) -> tuple[str, ...]:
 
 
 def difference(stored: str, now: Mapping[str, Any]) -> str:
-    """Returns how a checkpoint's query (JSON) differs from this one; "" if it does not."""
+    """Returns the first difference between a checkpoint's query.json and the current settings; "" if there is none."""
     try:
         then = json.loads(stored)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Finds records that brokers deleted before they were read, which the source skips without an error.
+"""Finds records that brokers deleted before the comparison read them. Spark's Kafka source skips them without an error.
 
-Each batch ends at the offsets that Spark wrote down, and the next one starts there. If the broker has deleted records
-meanwhile, they are between that offset and its earliest offset.
+Each batch starts at the offsets at which the previous batch ended, which Spark stores in its checkpoint. If the
+broker's earliest offset is higher than the start of a batch, the records in between have been deleted.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ Offsets = Mapping[str, Mapping[str, int]]
 
 
 def between(begin: Offsets, end: Offsets, earliest: Offsets) -> tuple[dict[tuple[str, str], tuple[int, int]], int]:
-    """Returns (possible losses: (topic, partition) -> [first, limit), number of partitions that were recreated).
+    """Compares the offsets at which a batch began and ended with the brokers' earliest offsets.
 
-    A partition whose end offset is below its start offset was recreated.
+    Returns (possible losses, number of recreated partitions). The possible losses are a mapping (topic, partition) ->
+    (first lost offset, offset after the last lost one). A partition whose end offset is below its start offset was
+    recreated.
     """
     lost, recreated = {}, 0
     for topic, partitions in begin.items():
@@ -31,7 +33,7 @@ def between(begin: Offsets, end: Offsets, earliest: Offsets) -> tuple[dict[tuple
 
 
 def admin(spark: Any, bootstrap: str, options: Mapping[str, str], timeout_s: float) -> Any:
-    """Returns Kafka's own admin client, in Spark's JVM."""
+    """Returns an instance of Kafka's Java admin client in Spark's JVM."""
     jvm = spark.sparkContext._jvm
     properties = jvm.java.util.Properties()
     wait = str(int(timeout_s * 1000))
@@ -46,7 +48,7 @@ def admin(spark: Any, bootstrap: str, options: Mapping[str, str], timeout_s: flo
 
 
 def earliest(spark: Any, client: Any, offsets: Offsets, timeout_s: float) -> dict[str, dict[str, int]]:
-    """Returns the earliest offset that the brokers have of each of these partitions. Raises Py4JError."""
+    """Returns the brokers' earliest offset of each partition in `offsets`. Raises Py4JError."""
     jvm = spark.sparkContext._jvm
     first = jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest()
     wanted = jvm.java.util.HashMap()
@@ -65,7 +67,7 @@ def earliest(spark: Any, client: Any, offsets: Offsets, timeout_s: float) -> dic
 
 
 def absent(spark: Any, client: Any, topics: tuple[str, ...], timeout_s: float) -> list[str]:
-    """Returns the topics that do not exist. Raises Py4JError if no broker answers."""
+    """Returns those of the topics that do not exist. Raises Py4JError if no broker answers."""
     jvm = spark.sparkContext._jvm
     future = client.listTopics().names()
     names = future.get(int(timeout_s * 1000), jvm.java.util.concurrent.TimeUnit.MILLISECONDS)

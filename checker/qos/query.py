@@ -1,7 +1,7 @@
-"""Runs a live comparison: a streaming query that updates the store with each batch, until it is time to end.
+"""Runs a live comparison: a streaming query that updates the checkpoint folder with each batch.
 
 Spark provides batches with their offsets, order and checkpoint. `spark_batch` and `window_state` process a batch. If a
-broker does not answer, the query fails and is restarted from its checkpoint, for up to `patience_s`.
+broker does not answer, the query fails and is restarted from its checkpoint, for up to `Until.patience_s`.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """When to end. None means never for that reason.
+    """When to end a comparison.
 
-    idle_s      after this long without a record
-    for_s       this long after the start
-    patience_s  after brokers have not answered for this long
-    every_s     interval between batches
+    idle_s      ends after this many seconds without a record; None: no such limit
+    for_s       ends this many seconds after the start; None: no such limit
+    patience_s  fails after the brokers have not answered for this many seconds
+    every_s     interval between batches in seconds
     """
 
     idle_s: float | None = None
@@ -71,13 +71,13 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class JudgedWindow:
-    """A window that was closed or whose counts changed, with examples of its anomalies."""
+    """A window to be reported, because it was closed or its counts changed, with examples of its anomalies."""
 
     window: Window
     examples: tuple[dict[str, Any], ...]
 
     def line(self, batch: int) -> dict[str, Any]:
-        """Returns its line of windows.jsonl."""
+        """Returns the line for windows.jsonl."""
         window = self.window
         return {
             "schema": 1,
@@ -124,7 +124,10 @@ class Live:
             raise BadInput(f"--bootstrap {at} has no topic {', '.join(absent)}; check --input and --output")
 
     def follow(self, until: Until, say: Say) -> None:
-        """Reads until it is time to end. Raises ClusterTrouble if it cannot continue."""
+        """Reads and judges batches until `until` or `ended` says to end.
+
+        Raises BadInput if Spark rejects the settings, and ClusterTrouble if reading cannot continue.
+        """
         began, away = time.monotonic(), 0.0
         rows = source.both(self._spark, self.settings)
         while not self.ended.is_set():
@@ -175,7 +178,7 @@ class Live:
         )
 
     def _stop(self, query: Any) -> None:
-        """Stops the query between batches: a batch that has started is finished first."""
+        """Stops the query after the current batch. Raises ClusterTrouble if the batch takes too long."""
         self._stopping = True
         if not self._batch.acquire(timeout=STOP_S):
             raise ClusterTrouble(f"a Spark batch did not finish within {STOP_S:.0f} s and was abandoned")
@@ -219,9 +222,10 @@ class Live:
             self._tell(window)
 
     def _began(self, now_ms: int) -> int:
-        """Returns the event time before which an output without an input is no anomaly.
+        """Returns the event time from which on an output without an input is an anomaly.
 
-        If reading starts at the latest record, the inputs of the first outputs are not read.
+        If reading starts at the latest record, the inputs of the first outputs are not read, so these outputs are no
+        anomaly.
         """
         settings = self.settings
         return now_ms + settings.padding_ms if settings.start == "latest" else Book().began_ms
@@ -243,7 +247,7 @@ class Live:
         ]
 
     def _lost(self, rows: DataFrame, batch: int) -> tuple[int, int]:
-        """Returns (number of offsets deleted before this batch read them, number of recreated partitions)."""
+        """Returns (number of offsets deleted before this batch could read them, number of recreated partitions)."""
         begin, end = self._store.offsets(batch - 1), self._store.offsets(batch)
         if begin is None or end is None:
             return 0, 0
@@ -257,7 +261,10 @@ class Live:
         return sum(limit - first for first, limit in lost.values()), recreated
 
     def drain(self, idle: bool) -> None:
-        """Judges the remaining windows when no more records will come. Does nothing if reading ended early."""
+        """Judges all remaining windows, even those whose padding has not passed, because no more records will come.
+
+        idle  whether reading ended because no more records came; if not, nothing is judged
+        """
         if self.book.batch < 0 or not idle:
             return
         final = replace(self.book, judged_ms=END, read_ms=END)
@@ -275,7 +282,7 @@ class Live:
 
 
 def reason(error: Any) -> str:
-    """Returns the line of an error that says why: the last cause that Kafka or Java gives."""
+    """Returns the line of an error that names the root cause: the last cause in a Java or Kafka stack trace."""
     text = str(getattr(error, "java_exception", None) or error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:") or "org.apache.kafka" in line]

@@ -1,7 +1,8 @@
-"""Reads both sides as one stream with a column `side`: topics through Spark's Kafka source, outputs also from files.
+"""Reads inputs and outputs as one stream with a column `side`.
 
-A clock ticks in the same stream (Spark's rate source). Batches therefore continue while both sides are idle, and a
-window is closed without waiting for another record.
+Topics are read by Spark's Kafka source. Outputs may also be read from files. The stream also has the ticks of a clock
+(Spark's rate source). Batches therefore continue while no records arrive, and a window is closed without waiting for
+another record.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from harness.model.errors_and_exit_codes import BadInput
 
 
 def both(spark: Any, settings: Settings) -> DataFrame:
-    """Returns side, id, part, expected, time, place and offset of every record, and ticks. Raises BadInput."""
+    """Returns the stream: side, id, part, expected, time, place and offset of each record, and the ticks.
+
+    Raises BadInput.
+    """
     rows = sides(topics(spark, settings), settings)
     if settings.folder:
         rows = rows.unionByName(of_files(files(spark, settings), settings))
@@ -26,7 +30,10 @@ def both(spark: Any, settings: Settings) -> DataFrame:
 
 
 def topics(spark: Any, settings: Settings) -> DataFrame:
-    """Returns the records of all topics. Deleted offsets are skipped here; `losses` counts them."""
+    """Returns the records of all topics.
+
+    Records that brokers deleted are skipped here, and counted by `checker.qos.losses`.
+    """
     return (
         spark.readStream.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in settings.kafka.items()})
@@ -41,7 +48,10 @@ def topics(spark: Any, settings: Settings) -> DataFrame:
 
 
 def files(spark: Any, settings: Settings) -> DataFrame:
-    """Returns the rows of a folder of Parquet files. Raises BadInput if there is no file to take the schema from."""
+    """Returns the rows of a folder of Parquet files.
+
+    Raises BadInput if no file is there, because the first file has the schema.
+    """
     # Files still being written have other names and are renamed when complete.
     options = {"recursiveFileLookup": "true", "pathGlobFilter": "*.parquet"}
     try:
@@ -58,7 +68,7 @@ def files(spark: Any, settings: Settings) -> DataFrame:
 
 
 def sides(records: DataFrame, settings: Settings) -> DataFrame:
-    """Returns the columns to compare of the records of topics, in one pass."""
+    """Converts the records of topics, inputs and outputs alike, to the columns of the stream."""
     names = ", ".join(f"'{name}'" for name in settings.inputs)
     is_in = f"topic in ({names})"
     key = _either(
@@ -93,7 +103,7 @@ def sides(records: DataFrame, settings: Settings) -> DataFrame:
 
 
 def of_files(rows: DataFrame, settings: Settings) -> DataFrame:
-    """Returns the columns to compare, of rows that were read from files. All of these rows are outputs."""
+    """Converts rows from files, all of which are outputs, to the columns of the stream."""
     return rows.selectExpr(
         "'out' as side",
         f"{as_text(rows, '--output-key', settings.output_key)} as id",
@@ -106,13 +116,13 @@ def of_files(rows: DataFrame, settings: Settings) -> DataFrame:
 
 
 def as_text(rows: DataFrame, option: str, expression: str) -> str:
-    """Returns the expression as text, with bytes in hexadecimal. Raises BadInput."""
+    """Returns an SQL expression for the value of `expression` as text, with bytes in hexadecimal. Raises BadInput."""
     kind = type_of(rows, option, expression)
     return f"hex({expression})" if kind == "binary" else f"cast(({expression}) as string)"
 
 
 def as_ms(rows: DataFrame, option: str, expression: str) -> str:
-    """Returns the expression as milliseconds since the epoch. Raises BadInput."""
+    """Returns an SQL expression for the value of `expression` as milliseconds since the epoch. Raises BadInput."""
     kind = type_of(rows, option, expression)
     if kind in ("timestamp", "timestamp_ntz", "date"):
         return f"unix_millis(cast(({expression}) as timestamp))"
@@ -124,13 +134,13 @@ def as_ms(rows: DataFrame, option: str, expression: str) -> str:
 
 
 def as_int(rows: DataFrame, option: str, expression: str) -> str:
-    """Returns the expression as an integer. Raises BadInput."""
+    """Returns an SQL expression for the value of `expression` as an integer. Raises BadInput."""
     type_of(rows, option, expression)
     return f"cast(({expression}) as int)"
 
 
 def type_of(rows: DataFrame, option: str, expression: str) -> str:
-    """Returns the type of an expression over these columns. Raises BadInput if it is invalid."""
+    """Returns the type of an expression over the columns of `rows`. Raises BadInput if the expression is invalid."""
     try:
         return str(rows.selectExpr(f"({expression}) as found").schema["found"].dataType.simpleString())
     except AnalysisException as error:  # includes ParseException
@@ -141,7 +151,7 @@ def type_of(rows: DataFrame, option: str, expression: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first line of Spark's message, which is often a page long."""
+    """Returns the first line of Spark's message, because the whole message is often a page long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__
 

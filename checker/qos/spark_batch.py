@@ -1,9 +1,18 @@
-"""Processes one batch in Spark: merges its records into the remembered ids, and counts the windows from them.
+"""Processes one batch in Spark: merges its records into the table of ids, and counts the windows from this table.
 
-    ids: id, part, is_in, window, n, ripe, place, offset
-         an expected output of an input (is_in), or outputs that arrived; part -1: an input without expected outputs
+The table of ids has one row for each expected output of an input, and one for each output that arrived:
 
-Rows stay in the JVM. If several inputs have the same id, its outputs are attributed to the oldest first.
+    id      the id of the input
+    part    the number of the output among the outputs of its input; -1 for an input without expected outputs
+    is_in   whether the row is an expected output (from the input side), and not one that arrived
+    window  start of the window, in ms: the window of the input or, for an output that arrived, of its own event time
+    n       how many equal rows were merged into this row
+    ripe    for expected outputs: the time on the clock from which the output is due, in ms
+    place   topic-partition or file of the first of the merged records
+    offset  the offset of that record
+
+Rows stay in the JVM. If several inputs have the same id, the outputs with this id are attributed to the oldest input
+first.
 """
 
 from __future__ import annotations
@@ -29,7 +38,9 @@ def nothing(spark: Any) -> DataFrame:
 
 
 def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch: Observation) -> DataFrame:
-    """Returns the ids of a batch. `watch` has its counts once the ids have been written.
+    """Returns the rows of ids for the records of a batch.
+
+    Once they have been written, `watch` has the counts of the batch.
 
     rows  side ("in", "out"), id, part (of an output), expected (of an input), time (ms), place, offset
     """
@@ -70,7 +81,7 @@ def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch
 
 
 def seen(counts: dict[str, Any]) -> Seen:
-    """Returns the counts that `of_batch` observed."""
+    """Returns the counts of a batch (`watch.get` in `of_batch`) as a `Seen`."""
     return Seen(
         records=(counts["n_in"], counts["n_out"]),
         rejects=(counts["reject_in"], counts["reject_out"]),
@@ -81,7 +92,7 @@ def seen(counts: dict[str, Any]) -> Seen:
 
 
 def remembered(ids: DataFrame, edge_ms: int) -> DataFrame:
-    """Returns the ids without the windows that start before the edge, and without the outputs attributed to these."""
+    """Returns the ids without the windows that start before `edge_ms`, and without the outputs attributed to them."""
     over = Over.partitionBy(*_KEYS)
     old = F.col("window") < edge_ms
     return (
@@ -100,7 +111,10 @@ def remembered(ids: DataFrame, edge_ms: int) -> DataFrame:
 
 
 def merged(old: DataFrame, new: DataFrame, partitions: int) -> DataFrame:
-    """Returns the union of both, with one row for each id, part, side and window of inputs."""
+    """Returns the union of two tables of ids, with equal rows merged.
+
+    Expected outputs are merged by id, part and window; outputs that arrived are merged by id and part.
+    """
     together = new.unionByName(old).repartition(partitions, *_KEYS)
     slot = F.when(F.col("is_in"), F.col("window")).alias("slot")
     return (
@@ -116,7 +130,7 @@ def merged(old: DataFrame, new: DataFrame, partitions: int) -> DataFrame:
 
 
 def judged(ids: DataFrame, book: Book, settings: Settings) -> DataFrame:
-    """Returns the ids with the counts that are missing, pending, duplicate, unmatched and present."""
+    """Returns the ids with further columns: how many outputs are missing, pending, duplicate, unmatched and present."""
     over = Over.partitionBy(*_KEYS)
     outs = F.sum(F.when(F.col("is_in"), 0).otherwise(F.col("n"))).over(over)
     wanted = F.when(F.col("is_in") & (F.col("part") >= 0), F.col("n")).otherwise(0)
@@ -144,7 +158,7 @@ def judged(ids: DataFrame, book: Book, settings: Settings) -> DataFrame:
 
 
 def windows(judged_ids: DataFrame) -> list[Window]:
-    """Returns the counts of each window."""
+    """Returns the windows with their counts, summed over the ids."""
     first = F.col("is_in") & F.col("part").isin(0, -1)
     rows = (
         judged_ids.groupBy("window")
@@ -173,9 +187,9 @@ def windows(judged_ids: DataFrame) -> list[Window]:
 
 
 def examples(judged_ids: DataFrame, starts: list[int], most: int) -> list[dict[str, Any]]:
-    """Returns examples of the anomalies in these windows.
+    """Returns at most `most` examples of the anomalies in the windows with these starts.
 
-    Each is {"window", "id", "part", "what", "n", "place", "offset"}.
+    Each example is {"window", "id", "part", "what", "n", "place", "offset"}.
     """
     what = (
         F.when(F.col("missing") > 0, "missing")

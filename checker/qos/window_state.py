@@ -1,12 +1,13 @@
-"""The state of a live comparison between batches: watermark, remembered windows and totals. Pure.
+"""Defines `Book`, the state of a live comparison between batches: watermark, remembered windows and totals. Pure.
 
-There is one watermark for both sides: the highest event time of any record. (A minimum over input and output would
-stop exactly when the output stops.) It never exceeds the clock, so a record from the future does not affect it. While
-both sides are idle, it advances with the clock, and after the padding it equals the clock.
+There is one watermark for inputs and outputs together: the highest event time of any record. (A minimum over both sides
+would stop exactly when the outputs stop.) The watermark never exceeds the clock, so a record from the future does not
+affect it. While no records arrive, the watermark advances with the clock; once no record has arrived for as long as the
+padding, the watermark equals the clock.
 
-An expected output is judged once the watermark is `padding_ms` past the end of its window. If an input was read late,
-because it was not in its topic soon after its event time, the padding starts when it was read. Topics that are filled
-from an archive therefore show no losses. After a gap in reading (a broker that was down, a restart), nothing is
+An expected output is judged once the watermark is `padding_ms` past the end of the window. If an input was read late,
+because it was not in its topic soon after its event time, the padding starts when the input was read. Topics that are
+filled from an archive therefore show no losses. After a gap in reading (a broker that was down, a restart), nothing is
 judged until the padding has passed in real time.
 """
 
@@ -29,14 +30,15 @@ END: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The contents of a batch.
+    """The counts of one batch.
 
-    records, rejects  by side: (input, output)
-    future            records with event times more than the padding ahead of the clock
-    behind            records older than what is remembered, counted in the newest window
-    latest_ms         highest event time, at most the clock; None without records
-    lost              offsets that were deleted before they were read
-    resets            partitions that were recreated
+    records    (number of input records, number of output records)
+    rejects    (rejected input records, rejected output records), for example without a key
+    future     records whose event time is ahead of the clock by more than the padding
+    behind     records older than all remembered windows; they are counted in the newest window
+    latest_ms  highest event time, at most the clock; None if there are no records
+    lost       offsets that were deleted before they were read
+    resets     partitions that were recreated
     """
 
     records: tuple[int, int] = (0, 0)
@@ -50,15 +52,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One window of the input's event time. All counts except `records_in` are of expected outputs.
+    """One window of the input's event time. All counts except `records_in` are numbers of outputs.
 
-    pending    missing, but not due yet
-    missing    due, but absent
-    late       arrived after they had been reported as missing
-    duplicate  more than expected
-    unmatched  outputs in this window's time without a remembered input
-    ripe_ms    by the clock: arrival of its last input, plus the padding
-    revision   how often its counts were reported; 0: not closed yet
+    records_in   input records in the window
+    records_out  outputs of these inputs that arrived
+    missing      outputs that are due, but have not arrived
+    pending      outputs that have not arrived, and are not due yet
+    late         outputs that arrived after they had been reported as missing
+    duplicate    outputs that arrived in addition to the expected ones
+    unmatched    outputs with an event time in this window, but without a remembered input
+    ripe_ms      the time on the clock from which all outputs are due: arrival of the last input, plus the padding
+    revision     how often the counts were reported; 0: the window is not closed yet
     """
 
     start_ms: int
@@ -79,7 +83,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over closed windows."""
+    """The sums of the counts of closed windows."""
 
     windows: int = 0
     records_in: int = 0
@@ -99,17 +103,21 @@ def _sums(totals: Totals) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The whole state apart from the ids.
+    """The whole state of a comparison after a batch, except for the table of ids (`checker.qos.spark_batch`).
 
     batch       the last batch included; -1: none
     mark_ms     the watermark
-    judged_ms   up to where windows have been judged; behind the watermark while judgement is suspended
-    edge_ms     windows that start before it are forgotten
-    cleared_ms  the ids have no windows before this
-    began_ms    outputs before it have no input here, because reading started at the latest record
-    read_ms, data_ms, hold_ms   by the clock: the last batch, the last record, the end of the suspension of judgement
-    windows     remembered windows by start, and some forgotten ones for display
+    judged_ms   the event time up to which outputs are judged: the watermark, or less while judgement is suspended
+    edge_ms     windows that start before this event time are forgotten
+    cleared_ms  windows that start before this event time have been removed from the ids
+    began_ms    an output before this event time may lack its input, because reading started at the latest record
+    read_ms     the time on the clock of the last batch
+    data_ms     the time on the clock at which the last record was read
+    hold_ms     the time on the clock until which judgement is suspended
+    windows     all remembered windows, ordered by start, and some forgotten ones for display
     gone        sums of the forgotten windows
+
+    The other fields are sums over all batches; see `Seen`.
     """
 
     batch: int = -1
@@ -135,16 +143,16 @@ class Book:
         return tuple(window for window in self.windows if window.start_ms >= self.edge_ms)
 
     def late_ms(self, now_ms: int) -> int:
-        """Returns the event time up to which an input of the batch at `now_ms` counts as late.
+        """Returns the event time up to which an input of the batch at `now_ms` counts as read late.
 
-        An input after that time could not have been in the previous batch. For the first batch of a process this is
-        unknown.
+        An input with a later event time could not have been in the previous batch, so it was read soon. For the first
+        batch of a process, the time of the previous batch is unknown, and every input counts as read late.
         """
         return self.read_ms - OFFSETS_BEFORE_MS if self.read_ms > UNKNOWN_MS else now_ms
 
     @property
     def totals(self) -> Totals:
-        """The sums over all closed windows, forgotten or not."""
+        """The sums over all closed windows, including the forgotten ones."""
         sums = self.gone
         for window in self.remembered:
             if window.revision:
@@ -153,12 +161,12 @@ class Book:
 
     @property
     def pending(self) -> int:
-        """The number of expected outputs that are not due yet, in windows that are not closed."""
+        """The number of expected outputs that have not arrived and are not due yet."""
         return sum(window.pending for window in self.remembered)
 
 
 def after_reading(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -> Book:
-    """Returns the book after a batch was read, before its windows are judged."""
+    """Returns the `Book` after a batch was read, but before windows are judged."""
     padding = settings.padding_ms
     mark = max(book.mark_ms, NEVER if seen.latest_ms is None else seen.latest_ms)
     data_ms = now_ms if any(seen.records) or not book.data_ms else book.data_ms
@@ -188,7 +196,10 @@ def after_reading(book: Book, seen: Seen, batch: int, now_ms: int, settings: Set
 
 
 def after_judging(book: Book, counted: Iterable[Window], settings: Settings) -> tuple[Book, list[Window]]:
-    """Returns the book with new window counts, and the windows to report: newly closed, or with changed counts."""
+    """Returns (the `Book` with the new counts of windows, the windows to report).
+
+    A window is reported when it is closed, and whenever its counts change after that.
+    """
     by_start = {window.start_ms: window for window in book.windows}
     recounted = {window.start_ms: window for window in counted}
     for window in book.remembered:  # had only an unmatched output, until its input arrived
@@ -212,7 +223,7 @@ def after_judging(book: Book, counted: Iterable[Window], settings: Settings) -> 
 
 
 def _forgotten(book: Book, settings: Settings) -> Book:
-    """Moves the edge past windows that need not be remembered, and keeps only some of these for display."""
+    """Forgets the windows that need not be remembered any longer, and keeps only some of them for display."""
     if book.judged_ms == NEVER or book.judged_ms >= END:
         return book
     reach = book.judged_ms - settings.padding_ms - settings.keep_ms
@@ -229,9 +240,9 @@ def _forgotten(book: Book, settings: Settings) -> Book:
 
 
 def verdict(book: Book) -> tuple[str, list[str]]:
-    """Returns (valid, invalid or unknown; the reasons).
+    """Returns (verdict, reasons). The verdict is "valid", "invalid" or "unknown".
 
-    A loss or duplicate makes it invalid, whatever else is unknown.
+    A missing or duplicate output makes the verdict "invalid", even if something else is unknown.
     """
     sums = book.totals
     bad = [f"{n:,} {name}" for n, name in ((sums.missing, "missing"), (sums.duplicate, "duplicate")) if n]
@@ -253,12 +264,12 @@ def verdict(book: Book) -> tuple[str, list[str]]:
 
 
 def to_data(book: Book) -> dict[str, Any]:
-    """Returns a book as JSON data."""
+    """Converts a `Book` to JSON data."""
     return {"schema": 1, **asdict(book)}
 
 
 def from_data(data: dict[str, Any]) -> Book:
-    """Returns the book of a JSON object. Raises KeyError, TypeError or ValueError if it is malformed."""
+    """Restores a `Book` from JSON data. Raises KeyError, TypeError or ValueError if the data is malformed."""
     if data.get("schema") != 1:
         raise ValueError("not of schema 1")
     values = {member.name: data[member.name] for member in fields(Book)}

@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def spread(spark: Any, task: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-    """Runs the task on every item and returns the results in order; without Spark, one by one.
+    """Runs the task on every item and returns the results in order. Without Spark, the items are processed one by one.
 
-    Raises what a task raises.
+    Raises the exception of a task that fails.
     """
     if spark is None or not items:
         return [task(item) for item in items]
@@ -29,7 +29,10 @@ def spread(spark: Any, task: Callable[[Item], T], items: Sequence[Item]) -> list
 
 
 def _answer(task: Callable[[Item], T], item: Item) -> tuple[HarnessError | None, T | None]:
-    """Returns the task's result, or its HarnessError: an exception raised through Spark would lose its type."""
+    """Returns (None, the task's result), or (its HarnessError, None).
+
+    The error is returned because an exception that is raised through Spark loses its type.
+    """
     try:
         return None, task(item)
     except HarnessError as error:

@@ -1,7 +1,7 @@
 """Starts the Spark session: quiet, local by default, with warmed-up Python workers.
 
-Starting the JVM takes 6-7 s, so a run starts the session while it heals. Only `start` imports pyspark, so that the
-kernels work without it.
+Starting the JVM takes 6-7 s, so a run starts the session while the cluster heals from the faults. Only `start` imports
+pyspark, so that the kernels work without pyspark.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _WARMED: Final = "checker.checks.table"
 
 
 def _import_kernels(_: int) -> str:
-    """Imports what a task needs, once in each worker that is kept."""
+    """Imports the modules that a task needs, in the Python worker that executes it."""
     return import_module(_WARMED).__name__
 
 
 def _launch(settings: dict[str, str], noise: Path) -> None:
-    """Starts the JVM with its standard error redirected to a file, because no setting silences it."""
+    """Starts the JVM with its standard error redirected to the file `noise`, because no setting silences the JVM."""
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -87,7 +87,10 @@ def _launch(settings: dict[str, str], noise: Path) -> None:
 
 
 def _made(builder: Any, master: str) -> Any:
-    """Returns the session. Raises Missing with the first line of Spark's message, which is often a page long."""
+    """Returns the session from its builder.
+
+    Raises Missing with only the first line of Spark's message, often a page long.
+    """
     from py4j.protocol import Py4JError
 
     try:
@@ -98,7 +101,10 @@ def _made(builder: Any, master: str) -> Any:
 
 
 def warm_up(session: Any) -> None:
-    """Makes every Python worker import the kernels. Spark ends workers that have been idle for a minute."""
+    """Makes every Python worker import the kernels, so that the next job starts quickly.
+
+    The effect lasts for a minute, because Spark ends workers that have been idle for a minute.
+    """
     slots = session.sparkContext.defaultParallelism
     session.sparkContext.parallelize(range(2 * slots), 2 * slots).map(_import_kernels).collect()
 
@@ -111,8 +117,9 @@ def start(
     extra: Mapping[str, str] | None = None,
     jvm_flags: Sequence[str] = (),
 ) -> Any:
-    """Returns a SparkSession: the existing one, if any.
+    """Returns the existing SparkSession, or starts one.
 
+    master     the master as in --spark-master, for a new session
     warm       whether to make every worker import the kernels
     brief      whether the session will check only one run's history
     extra      further settings, for a new session

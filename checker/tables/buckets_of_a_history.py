@@ -1,7 +1,7 @@
-"""The source of a check's history, and functions that run a task over all of its buckets.
+"""Defines `Source`: the history that a check judges, as tables split into buckets by key.
 
-The tables are either in a folder, whose buckets Spark tasks (or this process) load one by one, or in memory. The
-result of a task must be small.
+A `Source` runs tasks on its buckets. The tables are in memory or in a folder. From a folder, the buckets are loaded one
+by one, by Spark tasks or in this process. The result of a task must be small.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from checker.tables.schema import BUCKETED, INFO, OK
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One bucket, as passed to a task, which loads it where it runs."""
+    """A reference to one bucket, which is passed to a task. The task loads the bucket where it runs."""
 
     number: int
     folder: str
@@ -53,7 +53,7 @@ class Part:
         return None if self.tables is not None else read_tables.stamp(Path(self.folder))
 
     def visible_info(self) -> Ints:
-        """Returns the ids, in ascending order, of `info` ops with a write that an `ok` op polled in this bucket."""
+        """Returns the ids, ascending, of those `info` ops that sent a value which an `ok` op polled in this bucket."""
         if self.tables is not None:
             return self.load()[0].visible_info()
         folder = Path(self.folder)
@@ -79,11 +79,11 @@ class Part:
 class Source:
     """A history as tables.
 
-    run    the run folder, if any; results are written below it
+    run    the run folder, to which results are written; None: no results are written
     parts  one per bucket
-    meta   what ingestion counted: see `checker.tables.make_tables`
+    meta   the metadata of the tables: see `checker.tables.make_tables`
     spark  a SparkSession, or None to run in this process
-    noted  the folder with the run's events/ if that is not `run`; nothing is written there
+    noted  a run folder from which only events/ is read, used if `run` is None
     """
 
     run: Path | None
@@ -93,7 +93,7 @@ class Source:
     noted: Path | None = None
 
     def map(self, task: Callable[[Part], T]) -> list[T]:
-        """Runs the task on every bucket; see `spread`."""
+        """Runs the task on every bucket, and returns the results in the order of the buckets; see `spread`."""
         return self.spread(task, self.parts)
 
     @property
@@ -102,7 +102,10 @@ class Source:
         return 1 if self.spark is None else int(self.spark.sparkContext.defaultParallelism)
 
     def spread(self, task: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-        """Runs the task on every item, as one Spark job if there is a session. Raises what a task raises."""
+        """Runs the task on every item, as one Spark job if there is a session.
+
+        Raises the exception of a task that fails.
+        """
         return spread(self.spark, task, items)
 
     def bytes(self, part: Part) -> int:
@@ -123,25 +126,25 @@ class Source:
             shutil.rmtree(folder, ignore_errors=True)
 
     def small(self, name: str) -> pa.Table:
-        """Returns one of the tables that are not split into buckets."""
+        """Returns the table of this name; only for tables that are not split into buckets."""
         first = self.parts[0]
         if first.tables is not None:
             return first.tables.small[name]
         return read_tables.load_small(Path(first.folder), name)
 
     def texts(self) -> list[str]:
-        """Returns the dictionary of keys and values that are not plain integers."""
+        """Returns the texts of the keys and values that are not plain integers, ordered by code."""
         first = self.parts[0]
         return list(first.tables.texts) if first.tables is not None else read_tables.texts(Path(first.folder))
 
 
 def in_memory(tables: make_tables.Tables) -> Source:
-    """Returns a history held in memory, to be checked in this process."""
+    """Returns the source for tables in memory, to be checked in this process."""
     return Source(None, (Part(0, "", tables.meta, tables),), tables.meta)
 
 
 def on_disk(run: Path | None, folder: Path, meta: Mapping[str, Any], spark: Any = None) -> Source:
-    """Returns the history whose tables are in `folder`."""
+    """Returns the source for the tables in `folder`."""
     needed = {name: value for name, value in meta.items() if name != "files"}
     parts = tuple(Part(number, str(folder), needed) for number in range(meta["buckets"]))
     return Source(run, parts, meta, spark)

@@ -1,8 +1,8 @@
 """Encodes the keys and values of a history as int64.
 
-An integer below BASE in magnitude is its own code, so a typical history needs no dictionary. Anything else (strings,
-other types, huge integers) gets a code from BASE upwards, in the order of first occurrence. The dictionary keeps its
-text, so that witnesses can show the original.
+An integer below BASE in magnitude is its own code, so a typical history needs no dictionary. Any other key or value (a
+string, another type, a huge integer) gets a code from BASE upwards, in the order of first occurrence. The dictionary
+keeps the text of that key or value, so that witnesses can show the original.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def text_of(value: Any) -> str:
 
 
 def ints(values: Iterable[int]) -> Ints:
-    """Returns integers as an array, twice as fast as numpy does. Raises OverflowError, TypeError."""
+    """Returns integers as an array, in half the time that numpy needs. Raises OverflowError, TypeError."""
     return np.frombuffer(array("q", values), np.int64)
 
 
@@ -48,7 +48,7 @@ class Coder:
 
     @property
     def texts(self) -> list[str]:
-        """The texts, ordered by code - BASE."""
+        """The texts of the dictionary in the order of their codes, from BASE upwards."""
         return list(self._codes)
 
     def code(self, value: Any) -> int:
@@ -74,5 +74,8 @@ class Coder:
 
 
 def decoder(texts: Sequence[str]) -> Mapping[int, Any]:
-    """Returns code -> original value, for dictionary codes only. A value that only EDN has is shown as text."""
+    """Returns code -> original value, for the codes from BASE upwards.
+
+    A value of a type that only EDN has becomes text.
+    """
     return {BASE + n: ops.shown(orjson.loads(text)) for n, text in enumerate(texts)}

@@ -1,4 +1,4 @@
-"""The rows of one bucket as numpy columns, with dense numbers for the (key, value) pairs."""
+"""The rows of one bucket as numpy columns, in which the (key, value) pairs are numbered 0, 1, 2, ..."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from checker.tables.schema import INFO, OK
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Rows of sends or polls; `pair` is the dense number of (key, value).
+    """Rows of sends or polls, as columns of equal length. `pair` is the number of the row's (key, value) pair.
 
-    Columns use the smallest type that fits, because a key may have ten million rows.
+    Some columns use types smaller than int64, because a key may have ten million rows.
     """
 
     pair: Ints
@@ -46,7 +46,7 @@ class Columns:
         return len(self.pair)
 
     def where(self, rows: Any) -> Columns:
-        """Returns some of the rows; `rows` is a mask or a permutation."""
+        """Returns the rows that `rows` selects: a mask, a slice, or row numbers in any order."""
         if getattr(rows, "dtype", None) == np.bool_ and bool(rows.all()):
             return self
         columns = (getattr(self, name) for name in self.__slots__)
@@ -71,7 +71,7 @@ def _columns(table: pa.Table, pair: Ints, key: Ints) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class Small:
-    """The tables that are not split into buckets, as Arrow tables, and what ingestion counted."""
+    """The tables that are not split into buckets, as Arrow tables, and the metadata (`checker.tables.make_tables`)."""
 
     assigns: pa.Table
     rebalances: pa.Table
@@ -87,13 +87,13 @@ class Small:
 class Data:
     """The rows of one bucket.
 
-    keys        key code of each key rank
-    pair_key    key rank of each pair
+    keys        the distinct key codes, ascending; the position of a code is its key rank
+    pair_key    key rank of each (key, value) pair
     pair_value  value code of each pair
     sends       sends in history order
     polls       polled records in history order
-    nothing     polls that returned no record of a key
-    send_txn    for each row of `sends`: whether the f of its op is txn
+    nothing     polls of a key that returned no record
+    send_txn    for each row of `sends`: whether the op's `f` is "txn"
     """
 
     keys: Ints
@@ -106,7 +106,7 @@ class Data:
 
     @classmethod
     def of(cls, sends: pa.Table, polls: pa.Table) -> Data:
-        """Returns the rows, given a bucket's tables."""
+        """Returns the rows of a bucket from its tables of sends and polls."""
         sends, polls = _ascending(sends), _ascending(polls)
         keys, key = ranks(np.concatenate([_ints(sends, "key"), _ints(polls, "key")]))
         send_key, poll_key = key[: sends.num_rows], key[sends.num_rows :]
@@ -131,36 +131,36 @@ class Data:
 
     @cached_property
     def polled_ok(self) -> Bools:
-        """For each pair: whether an `ok` op polled it."""
+        """For each pair: whether an `ok` op polled the value."""
         seen = np.zeros(len(self.pair_key), np.bool_)
         seen[self.polls.pair[self.polls.type == OK]] = True
         return seen
 
     @cached_property
     def writer_row(self) -> Ints:
-        """For each pair: the row of its (last) send, -1 for none."""
+        """For each pair: the row in `sends` of the last send of the value; -1 if no op sent the value."""
         row = np.full(len(self.pair_key), -1, np.int64)
         row[self.sends.pair] = np.arange(len(self.sends))
         return row
 
     @cached_property
     def writer(self) -> Ints:
-        """For each pair: the op that (last) sent it, -1 for none."""
+        """For each pair: the op that sent the value last; -1 if no op did."""
         return self._of_writer(self.sends.op)
 
     @cached_property
     def writer_type(self) -> AnyInts:
-        """For each pair: the type of the op that (last) sent it, -1 for none."""
+        """For each pair: the type of the op that sent the value last; -1 if no op did."""
         return self._of_writer(self.sends.type)
 
     @cached_property
     def writer_offset(self) -> AnyInts:
-        """For each pair: the offset acknowledged to the op that (last) sent it, -1 for none."""
+        """For each pair: the offset that was acknowledged to the op that sent the value last; -1 if there is none."""
         return self._of_writer(self.sends.offset)
 
     @cached_property
     def writer_txn(self) -> Bools:
-        """For each pair: whether the f of the op that (last) sent it is txn."""
+        """For each pair: whether `f` is "txn" in the op that sent the value last."""
         result: Bools = self._of_writer(self.send_txn) > 0
         return result
 
@@ -170,13 +170,13 @@ class Data:
         return np.where(self.writer_row < 0, -1, column[np.maximum(self.writer_row, 0)])
 
     def visible_info(self) -> Ints:
-        """Returns the ascending ids of `info` ops with a write that an `ok` op polled in this bucket."""
+        """Returns the ids, ascending, of those `info` ops that sent a value which an `ok` op polled in this bucket."""
         rows = (self.sends.type == INFO) & self.polled_ok[self.sends.pair]
         return np.unique(self.sends.op[rows])
 
 
 def visible_info(infos: pa.Table, polls: pa.Table) -> Ints:
-    """Returns the same as `Data.visible_info`, from fewer columns.
+    """Returns the same ids as `Data.visible_info`, but needs fewer columns.
 
     infos  op, key and value of `info` sends
     polls  key and value of the records that `ok` ops polled
@@ -189,7 +189,7 @@ def visible_info(infos: pa.Table, polls: pa.Table) -> Ints:
 
 
 def _ascending(table: pa.Table) -> pa.Table:
-    """Returns the rows sorted by op: invocations without completion are last in the files, but have low indices."""
+    """Returns the rows sorted by op. The files are not always sorted: invocations without completion are at the end."""
     op = _ints(table, "op")
     if len(op) and bool((op[1:] < op[:-1]).any()):
         return table.take(pa.array(np.argsort(op, kind="stable")))

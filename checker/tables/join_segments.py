@@ -1,9 +1,10 @@
-"""Makes the tables of a run's log from several segments in parallel, and from single segments during the run.
+"""Makes the tables of a run's log: converts its segments in parallel, or one by one while the run continues.
 
-The tables are row for row those that `make_tables.make` makes in one process. If a segment cannot be converted
+The tables have the same rows as those that `make_tables.make` makes in one process. If a segment cannot be converted
 independently (see checker.tables.segment_tables), `make_tables.make` converts the whole log and reports the cause.
-`roll` converts a segment that a run has finished. All pieces must use the same dictionary for keys and values that
-are not plain integers: a piece whose codes differ is converted again, with the complete dictionary.
+`roll` converts a segment as soon as the run has finished writing this segment. All pieces must use the same dictionary
+for keys and values that are not plain integers. A piece with other codes is converted again with the complete
+dictionary.
 
     python -m checker.tables.join_segments SEGMENT TABLES      convert one segment, in a separate process
 """
@@ -36,9 +37,10 @@ ROLL_BUCKETS: Final = 32
 
 
 def roll(segment: Path, tables: Path) -> None:
-    """Converts a segment that a run has finished, if all earlier segments have been converted.
+    """Converts a segment that the run has finished writing, if all earlier segments have been converted.
 
-    Otherwise does nothing; the check converts what is missing. Raises BadHistory, Missing.
+    If an earlier segment has not been converted, `roll` does nothing, and the check converts both later. Raises
+    BadHistory, Missing.
     """
     rolled = _rolled(sources(segment.parent.parent), tables, by_size)
     number = int(segment.stem)
@@ -62,9 +64,9 @@ def _state_after(rolled: Sequence[Mapping[str, Any]]) -> State:
 
 
 def by_size(files: Sequence[Path], identities: Sequence[Sequence[Any]]) -> bool:
-    """Returns whether segments are those of a record, by name and size only.
+    """Returns whether the files have the names and sizes in `identities`, as stored in a segment's record.json.
 
-    When the pieces are finally joined, their content is compared.
+    This is quicker than to compare their content, which happens only when the pieces are joined.
     """
     return [[file.name, file.stat().st_size] for file in files] == [[name, size] for name, size, _ in identities]
 
@@ -74,9 +76,10 @@ def _rolled(
     tables: Path,
     same: Callable[[Sequence[Path], Sequence[Sequence[Any]]], bool] = make_tables.same_content,
 ) -> list[dict[str, Any]]:
-    """Returns the records of the first segments that are converted completely.
+    """Returns the record.json of each segment at the beginning of the log that has been converted.
 
-    The first one that is incomplete, or not the `same` segment any more, ends the list.
+    The list ends before the first segment whose tables are missing or incomplete, or whose file has changed since
+    (according to `same`).
     """
     found: list[dict[str, Any]] = []
     for file in files:
@@ -101,7 +104,10 @@ def make(
     progress: Callable[[str], None],
     spark: Any = None,
 ) -> dict[str, Any]:
-    """Does the same as `make_tables.make`, with segments in parallel and with those converted during the run."""
+    """Makes the same tables as `make_tables.make`, but keeps what was converted during the run.
+
+    The other segments are converted in parallel.
+    """
     files = sources(path)
     logs = len(files) > 1 and all(file.suffix == ".jsonl" for file in files)
     rolled = _rolled(files[:-1], folder) if logs and buckets in (None, ROLL_BUCKETS) else []
@@ -128,7 +134,10 @@ def _groups(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
 
 
 def _pieces(files: Sequence[Path], rolled: Sequence[dict[str, Any]], spark: Any) -> list[Piece] | None:
-    """Returns the pieces still to convert, each with the state before it; None if that cannot be determined."""
+    """Returns the pieces that are still to be converted, each with the state of the log before it.
+
+    Returns None if a state cannot be determined.
+    """
     groups = [*_groups(files[len(rolled) :])]
     changes = spread(spark, scan, groups[:-1])
     state = _state_after(rolled) if rolled else State()
@@ -150,7 +159,7 @@ def in_pieces(
     progress: Callable[[str], None],
     spark: Any,
 ) -> dict[str, Any] | None:
-    """Does the same as `make_tables.make`; returns None if the segments cannot be converted independently.
+    """Makes the same tables as `make_tables.make`. Returns None if the segments cannot be converted independently.
 
     Raises BadHistory, Missing.
     """
@@ -195,7 +204,7 @@ def _clear(folder: Path, rolled: Sequence[Mapping[str, Any]]) -> None:
 def _join(
     folder: Path, files: Sequence[Path], buckets: int, records: Sequence[Mapping[str, Any]], texts: list[str]
 ) -> dict[str, Any]:
-    """Writes the small tables and the counts of ingestion, over all pieces."""
+    """Joins the small tables and the metadata of all pieces, and writes them. Returns the metadata."""
     writer = make_tables.Writer(folder, buckets)
     for record in records:
         own = folder / FOLDER / Path(record["sources"][0][0]).stem
@@ -238,7 +247,7 @@ def _last(values: Iterable[str | None]) -> str | None:
 
 
 def main() -> None:
-    """Converts one segment. On an error, the check converts it later and reports the cause."""
+    """Converts one segment. Ignores errors, because the check converts the segment later and reports the cause."""
     segment, tables = sys.argv[1:]
     with suppress(HarnessError):
         roll(Path(segment), Path(tables))

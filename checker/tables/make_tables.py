@@ -1,8 +1,8 @@
 """Converts a history to tables: from write-ahead log segments or Jepsen EDN to Parquet, split into buckets by key.
 
-`make` streams: it holds at most CHUNK_ROWS ops and records, then writes a part to each bucket. `collect` keeps
-everything in memory, for small histories and tests. `ready` returns whether the tables of a folder match its history.
-checker.tables.schema describes the tables; the metadata is in `tables/_schema.json`:
+`make` streams: it collects up to CHUNK_ROWS ops and records in memory, then writes them as one part to each bucket.
+`collect` keeps everything in memory, for small histories and tests. `ready` returns whether the tables of a folder
+match its history. checker.tables.schema describes the tables; the metadata is in `tables/_schema.json`:
 
     schema, sources [[name, bytes, CRC-32]], buckets, lines, ops, counts {f: {type: n}}, last_ok_op, last_ok_ns,
     max_ns, final_processes {process: type of its last final op}, truncated (a sentence or null), run,
@@ -69,7 +69,7 @@ class DamagedTables(BadHistory):
 
 @contextmanager
 def reading(folder: Path) -> Iterator[None]:
-    """Turns errors while reading tables into DamagedTables."""
+    """Context manager that raises DamagedTables if the tables in the folder cannot be read."""
     try:
         yield
     except (OSError, pa.ArrowException, ValueError, KeyError) as error:
@@ -81,7 +81,7 @@ def reading(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turns errors while writing below a folder into Missing, for example when the disk is full."""
+    """Context manager that raises Missing if a file in the folder cannot be written, such as when the disk is full."""
     try:
         yield
     except BrokenPipeError:
@@ -133,7 +133,7 @@ def collect(path: Path) -> Tables:
 def of_ops(ops: Iterable[Op], part: bool = False) -> Tables:
     """Returns the tables of ops that are already in memory, in index order. Raises BadHistory.
 
-    part  the ops were selected from a history, so gaps between their indices do not mean missing ops
+    part  whether the ops were selected from a history, so that gaps between their indices do not mean missing ops
     """
     lines = (Line(op_json.to_data(op), number, "ops") for number, op in enumerate(ops, 1))
     return _in_memory(lines, Notes(part=part))
@@ -156,22 +156,25 @@ def small_of(tables: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> Small:
 
 
 def buckets_for(files: list[Path]) -> int:
-    """Returns the number of buckets for a history of this size; 1 for small ones, which a single task handles."""
+    """Returns the number of buckets for the history in these files; 1 if a single task can handle the whole history."""
     return buckets_of(size_of(files))
 
 
 def size_of(files: Iterable[Path]) -> int:
-    """Returns the approximate size of the text in bytes."""
+    """Returns the approximate total size of the files in bytes, estimated for the decompressed text."""
     return sum(file.stat().st_size * (8 if file.suffix == ".gz" else 1) for file in files)
 
 
 def buckets_of(size: int) -> int:
-    """Returns the number of buckets for a log of this size."""
+    """Returns the number of buckets for a history of this size in bytes."""
     return int(min(MAX_BUCKETS, max(1, -(-size // BUCKET_BYTES))))
 
 
 class Writer:
-    """Writes parts of tables below a folder. `prefix`: starts the names of the parts, which sort like their ops."""
+    """Writes parts of tables below a folder.
+
+    The names of the parts begin with `prefix`. Sorted by name, the parts are in the order of their ops.
+    """
 
     def __init__(self, folder: Path, buckets: int, prefix: str = "") -> None:
         self.folder, self.buckets, self.prefix, self.part = folder, buckets, prefix, 0
@@ -204,7 +207,7 @@ class Writer:
         return [spread.slice(low, high - low) for low, high in pairwise(cuts)]
 
     def small_tables(self) -> dict[str, pa.Table]:
-        """Returns the rows written so far of the tables that are not split into buckets."""
+        """Returns the tables that are not split into buckets, with the rows so far."""
         return {kind: pa.concat_tables([form.empty_table(), *self.small[kind]]) for kind, form in schema.SMALL.items()}
 
     def finish(self, meta: Mapping[str, Any], texts: list[str]) -> None:
@@ -283,7 +286,7 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
 
 
 def _complete(folder: Path, files: Any) -> bool:
-    """Returns whether each file of the tables exists with the size that it was written with."""
+    """Returns whether every file of the tables exists and still has the size that was recorded when it was written."""
     try:
         return all((folder / name).stat().st_size == size for name, size in files.items())
     except (OSError, AttributeError, TypeError):
@@ -291,7 +294,7 @@ def _complete(folder: Path, files: Any) -> bool:
 
 
 def ready(path: Path, folder: Path, buckets: int | None = None) -> dict[str, Any] | None:
-    """Returns the metadata of tables that were made from exactly this history; None if they must be made."""
+    """Returns the metadata of the tables in `folder`. Returns None if they were not made from exactly this history."""
     meta = read_meta(folder)
     if meta is None or meta["schema"] != schema.SCHEMA or (buckets and meta["buckets"] != buckets):
         return None

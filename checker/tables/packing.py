@@ -1,8 +1,8 @@
 """Sorts and groups integer columns by packing them into a single int64.
 
 `np.sort` of packed int64s uses vector instructions and is more than ten times faster than `np.lexsort` of the same
-columns, so every kernel orders its rows with `order`. Columns whose ranges do not fit 63 bits together give the same
-result, only more slowly.
+columns, so every kernel orders its rows with `order`. If the ranges of the columns together need more than 63 bits, the
+columns are not packed, and the same result takes longer.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ def empty() -> Ints:
 
 
 def _span(column: AnyInts) -> tuple[int, int]:
-    """Returns (smallest value, bits needed for the difference to it) of a non-empty column."""
+    """Returns (smallest value, bits needed for the largest minus the smallest value) of a column that is not empty."""
     low, high = int(column.min()), int(column.max())
     return low, (high - low).bit_length()
 
 
 def pack(*columns: AnyInts) -> Ints | None:
-    """Returns one int64 per row that sorts like the columns, the first column first; None if they do not fit."""
+    """Packs the columns into one int64 per row. Returns None if they do not fit in 63 bits.
+
+    Sorted by these numbers, the rows are in order of the first column, then the second, and so on.
+    """
     return _pack(columns, [_span(column) for column in columns])
 
 
@@ -50,7 +53,7 @@ def _pack(columns: tuple[AnyInts, ...], spans: list[tuple[int, int]]) -> Ints | 
 
 
 def order(*columns: AnyInts) -> Ints:
-    """Returns the stable permutation that sorts the rows by the columns, the first column first."""
+    """Returns the stable permutation that sorts the rows by the first column, then the second, and so on."""
     rows = len(columns[0])
     if rows == 0:
         return empty()
@@ -101,7 +104,7 @@ def member(values: Ints, ascending: Ints) -> Bools:
 
 
 def expand(first: Ints, lengths: Ints) -> Ints:
-    """Returns first[0], first[0]+1, ... (lengths[0] values), then the same for every further row."""
+    """Returns, for each row i, the lengths[i] integers that start at first[i], as one array."""
     total = int(lengths.sum())
     if total == 0:
         return empty()
@@ -112,10 +115,10 @@ def expand(first: Ints, lengths: Ints) -> Ints:
 
 
 def joint_ranks(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
-    """Returns dense ids for the pairs of two pairs of columns.
+    """Numbers the distinct rows of two tables, `left` and `right`, each given as a pair of columns.
 
-    The result is (first column of each id, second column of each id, ids of the left rows, ids of the right rows). Ids
-    ascend with the pair.
+    Returns (first column of each number, second column of each number, numbers of the left rows, numbers of the right
+    rows). The numbers are 0, 1, ... in ascending order of the rows.
     """
     first = np.concatenate([left[0], right[0]])
     second = np.concatenate([left[1], right[1]])
@@ -137,5 +140,9 @@ def joint_ranks(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints
 
 
 def tails(heads: Ints, rows: int) -> Ints:
-    """Returns one past the last row of each group, given the groups' first rows."""
+    """Returns the row after each group's last row.
+
+    heads  the first row of each group
+    rows   the number of all rows
+    """
     return np.append(heads[1:], rows) if len(heads) else empty()

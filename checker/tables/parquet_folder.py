@@ -1,9 +1,9 @@
-"""Reads and writes a history as a folder of tables, as `harness export` makes it.
+"""Reads and writes a history as a folder of Parquet tables, which `harness export --format parquet` makes.
 
     <the tables that checker.tables.schema describes>  _checksums.json  plan.yaml  events/
 
-_checksums.json has the CRC-32 of every file of the tables. Parquet's own checksums cover pages but not the footer,
-and these files may have been copied over networks. The `tables/` of a run are such a folder too, without checksums.
+_checksums.json has the CRC-32 of every file of the tables. Parquet's own checksums cover pages but not the footer, and
+these files may have been copied over networks. The tables/ folder of a run has the same layout, but no checksums.
 """
 
 from __future__ import annotations
@@ -24,18 +24,21 @@ CHECKSUMS: Final = "_checksums.json"
 SHOWN: Final = 120  # characters of a name in a message
 # The files of a run, besides its history, that a verdict depends on.
 BESIDE: Final = ("plan.yaml", "events")
-AGAIN: Final = "export it again: harness export RUN --format parquet"
+AGAIN: Final = "export the history again: harness export RUN --format parquet"
 
 
 def is_tables(path: Path) -> bool:
-    """Returns whether a folder has complete or incomplete tables outside of a run folder."""
+    """Returns whether the path is a Parquet folder, complete or not, and not a run folder."""
     if not path.is_dir() or (path / "history").is_dir():
         return False
     return (path / make_tables.META).exists() or (path / "ops").is_dir() or any(path.glob("*.parquet"))
 
 
 def source(folder: Path, spark: Any = None) -> Source:
-    """Returns the tables as a history. Raises BadHistory, which names a file that is missing or has changed."""
+    """Returns the source for the tables in the folder.
+
+    Raises BadHistory, which names a file that is missing or has changed.
+    """
     if not (folder / make_tables.META).is_file():
         raise BadHistory(
             f"{folder}: no {make_tables.META}, which is written last: the tables are incomplete, or were not made by "
@@ -90,7 +93,10 @@ def _sound(folder: Path, meta: Mapping[str, Any]) -> None:
 
 
 def _verify(folder: Path) -> None:
-    """Raises BadHistory for a file that has changed since the folder was made. Skipped without checksums."""
+    """Raises BadHistory for a file that has changed since the folder was made.
+
+    Does nothing if there is no _checksums.json.
+    """
     listed = folder / CHECKSUMS
     if not listed.is_file():
         return
@@ -109,7 +115,7 @@ def _verify(folder: Path) -> None:
 
 
 def write(path: Path, folder: Path, progress: Callable[[str], None] = lambda text: None) -> int:
-    """Exports a history to such a folder. Returns its number of lines. Raises BadHistory, Missing."""
+    """Exports a history to a Parquet folder. Returns the number of lines of the history. Raises BadHistory, Missing."""
     meta = make_tables.make(path, folder, None, progress)
     with make_tables.writing(folder):
         if path.is_dir():

@@ -15,14 +15,14 @@ Progress = Callable[[str], None]
 
 
 class Counted:
-    """Counts lines and, if it takes longer than two seconds, reports the count every two seconds."""
+    """Counts lines while they are read, and reports the count every two seconds."""
 
     def __init__(self, progress: Progress, what: str = "") -> None:
         self._progress, self._what, self.lines = progress, what, 0
         self._began = self._reported = time.monotonic()
 
     def __call__(self, lines: Iterator[Line]) -> Iterator[Line]:
-        """Yields the same lines."""
+        """Yields the lines unchanged, and counts them."""
         for line in lines:
             yield line
             self.lines += 1

@@ -1,8 +1,8 @@
 """Reads history files: yields raw ops as plain mappings, each with its file and line for messages.
 
 Accepts write-ahead log segments (`*.jsonl`, see harness.model.op_json) and Jepsen's EDN (`*.edn`), plain or gzipped. A
-writer that is killed leaves a torn last line: it is skipped and noted. Any other invalid line raises BadHistory with
-file and line.
+writer that is killed may leave an incomplete last line, which is skipped and recorded in `Notes`. Any other invalid
+line raises BadHistory with file and line.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ COLLECT_EVERY: Final = 50_000
 
 @dataclass(slots=True)
 class Notes:
-    """What reading found that the verdict must mention, and properties of the file.
+    """Facts about a history that reading its files reveals.
 
-    truncated  where the history was cut off, as a sentence
+    truncated  where the history was cut off, as a sentence for the verdict; None if it was not
     run        name of the run, from the header
     record     whether EDN ops are tagged as Jepsen's records
-    part       whether `harness shrink` selected the ops from a complete history, so gaps are no defect
+    part       whether `harness shrink` selected the ops from a complete history; gaps in the indices are then no defect
     """
 
     truncated: str | None = None
@@ -62,7 +62,10 @@ class Line(NamedTuple):
 
 @contextmanager
 def rarely_collecting() -> Iterator[None]:
-    """Makes the garbage collector run less often. It finds nothing in lines, but takes a tenth of the reading time."""
+    """Context manager that makes the garbage collector run less often.
+
+    Garbage collection frees nothing while lines are read, but takes a tenth of the time.
+    """
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], COLLECT_EVERY), *before[1:])
     try:
@@ -91,7 +94,7 @@ def _regular(file: Path) -> None:
 
 
 def _segments(folder: Path) -> list[Path]:
-    """Returns the segments of a run. Raises BadHistory if one is missing."""
+    """Returns the segments of a run, in order. Raises BadHistory if a segment is missing."""
     found = sorted(folder.glob("*.jsonl"))
     if not found:
         raise BadHistory(f"{folder}: it has no segment (*.jsonl): nothing was recorded, so there is nothing to check")
@@ -118,7 +121,10 @@ def checksum(file: Path) -> tuple[int, int]:
 
 
 def identity(file: Path) -> list[Any]:
-    """Returns [name, size, CRC-32] of a history file. Tables store this to recognize the file. Raises BadHistory."""
+    """Returns [name, size, CRC-32] of a history file.
+
+    The tables store this to recognize a changed file. Raises BadHistory.
+    """
     try:
         return [file.name, *checksum(file)]
     except OSError as error:
@@ -126,14 +132,14 @@ def identity(file: Path) -> list[Any]:
 
 
 def is_edn(path: Path) -> bool:
-    """Returns whether the file is EDN, by its name."""
+    """Returns whether the file is EDN, according to its name."""
     return ".edn" in path.suffixes[-2:]
 
 
 def read(path: Path, notes: Notes, exact: bool = False) -> Iterator[Line]:
     """Yields the raw ops of a history, file by file.
 
-    exact  whether EDN keeps everything needed to write the same forms again (`edn.ops`)
+    exact  whether to keep everything that is needed to write the same EDN again (`edn.ops`)
     """
     yield from read_files(sources(path), True, notes, exact)
 
@@ -141,7 +147,8 @@ def read(path: Path, notes: Notes, exact: bool = False) -> Iterator[Line]:
 def read_files(files: Sequence[Path], last: bool, notes: Notes, exact: bool = False) -> Iterator[Line]:
     """Yields the raw ops of some files.
 
-    last  whether the last of them is the last of its history, whose last line may be torn
+    last   whether the last of these files is the last file of its history, so that its last line may be incomplete
+    exact  see `read`
     """
     for file in files:
         yield from _file(file, last and file == files[-1], notes, exact)
@@ -158,9 +165,9 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, bool]]:
-    """Yields (number of the first line, complete lines, whether they end in a newline), in order.
+    """Yields the file in blocks: (number of the first line, complete lines, whether they end in a newline).
 
-    A truncated gzip stream in the last file is treated like a torn line.
+    A truncated gzip stream in the last file is treated like an incomplete last line.
     """
     number, ready, rest, size = 1, list[bytes](), list[bytes](), 0  # size: of `ready` and `rest` together
     unpacked = 0
@@ -252,11 +259,11 @@ class _Json:
     """Decodes lines of the harness's own log."""
 
     def quick(self, block: bytes, lines: list[bytes]) -> Iterator[dict[str, Any] | None]:
-        """Yields each line's data; None for a line that needs `slow`."""
+        """Yields the data of each line, or None for a line that `slow` must decode."""
         return map(_object, lines)
 
     def slow(self, line: bytes, where: str) -> Mapping[str, Any]:
-        """Returns the data of a line. Raises BadHistory with what is wrong."""
+        """Returns the data of any line. Raises BadHistory, which says what is wrong with the line."""
         try:
             data = orjson.loads(line)
         except orjson.JSONDecodeError as error:
@@ -264,7 +271,7 @@ class _Json:
         if not isinstance(data, dict):
             raise BadHistory(f"{where}: not an op (a JSON object is expected)")
         if _deep(data):
-            raise BadHistory(f"{where}: nested deeper than {reader.MAX_DEPTH}")
+            raise BadHistory(f"{where}: nested deeper than {reader.MAX_DEPTH} levels")
         return data
 
 
@@ -279,7 +286,10 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _deep(data: Any) -> bool:
-    """Returns whether data is nested deeper than EDN allows. Breadth first, so depth uses no stack."""
+    """Returns whether data is nested deeper than EDN allows.
+
+    Searches breadth first, so deep data cannot exhaust the stack.
+    """
     level = [data]
     for _ in range(reader.MAX_DEPTH + 1):
         level = [
@@ -300,7 +310,7 @@ class _Edn:
         self._notes, self._exact, self._begun = notes, exact, False
 
     def quick(self, block: bytes, lines: list[bytes]) -> Iterator[dict[str, Any] | None]:
-        """Yields the data of lines of the usual form; None for others."""
+        """Yields the data of each line that has the usual form, or None for a line that `slow` must decode."""
         if not self._begun:
             self._begun, self._notes.record = True, block.startswith(fast_path.PREFIX)
         found = fast_path.quick(block)
@@ -310,7 +320,7 @@ class _Edn:
         return found
 
     def slow(self, line: bytes, where: str) -> Mapping[str, Any]:
-        """Returns the data of any line. Raises BadHistory with what is wrong."""
+        """Returns the data of any line. Raises BadHistory, which says what is wrong with the line."""
         try:
             return ops.data_of(fast_path.loads(line.decode(), where), self._exact, self._notes.record)
         except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Reads the tables of a folder where a task runs: whole buckets, or some of their columns."""
+"""Reads the tables of a folder: whole buckets, or some of their columns. Called by the tasks that judge the buckets."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def stamp(folder: Path) -> tuple[str, int, int]:
 
 
 def load_small(folder: Path, name: str) -> pa.Table:
-    """Returns one of the tables that are not split into buckets. Raises DamagedTables."""
+    """Returns the table of this name; only for tables that are not split into buckets. Raises DamagedTables."""
     with reading(folder):
         return _table(folder / f"{name}.parquet").cast(schema.SMALL[name])
 
 
 def ops_between(folder: Path, low: int, high: int, *names: str) -> Iterator[pa.Table]:
-    """Yields some columns, including `index`, of the ops with ids from low to high inclusive, file by file.
+    """Yields some columns of the ops with ids from low to high inclusive, file by file.
 
-    Texts are dictionary-encoded. Raises DamagedTables.
+    The columns must include `index`. Columns of texts are dictionary-encoded. Raises DamagedTables.
     """
     with reading(folder):
         for file in _files(folder / "ops"):
@@ -70,7 +70,7 @@ def ops_between(folder: Path, low: int, high: int, *names: str) -> Iterator[pa.T
 
 
 def ops_columns(folder: Path, *names: str) -> Iterator[pa.Table]:
-    """Yields some columns of the table of ops, file by file; texts are dictionary-encoded. Raises DamagedTables."""
+    """Yields some columns of the table of ops, file by file, with texts dictionary-encoded. Raises DamagedTables."""
     with reading(folder):
         for file in _files(folder / "ops"):
             opened = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=["type", "f"])
@@ -82,14 +82,14 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _overlaps(file: pq.ParquetFile, group: int, low: int, high: int) -> bool:
-    """Returns whether a row group may contain ids from low to high."""
+    """Returns whether a row group of a Parquet file may contain ids from low to high."""
     column = file.metadata.row_group(group).column(file.schema_arrow.get_field_index("index"))
     statistics = column.statistics
     return statistics is None or not statistics.has_min_max or (statistics.min <= high and statistics.max >= low)
 
 
 def texts(folder: Path) -> list[str]:
-    """Returns the dictionary of keys and values that are not plain integers. Raises DamagedTables."""
+    """Returns the texts of the keys and values that are not plain integers, ordered by code. Raises DamagedTables."""
     with reading(folder):
         found: list[str] = orjson.loads((folder / DICTIONARY).read_bytes())
     return found

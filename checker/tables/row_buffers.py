@@ -1,7 +1,7 @@
 """Collects the rows of a history in flat lists, and turns them into tables.
 
-Extending a flat list is the cheapest way in Python to add a row. Columns of the op level are repeated by numpy when
-the tables are made.
+Extending a flat list is the cheapest way in Python to add a row. The fields of an op are stored once. When the tables
+are made, numpy repeats them for each of the op's sends and polls.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def _columns(cells: list[Any], names: Sequence[str]) -> dict[str, list[Any]]:
 class RowBuffers:
     """Growing rows, stored as flat lists of cells.
 
-    ops         9 cells per op: those of OPS
+    ops         9 cells per op: the columns of the table OPS (checker.tables.schema)
     type_codes  the type of each op, as a code
     sends       5 cells per send: row of its op in `ops`, micro-op, key, value, offset
-    polls       4 cells per poll and key: row of its op, micro-op, key, number of records, which are in
-                poll_offset and poll_value
-    empties     3 cells per poll and key without records: row of its op, micro-op, key
+    polls       4 cells per poll and key: row of its op in `ops`, micro-op, key, number of records; the offsets and
+                values of these records are in poll_offset and poll_value
+    empties     3 cells per poll and key without records: row of its op in `ops`, micro-op, key
     small       rows of the tables that are not split into buckets
     """
 
@@ -92,7 +92,7 @@ class RowBuffers:
         raise BadHistory(self._bad_offset())
 
     def _bad_offset(self) -> str:
-        """Returns the message about the first polled offset that is not a 64-bit integer, and its op."""
+        """Returns the error message for the first polled offset that is not a 64-bit integer."""
         bad = next(
             place
             for place, offset in enumerate(self.poll_offset)

@@ -3,14 +3,14 @@
     tables/_schema.json              schema version, source files, counts, notes: see checker.tables.make_tables
     tables/_dictionary.json          texts of the keys and values that are not plain integers
     tables/ops/*.parquet             one row per op: OPS
-    tables/sends/<bucket>/*.parquet  one row per send: SENDS, ops ascending
+    tables/sends/<bucket>/*.parquet  one row per send, in ascending order of ops: SENDS
     tables/polls/<bucket>/*.parquet  one row per polled record, in the order polled: POLLS
     tables/commits/<bucket>/*.parquet  consumer offsets: COMMITS
     tables/<small>.parquet           ASSIGNS, REBALANCES, ENDS, DELETIONS, CLEANED, NEMESIS: not split into buckets
 
-A key is in bucket `key mod n`. An op's id is the index of its completion, or of its invocation if it never completed
-(it then counts as `info`). Times are nanoseconds since the run began. A missing time is -1 in the kernels' tables and
-null in OPS.
+With n buckets, a key is in bucket `key mod n`. An op's id is the index of its completion. An op that never completed
+counts as `info`, and its id is the index of its invocation. Times are nanoseconds since the run began. A missing time
+is -1 in the kernels' tables and null in OPS.
 """
 
 from __future__ import annotations
@@ -163,7 +163,10 @@ KERNEL: Final = {
 
 
 def is_one(table: pa.Table, name: str, texts: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    """Returns, for each row, whether a column of texts, plain or dictionary-encoded, equals one of `texts`."""
+    """Returns, for each row, whether the cell in the column `name` equals one of `texts`.
+
+    The column has texts, plain or dictionary-encoded.
+    """
     result = np.zeros(table.num_rows, np.bool_)
     begin = 0
     for chunk in table.column(name).chunks:

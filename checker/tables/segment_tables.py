@@ -1,9 +1,9 @@
-"""Converts a piece of a run's log, some neighbouring segments, to its part of the tables.
+"""Converts a piece of a run's log, which consists of neighbouring segments, to a part of the tables.
 
-A piece can be converted independently once the invocations still open at its beginning are known. Only these, the last
-index and the last time carry over from one segment to the next, and a quick scan of the beginnings of lines (`scan`)
-finds them for all segments at once. `convert` writes the rows to the tables' folder, and the rest to
-`.segments/<first segment>/`: the small tables and record.json. checker.tables.join_segments joins the pieces.
+A piece can be converted independently if the state of the log before the piece is known: the invocations that are still
+open, the last index and the last time. A quick scan of the beginnings of lines (`scan`) finds this state. `convert`
+writes ops, sends and polls to the tables' folder; it writes the small tables and record.json to `.segments/<first
+segment>/`. checker.tables.join_segments joins the pieces.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _START: Final = re.compile(
 class State:
     """The state of the log before a piece.
 
-    open        process -> the line of its invocation without completion
-    last_index  the last index
-    last_ns     the last time
+    open        process -> the line of its open invocation, one without a completion so far
+    last_index  the index of the last line
+    last_ns     the time of the last line
     """
 
     open: Mapping[str, str] = field(default_factory=dict)
@@ -44,14 +44,17 @@ class State:
     last_ns: int = -LIMIT
 
     def then(self, later: State) -> State:
-        """Returns the state after a piece with the changes `later`, where an empty line means no open invocation."""
+        """Returns the state after the changes `later`.
+
+        There, an empty line means that the process has no open invocation.
+        """
         still_open = {process: line for process, line in {**self.open, **later.open}.items() if line}
         return State(still_open, later.last_index, later.last_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Neighbouring segments, the state before them, and the dictionary so far."""
+    """Neighbouring segments, the state before them, and the dictionary (`checker.tables.coding`) so far."""
 
     files: tuple[str, ...]
     last: bool
@@ -64,7 +67,7 @@ class Piece:
 
 
 def scan(files: Sequence[str]) -> State | None:
-    """Returns how some complete segments change the state; None if a line is not in the harness's own format."""
+    """Returns how complete segments change the state. Returns None if a line is not in the harness's own format."""
     changed: dict[str, str] = {}
     index, time_ns = -1, -LIMIT
     for file in files:
@@ -88,7 +91,10 @@ def scan(files: Sequence[str]) -> State | None:
 
 
 def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
-    """Writes a piece's part of the tables to `folder`. Returns its record. Raises BadHistory, Missing."""
+    """Writes a piece's part of the tables.
+
+    Returns the content of record.json. Raises BadHistory, Missing.
+    """
     own = folder / FOLDER / piece.name
     with make_tables.writing(folder), rarely_collecting():
         own.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Converts raw ops to rows: joins invocations with their completions and splits micro-ops.
 
-The rows of an op are adjacent, and ops are in the order of completion. Lists are extended one record batch at a time,
-and columns of the op level are repeated by numpy at the end, so the cost per polled record is small.
-Raises BadHistory, with the place, for anything that is not a valid op.
+The rows of an op are adjacent, and ops are in the order of completion. The records of a poll are added to the lists all
+at once, and numpy repeats the fields of the op for them at the end, so the cost per polled record is small. Anything
+that is not a valid op raises BadHistory with file and line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def _short(value: Any) -> str:
 
 
 class _Broken(Exception):
-    """A value that does not have the form required for its op; the text says what is wrong."""
+    """The value of an op does not have the required form, or the op does not fit its process.
+
+    The text of the exception says what is wrong.
+    """
 
 
 def _whole(value: Any) -> bool:
@@ -60,22 +63,26 @@ def _listed(fields: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _rebalances(extra: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Returns the events of an op's rebalance log."""
+    """Returns the events of the rebalance log in an op's `extra`."""
     log = _listed(extra, "rebalance_log") or _listed(extra, "rebalance-log")
     for event in log:
         if not isinstance(event, dict):
-            raise _Broken(f"`rebalance_log` must be a list of events, but has {_short(event)}")
+            raise _Broken(f"`rebalance_log` must be a list of events, but contains {_short(event)}")
     return log
 
 
 def _error_text(error: Any) -> str:
-    """Returns an error that is not plain text as text."""
+    """Returns an op's error as text."""
     shown = ops.shown(error)
     return shown.removeprefix(":") if isinstance(shown, str) else text_of(error)
 
 
 class Builder:
-    """Takes lines in order. `finish` closes the open invocations; `tables` returns the rows so far and clears them."""
+    """Converts lines to rows.
+
+    Lines are added in order. `finish` completes the open invocations after the last line. `tables` returns the rows so
+    far and clears them.
+    """
 
     def __init__(self, coder: Coder) -> None:
         self.coder = coder
@@ -92,13 +99,13 @@ class Builder:
 
     @property
     def rows(self) -> int:
-        """A measure of the memory in use: the number of ops and records."""
+        """The number of ops and polled records so far, as a measure of the memory in use."""
         return len(self.buffers.type_codes) + len(self.buffers.poll_value)
 
     # --- lines ----------------------------------------------------------------------------------------
 
     def add(self, line: Line) -> None:
-        """Takes one raw op."""
+        """Adds one raw op."""
         data = line[0]
         try:
             index, time_ns, process = data["index"], data["time_ns"], data["process"]
@@ -109,8 +116,10 @@ class Builder:
             raise BadHistory(f"{line.where}: index {_short(index)} after {self.last_index}; indices must increase")
         if kind not in TYPES:
             raise BadHistory(f"{line.where}: unknown op type {_short(kind)}; must be one of {', '.join(TYPES)}")
-        if type(time_ns) is not int or not -LIMIT < time_ns < LIMIT or not isinstance(f, str):
-            raise BadHistory(f"{line.where}: not an op (time {_short(time_ns)}, f {_short(f)})")
+        if type(time_ns) is not int or not -LIMIT < time_ns < LIMIT:
+            raise BadHistory(f"{line.where}: not an op (time {_short(time_ns)} is not a valid number of nanoseconds)")
+        if not isinstance(f, str):
+            raise BadHistory(f"{line.where}: not an op (f {_short(f)} is not a string)")
         if index != self.last_index + 1:
             self._doubt("index", f"{line.where}: index {index} after {self.last_index}, so ops are missing")
             if self.missing is None:
@@ -154,25 +163,25 @@ class Builder:
                 self._op(index, since, process, kind, f, since_ns, time_ns, data.get("error"), extra, value)
             elif began[2] != f:
                 who = _short(data["process"])
-                raise _Broken(f"completes {_short(f)}, but process {who} had invoked {_short(began[2])}")
+                raise _Broken(f"process {who} completes {_short(f)}, but had invoked {_short(began[2])}")
             else:
                 self._op(index, began[0], process, kind, f, began[1], time_ns, data.get("error"), extra, value)
         except _Broken as error:
             raise BadHistory(f"{line.where}: {error}") from None
 
     def _doubt(self, kind: str, text: str) -> None:
-        """Records the first occurrence of a kind of defect that still allows a verdict."""
+        """Records a defect that still allows a verdict; only the first one of each kind."""
         self.doubts.setdefault(kind, text)
 
     def _missing_since(self, op: int) -> bool:
-        """Returns whether lines are missing after the line of an op."""
+        """Returns whether lines are missing after the line with the index `op`."""
         return self.missing is not None and self.missing[1] > op
 
     def _lost_invocation(self, code: int, process: Any, kind: str, time_ns: int) -> tuple[int, int]:
-        """Returns (index, time) of the earliest possible invocation of a completion without one.
+        """Returns (index, time) of the earliest possible invocation of an op whose invocation is not in the history.
 
-        A process that is not a client may report on its own initiative. For a client, the invocation must be in a gap
-        of missing lines; otherwise raises _Broken.
+        A process that is not a client may write an `info` line without an invocation; the index is -1 then. For a
+        client, the invocation must be in a gap of missing lines; if there is no gap, _Broken is raised.
         """
         if kind == "info" and type(process) is not int:
             return -1, time_ns
@@ -180,12 +189,13 @@ class Builder:
             return self.missing[0] + 1, min(self.gap_ns, time_ns)
         if code in self.retired:
             raise _Broken(
-                f"process {_short(process)} completes an op, but its op {self.retired[code]} was info, which retired it"
+                f"process {_short(process)} completes an op after its op {self.retired[code]} was info, which must be "
+                "the last op of a process"
             )
         raise _Broken(f"process {_short(process)} completes an op as {kind} without an invocation")
 
     def reopen(self, data: Mapping[str, Any]) -> None:
-        """Takes an invocation from an earlier part of the log that is still open."""
+        """Adds an invocation from an earlier part of the log that had not been completed there."""
         process = data["process"]
         if process.__class__ is not int or not -BASE < process < BASE:
             process = self.coder.code(process)
@@ -193,7 +203,7 @@ class Builder:
         self.open[process] = (data["index"], data["time_ns"], data["f"], data.get("value"), extra)
 
     def finish(self) -> None:
-        """Completes every invocation that is still open as `info`."""
+        """Completes, as `info`, every invocation that is still open."""
         for process, (index, *_) in sorted(self.open.items(), key=lambda item: item[1][0]):
             try:
                 self._never_completed(process)
@@ -201,7 +211,7 @@ class Builder:
                 raise BadHistory(f"op {index}: {error}") from None
 
     def _never_completed(self, process: Any) -> None:
-        """Completes the open op of a process as `info`: its outcome is unknown."""
+        """Completes the open op of a process as `info`, because its outcome is unknown."""
         index, time_ns, f, value, extra = self.open.pop(process)
         self._op(index, index, process, "info", f, time_ns, -1, None, extra, value)
 
@@ -339,7 +349,7 @@ class Builder:
                 raise _Broken("`positions` must be a list of [key, offset], and `ends` of [key, start, end]") from None
 
     def _commits(self, cells: tuple[Any, ...], extra: Mapping[str, Any]) -> None:
-        """Adds the consumer offsets that the op committed, and those fetched at an assignment."""
+        """Adds the consumer offsets that the op committed or that it fetched at an assignment."""
         found = [(False, _listed(extra, "committed"))]
         found += [(True, _listed(event, "committed")) for event in _rebalances(extra)]
         try:
@@ -365,6 +375,6 @@ class Builder:
                 self.buffers.small["cleaned"].extend(rows)
 
     def tables(self) -> dict[str, pa.Table]:
-        """Returns ops, sends, polls and the small tables of the lines since the last call."""
+        """Returns the tables (ops, sends, polls and the small tables) of the lines added since the last call."""
         buffers, self.buffers = self.buffers, RowBuffers()
         return buffers.tables(self.coder)

@@ -4,7 +4,7 @@
      "errors": {"G1a": {"count": 1, "errs": [{"key": 5, "value": 4, "writer": {"op": 153}, ...}]},
                 "unseen": {"time": 10502970, "unseen": {"2": 2}, "messages": {"2": [2, 3]}}}}
 
-An op that Jepsen prints in full is {"op": its id} here. Types are sorted by name.
+Where Jepsen prints an op in full, this format has {"op": its id}. Types are sorted by name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ def _errors(found: AnomalyFound) -> Any:
 
 
 def answer(result: Result) -> dict[str, Any]:
-    """Returns the four fields. `errs` is complete under Jepsen's rules, and has only the worst witnesses otherwise."""
+    """Returns a result in Jepsen's format.
+
+    `errs` has all witnesses under Jepsen's rules, but only the worst ones under native rules.
+    """
     by_name = sorted(result.anomalies, key=lambda found: found.name)
     return {
         "valid": AS_JSON[result.valid],

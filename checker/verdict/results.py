@@ -1,10 +1,11 @@
-"""The Parquet files that a check writes below results/ in a run folder: all witnesses, and time series.
+"""Writes the Parquet files in results/ of a run folder: all witnesses, and time series.
 
     results/witnesses/<anomaly>.parquet   one row per witness: op (the witness's first op), witness (JSON)
     results/unseen.parquet                time_ns, key, unseen
     results/realtime_lag.parquet          time_ns, process, key, lag_ns
 
-Tasks write parts below results/.parts. `finish` joins them into one file per anomaly, one part in memory at a time.
+Tasks write one part per bucket and anomaly to results/.parts. `finish` joins the parts of an anomaly into one file,
+with one part in memory at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FORM: Final = pa.schema([("op", pa.int64()), ("witness", pa.string())])
 
 
 def texts_of(part: Part) -> list[str]:
-    """Returns the dictionary of keys and values that are not integers, from memory or from the tables folder."""
+    """Returns the texts of the keys and values that are not integers, from memory or from the tables folder."""
     return list(part.tables.texts) if part.tables is not None else read_tables.texts(Path(part.folder))
 
 
@@ -45,7 +46,7 @@ def _first_op(witness: Mapping[str, Any]) -> int | None:
 
 
 def write_part(run: Path, name: str, bucket: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes all witnesses of one anomaly in one bucket."""
+    """Writes all witnesses of one anomaly in one bucket to a part."""
     folder = run / "results" / ".parts" / name
     texts = [orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS).decode() for row in rows]
     table = pa.table(
@@ -90,7 +91,7 @@ def series(
     lag: Sequence[pa.Table | None],
     original: Mapping[int, Any],
 ) -> dict[str, Any]:
-    """Joins the series of all buckets, writes them to the run folder if there is one, and returns the worst lag."""
+    """Joins the time series of all buckets, and writes them to the run folder, if any. Returns the worst lag."""
     lags = pa.concat_tables([table for table in lag if table is not None])
     worst_lag = _worst_lag(lags)
     if worst_lag is not None:

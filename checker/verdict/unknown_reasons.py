@@ -1,9 +1,9 @@
 """Decides under the native rules why a verdict is `unknown`.
 
-A history is `valid` only if it and its run are complete enough to show that nothing is wrong. Otherwise each reason
-here makes the verdict `unknown`. The other native rules are in the kernels (tail loss, legal deletion, rebalances)
-and in the catalogue of anomalies (which anomalies count at the isolation level in use). Source: jepsen.tests.kafka,
-whose verdict these rules extend.
+A verdict is `valid` only if the history and the run are complete enough to show that nothing is wrong. If not, this
+module gives the reasons, and the verdict is `unknown`. The other native rules are in the kernels (tail loss, legal
+deletion, rebalances) and in the catalogue of anomalies (which anomalies count at the isolation level in use). Source:
+the verdict of jepsen.tests.kafka, which the native rules extend.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FINAL_POLLS_COMPLETE: Final = ("phase", "final polls complete")
 
 
 def faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[str]:
-    """Returns the expected faults that never took effect, according to the history."""
+    """Returns those of the expected faults that never took effect, according to the history."""
     took: set[str] = set()
     for fault, value in zip(nemesis.column("fault").to_pylist(), nemesis.column("value").to_pylist(), strict=True):
         data = orjson.loads(value)
@@ -70,10 +70,10 @@ def run_events(run: Path) -> RunEvents | None:
 
 
 def unfinished_final_polls(run: Path, options: CheckOptions) -> list[str]:
-    """Returns why the final polls may be incomplete although all recorded ones succeeded.
+    """Returns the reasons why the final polls may be incomplete although every recorded final poll succeeded.
 
-    A client whose last final poll never completed is not among the clients that must have caught up, and it may not
-    have been replaced. The history does not show this; the run's events do.
+    If the last final poll of a client never completed, the client is not among those that must have read to the end,
+    and perhaps no other client replaced it. Only the run's events show whether the final polls finished.
     """
     if not options.require_final_polls:
         return []
@@ -89,7 +89,10 @@ def unfinished_final_polls(run: Path, options: CheckOptions) -> list[str]:
 
 
 def perhaps_lost(count: int, settings: Settings) -> list[str]:
-    """Returns the reason if it depends on unknown settings whether `count` more records had to exist and are lost."""
+    """Returns the reason for `unknown` if it depends on unknown settings whether `count` missing records are lost.
+
+    Returns an empty list if `count` is 0.
+    """
     if not count:
         return []
     names = (("transactions", settings.txn), ("isolation.level", settings.isolation_level))
@@ -106,7 +109,7 @@ def _were(count: int) -> str:
 
 
 def trouble(run: Path) -> list[str]:
-    """Returns the trouble and interruptions recorded in the run's events/harness.jsonl, and its damaged lines."""
+    """Returns the reasons for `unknown` in the run's events: trouble, interruptions, and damaged lines."""
     events = run_events(run)
     if events is None:
         return []
@@ -126,7 +129,7 @@ def trouble(run: Path) -> list[str]:
 
 
 def truncated_history(meta: Mapping[str, Any]) -> list[str]:
-    """Returns the reason if the history is truncated in its last line."""
+    """Returns the reason for `unknown` if the history is truncated in its last line, else an empty list."""
     if meta.get("truncated") is None:
         return []
     return [f"{meta['truncated']}, so records missing from the rest prove nothing; check the complete history"]
@@ -140,9 +143,9 @@ def reasons(
     ends: pa.Table,
     options: CheckOptions,
 ) -> list[str]:
-    """Returns why the verdict cannot be `valid`, one sentence each.
+    """Returns the reasons why the verdict cannot be `valid`, each as a sentence.
 
-    `unseen` is the number of values that should exist and were never polled.
+    `unseen` is the number of values that must exist and were never polled.
     """
     if meta["ops"] == 0:
         return ["the history contains no operations"]

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from harness.cli import client_matrix
+from harness.cli.matrix import seconds
 from harness.cli.parameters import SparkMaster
-from harness.model.errors_and_exit_codes import EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 
 app = typer.Typer(no_args_is_help=True, help="Reproduce known failures with repeatable experiments.")
 Folder = Annotated[
@@ -47,11 +49,14 @@ def list_(
             }
             for one in found
         ]
+        row = {"name": client_matrix.NAME, "title": client_matrix.TITLE, "kind": client_matrix.KIND}
+        rows.append({**row, "source": client_matrix.SOURCE, "cases": 0})
         print(json.dumps(rows))
         return EXIT_VALID
     width = max((len(one.name) for one in found), default=0)
     for one in found:
         print(f"{one.name:{width}}  {one.kind:9}  {one.title}")
+    print(f"{client_matrix.NAME:{width}}  {client_matrix.KIND:9}  {client_matrix.TITLE}")
     print("next: harness experiment show NAME; harness experiment run NAME")
     return EXIT_VALID
 
@@ -61,6 +66,13 @@ def show(name: Name, folder: Folder = None) -> int:
     """Describe an experiment: its purpose, and the plan and the expected results of each case."""
     from harness.experiments import spec
 
+    if name == client_matrix.NAME:
+        from harness.experiments.client_matrix import axes
+
+        print(f"{name}: {client_matrix.TITLE}\n\nsource: {client_matrix.SOURCE}")
+        print(f"modes: {', '.join(axes.MODES)}\nfaults: {', '.join(axes.FAULTS)}")
+        print(f"\nnext: harness experiment run {name}")
+        return EXIT_VALID
     found = spec.named(name, folder)
     print(f"{found.name}: {found.title}\n\n{found.why}\n\nsource: {found.source}\nfile: {found.path}")
     for case in found.cases:
@@ -78,7 +90,12 @@ def run(
     times: Annotated[int | None, typer.Option("--runs", "-n", min=1, help="Number of runs of each case.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; each later run uses the next one.")] = 1,
     stop: Annotated[bool, typer.Option("-x", help="Stop a case at its first run with an unexpected result.")] = False,
-    case: Annotated[str, typer.Option(help="Run only the case or variant with this name.")] = "",
+    case: Annotated[
+        str,
+        typer.Option(
+            help="Run only the case or variant with this name; of client-matrix, only these libraries, comma-separated."
+        ),
+    ] = "",
     everything: Annotated[bool, typer.Option("--all", help="Run every experiment, one after the other.")] = False,
     kept: Annotated[
         Path | None, typer.Option("--report", help="Write the track record of these runs to this file.")
@@ -88,7 +105,18 @@ def run(
         typer.Option(help="A persistent cluster, local:NAME, for cases that need no cluster settings of their own."),
     ] = "",
     folder: Folder = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for report.md, table.csv and results.json.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for report.md, table.csv and results.json; client-matrix continues the results in it."
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="client-matrix: time for all runs, such as 90 (seconds), 20m or 4h.")
+    ] = "4h",
+    client_user: Annotated[
+        str, typer.Option(help="client-matrix: user to run the client programs as, if the harness runs as root.")
+    ] = "nobody",
     runs_dir: Annotated[
         Path, typer.Option("--runs-dir", envvar="HARNESS_RUNS", help="Folder that holds the runs.")
     ] = Path("runs"),
@@ -107,10 +135,15 @@ def run(
       harness experiment run acks-1 --runs 5 --cluster local:warm
 
       harness experiment run --all --runs 5 --report track-record.md
+
+      harness experiment run client-matrix --budget 2h
     """
+    if name == client_matrix.NAME:
+        if times or stop or everything or kept or folder:
+            raise BadInput("--runs, -x, --all, --report and --folder cannot be combined with client-matrix")
+        return client_matrix.run(case, seed, cluster, out, runs_dir, seconds(budget), client_user, spark_master)
     from harness.experiments import record, report, spec
     from harness.experiments import run as running
-    from harness.model.errors_and_exit_codes import BadInput
 
     if everything == bool(name):
         raise BadInput("give the name of one experiment, or --all; `harness experiment list` lists the names")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.output import VERDICT_EXIT, say
-from harness.cli.parameters import RunsDir, SparkMaster, given
+from harness.cli.parameters import AUTO_MASTER, RunsDir, SparkMaster, given
 from harness.model.check_result import Verdict, worst
 from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 from harness.stored.staged_runs import with_uris
@@ -40,15 +40,15 @@ def check(
         typer.Option(help="Edges to use in the search for cycles, comma-separated: ww, wr, rw, process, realtime."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each history.")] = False,
-    spark_master: SparkMaster = "local[*]",
+    spark_master: SparkMaster = AUTO_MASTER,
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Check stored histories again, without a cluster. A truncated history is checked up to its last complete line."""
     from harness.history_writer import is_run
     from harness.model.check_options import EDGES
     from harness.report.text import summary
-    from harness.run import spark, test
-    from harness.run.histories import bytes_of, find, judge, line
+    from harness.run import choose_spark, test
+    from harness.run.histories import find, judge, line
     from harness.run.histories import options as options_of
     from harness.stored import staged_runs
 
@@ -60,13 +60,15 @@ def check(
     if sub_via is not None:
         changes["sub_via"] = _some_of("--sub-via", sub_via, ("assign", "subscribe"))
     paths = [find(runs, name) for name in histories]
-    if not spark_master.startswith((spark.NONE, "local")) and any(map(staged_runs.is_copy, paths)):
+    if not spark_master.startswith(("none", "auto", "local")) and any(map(staged_runs.is_copy, paths)):
         raise BadInput(
-            f"--spark-master {spark_master}: a run at a URI is copied to this machine, where executors on others cannot "
-            "read it; give local[N]"
+            f"--spark-master {spark_master}: a run at a URI is copied to this machine, where other machines "
+            "cannot read it; give local[N]"
         )
     items = [(path, options_of(path, changes)) for path in paths]
-    session = spark.session_now(spark_master, sum(map(bytes_of, paths)))
+    session, why = choose_spark.session_for(spark_master, items)
+    if why:
+        print(why, file=sys.stderr if as_json else sys.stdout, flush=True)
     verdicts: list[Verdict] = []
     for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say):
         verdicts.append(result.valid)

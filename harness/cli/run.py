@@ -55,17 +55,21 @@ def run(
     """
     from harness.plan import from_options
     from harness.report.text import next_steps
-    from harness.run import allowed_commands, test, uploads
+    from harness.run import allowed_commands, build_client, test, uploads
 
     options_given = given(ctx)
     uri = uri_of(runs)
+    typed, examples = build_client.resolved(str(options_given.get("client") or ""))
+    options_given |= {"client": typed} if typed else {}
     if options_given.get("workload") == "recovery" and recovery.several(options_given.get("scenario"), plan):
         return recovery.run_several(options_given, schedule, runs, spark_master, quiet)
     chosen, where = from_options.gather(options_given, plan, schedule)
-    commands = allowed_commands.announced(chosen, str(options_given.get("client") or ""), allow_commands, say)
+    commands = allowed_commands.announced(chosen, typed, allow_commands, say)
+    for example in examples:
+        build_client.build(example, say)
     uploading = None if uri is None else uploads.LiveUpload(uri)
     folder = runs if uri is None else Path("runs")
-    outcome = test.run(chosen, folder, say, spark_master, quiet, where, commands, uploading)
+    outcome = test.run(chosen, folder, say, spark_master, quiet, where, commands, uploading=uploading)
     say("")
     say(next_steps.text(outcome.folder, outcome.result))
     return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]

@@ -61,6 +61,7 @@ CLIENTS: Final[dict[str, Library]] = {
         queue="harness.clients.exec.adapter:open_client",
         admin="harness.clients.confluent.adapter:open_admin",
         problem="harness.clients.exec.adapter:problem",
+        pipeline="harness.clients.exec.pipeline:open_client",
         written="exec:COMMAND",
     ),
     "noop": Library(queue="harness.clients.noop:open_client", admin="harness.clients.noop:open_admin"),

@@ -23,9 +23,8 @@ Say = Callable[[str], None]
 class Attempt:
     """One run of a case.
 
-    valid      the verdict; "refused" if the cluster did not start, as expected
-    answers    for each expectation of the case: whether the run met it
-    detection  when the first of the expected anomalies could be proved
+    detection: when the anomalies that the run was expected to show could first be proved.
+    broken: the anomalies that Kafka rules out under the run's settings.
     """
 
     seed: int
@@ -37,6 +36,7 @@ class Attempt:
     figures: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     detection: Detection | None = None
+    broken: Sequence[str] = ()
 
     @property
     def conclusive(self) -> bool:
@@ -104,12 +104,14 @@ def experiment(
         yield tried
 
 
-def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection[str] = ()) -> Attempt:
-    """Runs a case once. `commands`: see `harness.run.test.run`."""
+def attempt(
+    case: Case, plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection[str] = (), plots: bool = True
+) -> Attempt:
+    """Runs a case once. `commands`, `plots`: see `harness.run.test.run`."""
     began = time.monotonic()
     lines: list[str] = []
     try:
-        outcome = test.run(plan, runs_dir, lines.append, spark_master, quiet=True, commands=commands)
+        outcome = test.run(plan, runs_dir, lines.append, spark_master, quiet=True, commands=commands, plots=plots)
     except ClusterTrouble as error:
         seconds = time.monotonic() - began
         if not case.expect.refused:
@@ -130,6 +132,7 @@ def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str, comma
         result.statistics,
         result.reasons[0] if result.reasons and result.valid == "unknown" else "",
         detection.first(outcome.folder, [name for name in case.expect.anomalies if name in bad]),
+        [anomaly.name for anomaly in result.anomalies if anomaly.bad and anomaly.promised is not False],
     )
 
 

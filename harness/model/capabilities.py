@@ -1,8 +1,8 @@
-"""The protocol of a cluster, and its capabilities: what faults can require of it.
+"""The Cluster protocol, and the capabilities that a cluster can have and a fault can require.
 
-Each capability is a narrow Protocol; no class inherits from it. A cluster offers a capability if it has all of its
-methods and, where the cluster declares `capabilities`, names it there (`offers`). A fault that requires a capability
-that the cluster does not offer is refused before anything starts.
+Each capability is a narrow Protocol; no class inherits from it. A cluster offers a capability (`offers`) if it has all
+of the Protocol's methods and, in case the cluster has an attribute `capabilities`, lists the capability there. A fault
+that requires a capability that the cluster does not offer is refused before anything starts.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Child(Protocol):
     pid: int
 
     def signal(self, number: int) -> None:
-        """Send a signal. Does nothing if the process has exited."""
+        """Sends a signal. Does nothing if the process has exited."""
 
     def poll(self) -> int | None:
-        """Return the exit code (negative for a signal), or None while the process runs."""
+        """Returns the exit code (negative for a signal), or None while the process runs."""
 
     def wait(self, timeout_s: float) -> int | None:
-        """Wait for the process to exit. Returns the exit code, or None on timeout."""
+        """Waits for the process to exit. Returns the exit code, or None on timeout."""
 
 
 @runtime_checkable
@@ -53,21 +53,21 @@ class Cluster(Protocol):
     bootstrap: str
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Start the cluster, and return when every node is registered. Raises ClusterTrouble or Missing."""
+        """Starts the cluster, and returns when every node is registered. Raises ClusterTrouble or Missing."""
 
     def down(self) -> None:
-        """Stop the cluster, and remove everything that `up` created. Safe to repeat."""
+        """Stops the cluster, and removes everything that `up` created. Safe to repeat."""
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command on the node's host."""
+        """Runs a command on the host of a node, and returns when it has exited."""
 
 
 @runtime_checkable
 class Hosts(Protocol):
-    """Hosts for worker processes. The brokers are reachable from them at `bootstrap`."""
+    """Hosts for worker processes. From these hosts, the brokers are reachable at `bootstrap`."""
 
     def spawn(self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str) -> Child:
-        """Start a process on the named host, which has its own address and network namespace where supported.
+        """Starts a process on the named host. Where supported, each host has its own address and network namespace.
 
         `fds` become file descriptors 3, 4, ... of the child. Its output is appended to the file `log`.
         """
@@ -78,15 +78,18 @@ class Processes(Protocol):
     """The nodes' server processes."""
 
     def kill(self, node: str) -> None:
-        """Send SIGKILL, and return when the server has exited."""
+        """Sends SIGKILL, and returns when the server has exited."""
 
     def stop(self, node: str, within_s: float = STOP_S) -> None:
-        """Send SIGTERM, and return when the server has exited. Raises ClusterTrouble after `within_s`."""
+        """Sends SIGTERM, and returns when the server has exited.
+
+        Raises ClusterTrouble if that takes more than `within_s` seconds.
+        """
 
     def pause(self, node: str) -> None: ...
     def resume(self, node: str) -> None: ...
     def start(self, node: str) -> None:
-        """Start the server of a stopped node, without waiting for it to register."""
+        """Starts the server of a stopped node, without waiting for it to register."""
 
     def running(self, node: str) -> bool: ...
 
@@ -95,18 +98,18 @@ class Processes(Protocol):
 class MetadataServers(Protocol):
     """Dedicated metadata servers: KRaft controllers that are not brokers, or ZooKeeper servers.
 
-    `metadata_servers` are their names; it is empty where the brokers are the controllers. The methods of Processes
-    and Network, where the cluster offers them, accept these names like those of nodes.
+    `metadata_servers` lists their names; the list is empty if the brokers are also the controllers. If the cluster
+    offers Processes or Network, the methods of these accept the names of metadata servers as well as those of nodes.
     """
 
     metadata_servers: tuple[str, ...]
 
     def silent(self) -> Sequence[str]:
-        """Return the names of the servers that do not answer."""
+        """Returns the names of the metadata servers that do not answer."""
 
 
 def servers(cluster: Cluster) -> tuple[str, ...]:
-    """Return the names of all servers: the nodes, then the metadata servers."""
+    """Returns the names of all servers: the nodes, then the metadata servers."""
     return (*cluster.nodes, *(cluster.metadata_servers if offers(cluster, MetadataServers) else ()))
 
 
@@ -115,32 +118,37 @@ class Brokers(Protocol):
     """Brokers that only this run uses, so that it may send them any admin request."""
 
     def controller(self) -> int | None:
-        """Return the id of the active controller, or None if no server reports one."""
+        """Returns the id of the active controller, or None if no server reports one."""
 
 
 @runtime_checkable
 class Network(Protocol):
-    """One-way packet filters at the receiving host, which drop silently. Hosts are nodes and worker hosts."""
+    """Packet filters at a receiving host, which silently drop what certain hosts send.
+
+    Hosts are nodes and worker hosts.
+    """
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
         """From now on, host `at` drops all packets from `sources`."""
 
     def heal(self) -> None:
-        """Remove every filter rule."""
+        """Removes every filter rule."""
 
     def dropped(self, at: str) -> int:
-        """Return how many packets the rules of host `at` have dropped since they were added."""
+        """Returns how many packets the rules of host `at` have dropped since they were added."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkQuality:
     """The impairments of a network link, the same in both directions.
 
-    delay_ms, jitter_ms  packets are delayed by `delay_ms`, plus or minus up to `jitter_ms` (drawn every 100 ms)
-    loss       the fraction of packets that is dropped
-    reorder    the fraction of packets that is not delayed, and so may overtake others
+    delay_ms   the mean delay of packets
+    jitter_ms  the delay differs from `delay_ms` by up to this much; the difference is drawn every 100 ms
+    loss       the fraction of packets that are dropped
+    reorder    the fraction of packets that are not delayed, and so may overtake others
     rate_kbit  the bandwidth in units of 1,000 bits per second; 0: no limit
-    bad_s, good_s  mean lengths of the alternating periods with and without the impairments; good_s 0: always impaired
+    bad_s      the mean length of the periods with the impairments
+    good_s     the mean length of the periods in between, without impairments; 0: always impaired
     """
 
     delay_ms: float = 0.0
@@ -154,11 +162,12 @@ class LinkQuality:
 
 @dataclass(frozen=True, slots=True)
 class LinkCounts:
-    """Packet counts of an impaired link, both directions together.
+    """Packet counts of an impaired link, the sums of both directions.
 
     packets   packets seen
-    delayed   delayed packets; `held_ms` is their mean delay
-    dropped   packets dropped by `loss`
+    delayed   delayed packets
+    held_ms   the mean delay of the delayed packets
+    dropped   packets dropped because of `loss`
     overrun   packets dropped because the queue was full
     overtook  packets that overtook earlier ones
     waited    packets that had to wait because of the limited bandwidth
@@ -175,38 +184,41 @@ class LinkCounts:
 
 @runtime_checkable
 class Links(Protocol):
-    """Network links that can be impaired, from chosen hosts to all others. Hosts are nodes and worker hosts."""
+    """Network links that can be impaired: those from chosen hosts to all others. Hosts are nodes and worker hosts."""
 
     def degrade(self, hosts: Sequence[str], quality: LinkQuality, seed: int) -> None:
-        """Apply `quality` to all links of `hosts`, including those among them. Raises ClusterTrouble."""
+        """Impairs all links of `hosts`, including those among them, as `quality` says. Raises ClusterTrouble."""
 
     def restore(self) -> None:
-        """Remove the impairments of all links. Safe to repeat."""
+        """Removes the impairments of all links. Safe to repeat."""
 
     def link_counts(self, at: str) -> LinkCounts:
-        """Return the packet counts of the link of host `at` since it was degraded; zeros if it is not degraded.
+        """Returns the packet counts of the link of host `at` since it was degraded; zeros if it is not degraded.
 
         A packet between two degraded hosts is counted at its sender's link. Raises ClusterTrouble.
         """
 
     def round_trip_ms(self, at: str) -> float | None:
-        """Return the median time to open a TCP connection from `at` to a node; None if no attempt succeeded."""
+        """Returns the median time in ms that it takes to open a TCP connection from `at` to a node.
+
+        Returns None if no attempt succeeded.
+        """
 
 
 @runtime_checkable
 class Clocks(Protocol):
-    """A wall clock per node that can be set. Monotonic clocks are not affected."""
+    """A wall clock for each node, which can be set. Monotonic clocks are not affected."""
 
     def set_clock(self, node: str, ahead_s: float) -> None:
-        """Set the node's wall clock `ahead_s` ahead of the machine's; 0 is the right time."""
+        """Sets the node's wall clock `ahead_s` seconds ahead of the machine's clock; 0: to the correct time."""
 
     def strobe_clock(self, node: str, ahead_s: float, every_s: float) -> None:
-        """From now on, switch the node's wall clock between the right time and `ahead_s` ahead, every `every_s`."""
+        """From now on, every `every_s` seconds, switches the node's wall clock to `ahead_s` ahead, or back."""
 
     def clock_ahead_s(self, node: str) -> tuple[float, float] | None:
-        """Return bounds (lowest, highest) on how far the clock that the server reports is ahead, in seconds.
+        """Returns (lowest, highest): bounds on how many seconds the server's wall clock is ahead of the correct time.
 
-        The bounds differ by the duration of the request. None if the server reports no time.
+        The bounds differ by the duration of the request to the server. Returns None if the server reports no time.
         """
 
 
@@ -215,21 +227,21 @@ class SlowDisks(Protocol):
     """Disks of the nodes that can be slowed down."""
 
     def stall(self, node: str, stall_s: float, gap_s: float) -> None:
-        """From now on, block writes to the node's disk for `stall_s`, allow them for `gap_s`, and repeat."""
+        """From now on, alternately blocks writes to the node's disk for `stall_s` and allows them for `gap_s`."""
 
     def unstall(self) -> None:
-        """Return all disks to full speed. Safe to repeat."""
+        """Lets all disks run at full speed again. Safe to repeat."""
 
     def write_ms(self, node: str) -> Sequence[float]:
-        """Return the durations of several small synchronous writes to the node's disk, in order."""
+        """Returns how many ms each of several small synchronous writes to the node's disk took, in order."""
 
 
 @runtime_checkable
 class OwnAddresses(Protocol):
-    """A distinct address for each worker host, so that a single client can be cut off."""
+    """A separate network address for each worker host, so that a single client can be cut off."""
 
     def host(self, name: str) -> str:
-        """Return the address of a host."""
+        """Returns the address of a worker host."""
 
 
 @runtime_checkable
@@ -240,39 +252,45 @@ class Wire(Protocol):
     """
 
     def apply_rules(self, name: str, rules: Sequence[Rule], seed: int) -> None:
-        """Install rules under a name. They replace earlier rules of that name; rules of other names stay."""
+        """Installs rules under a name. They replace earlier rules with that name; rules with other names stay."""
 
     def rule_counts(self, name: str) -> Sequence[RuleCounts]:
-        """Return the counts of each rule installed under a name."""
+        """Returns the counts of each rule that is installed under a name."""
 
     def clear_rules(self, name: str) -> Sequence[RuleCounts]:
-        """Remove the rules of a name, and return their counts. Frames that they held are released. Safe to repeat."""
+        """Removes the rules installed under a name, and forwards the frames that they held. Safe to repeat.
+
+        Returns the counts of each removed rule.
+        """
 
     def wire_traffic(self) -> Traffic:
-        """Return the counts of all traffic since the proxy was started."""
+        """Returns the counts of all traffic since the proxy was started."""
 
 
 @runtime_checkable
 class Disks(Protocol):
-    """A separate disk for each node's data, with the real semantics of a file system for unsynced writes."""
+    """A separate disk for each node's data, on which a power failure loses unsynced writes."""
 
     def power_off(self, nodes: Sequence[str]) -> Mapping[str, int]:
-        """Simulate a power failure of all `nodes` at once: kill their servers, and discard every write that was
-        not yet on disk. Returns how many bytes of its logs each node lost."""
+        """Simulates a power failure of all `nodes` at once: kills their servers, and discards all writes that were not
+        yet on disk.
+
+        Returns, for each node, how many bytes of its logs were lost.
+        """
 
     def fill(self, nodes: Sequence[str]) -> Mapping[str, int]:
-        """Fill the disks of `nodes`. Returns how many bytes were free on each."""
+        """Fills the disks of `nodes`. Returns how many bytes were free on each disk."""
 
     def free(self, nodes: Sequence[str]) -> None:
-        """Free the space that `fill` took."""
+        """Frees the space that `fill` used up."""
 
 
 @runtime_checkable
 class Files(Protocol):
-    """The nodes' data files, which can be damaged while the server is down."""
+    """The nodes' data files, which can be damaged while the node's server is down."""
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
-        """Damage files of a node. `kind` is one of those in `harness.cluster.local.file_damage`.
+        """Damages files of a node. `kind` is one of the kinds of damage in `harness.cluster.local.file_damage`.
 
         Returns what was damaged; empty if nothing was.
         """
@@ -280,10 +298,10 @@ class Files(Protocol):
 
 @runtime_checkable
 class LogFolders(Protocol):
-    """The nodes' log folders, which can be inspected while the server runs or is down."""
+    """The nodes' log folders, which can be inspected whether the server is running or not."""
 
     def log_folders(self, node: str, topic_prefix: str) -> Mapping[str, Any]:
-        """Describe the files of the topics with a prefix: see `harness.cluster.local.log_folders`.
+        """Describes the files of the topics with this prefix, in the form of `harness.cluster.local.log_folders`.
 
         Raises ClusterTrouble.
         """
@@ -294,9 +312,9 @@ class Checkpoints(Protocol):
     """The nodes' checkpoint files, which can be read while the server runs."""
 
     def checkpoint(self, node: str, name: str) -> str:
-        """Return the text of a node's checkpoint file, such as cleaner-offset-checkpoint.
+        """Returns the text of a node's checkpoint file, such as cleaner-offset-checkpoint. Empty if there is none.
 
-        With several log folders, their files are concatenated. Empty if there is no such file. Raises ClusterTrouble.
+        If the node has several log folders, returns the concatenated text of their files. Raises ClusterTrouble.
         """
 
 
@@ -305,10 +323,10 @@ class Data(Protocol):
     """The nodes' data, which can be copied into the run folder."""
 
     def keep_data(self, folder: str, topic_prefix: str, most_bytes: int) -> Mapping[str, Any]:
-        """Copy each node's data of the topics with a prefix into `folder`/<node>/; `folder` is absolute.
+        """Copies each node's data of the topics with this prefix into `folder`/<node>/; `folder` is an absolute path.
 
-        No server writes during the copy. Returns the "bytes" copied, and the partitions "left_out" because they
-        would have exceeded `most_bytes`. Raises ClusterTrouble.
+        During the copy, no server writes. Returns {"bytes": size of the copy, "left_out": partitions that were left out
+        because the copy would have exceeded `most_bytes`}. Raises ClusterTrouble.
         """
 
 
@@ -317,7 +335,7 @@ class Logs(Protocol):
     """The nodes' server logs and configuration."""
 
     def collect(self, folder: str) -> None:
-        """Copy the server logs and configuration into `folder`/<node>/."""
+        """Copies the server logs and configuration into `folder`/<node>/."""
 
 
 @runtime_checkable
@@ -325,9 +343,10 @@ class ServerLogs(Protocol):
     """The nodes' server logs, which can be followed while the server runs."""
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        """Read a node's server log from a byte offset (None: its end). Returns the bytes and the offset after them.
+        """Reads a node's server log from a byte offset in the file on (None: from its end).
 
-        Reads at most 1 MiB; returns no bytes if there is no log yet. Raises ClusterTrouble.
+        Returns the bytes, at most 1 MiB, and the byte offset after them. Returns no bytes if there is no log yet.
+        Raises ClusterTrouble.
         """
 
 
@@ -338,6 +357,6 @@ ALL: Final[tuple[type, ...]] = (
 
 
 def offers(cluster: object, capability: type[T]) -> TypeIs[T]:
-    """Whether a cluster has the capability's methods and, if it declares `capabilities`, names it there."""
+    """Returns whether a cluster offers a capability, as the module's docstring defines it."""
     declared: frozenset[str] | None = getattr(cluster, "capabilities", None)
     return isinstance(cluster, capability) and (declared is None or capability.__name__ in declared)

@@ -1,4 +1,4 @@
-"""The options of the checker. It never sees the plan; besides the history, these options are its only input."""
+"""The options of the checker. It never sees the run's plan: its only input is the history and these options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """Settings of an internal topic, which stores the state of groups or transactions. None: not known."""
+    """Settings of an internal topic, which stores the state of groups or of transactions. None means not known."""
 
     replication: int | None = None
     min_insync_replicas: int | None = None
@@ -22,12 +22,14 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Client and broker settings that determine which anomalies Kafka rules out (`promised`). None: not known.
+    """Client and broker settings that determine which anomalies Kafka rules out. None means that a setting is not
+    known.
 
     eligible_leader_replicas   whether the feature is enabled (KIP-966)
-    producer_id_expiration_ms  how long brokers keep the sequence numbers of an idle producer
-    check_crcs                 consumers verify the checksums of the batches they fetch
-    offsets_topic              settings of __consumer_offsets; offset commits to it wait for `commit_acks`
+    producer_id_expiration_ms  how long brokers keep the sequence numbers of a producer that is idle
+    check_crcs                 whether consumers verify the checksums of the batches they fetch
+    offsets_topic              settings of __consumer_offsets
+    commit_acks                acks of the offset commits, which are writes to __consumer_offsets
     transactions_topic         settings of __transaction_state
     """
 
@@ -72,10 +74,10 @@ class CheckOptions:
     ww_deps             derive write-write edges between transactions from the order of offsets
     edges               kinds of edges that cycles may contain: any of ww, wr, rw, process, realtime
     sub_via             how consumers got their partitions: any of assign, subscribe
-    jepsen_compatible   apply exactly Jepsen's rules and verdict instead of the native ones
-    expected_faults     names ("kill:leader") of faults; each must have taken effect at least once
-    require_final_polls the run includes final polls; unless they are complete, the verdict is unknown
-    buckets             number of buckets that keys are spread over; None: chosen by the history's size
+    jepsen_compatible   judge exactly by Jepsen's rules, instead of the harness's own rules
+    expected_faults     names of faults, such as "kill:leader", each of which must have taken effect at least once
+    require_final_polls the run includes final polls; if they are not complete, the verdict is unknown
+    buckets             number of buckets that keys are spread over; None: depends on the size of the history
     """
 
     ww_deps: bool = True

@@ -22,8 +22,8 @@ class AnomalyFound:
     """One type of anomaly that was found in a history.
 
     count      number of witnesses; all of them are in results/witnesses/<name>.parquet
-    bad        whether it makes the verdict invalid under the options
-    promised   whether Kafka rules it out under the settings; None if the settings are not known
+    bad        whether the anomaly makes the verdict invalid under the options
+    promised   whether Kafka rules the anomaly out under the settings; None if the settings are not known
     witnesses  the few most severe witnesses, as plain data with op indices
     """
 
@@ -41,7 +41,7 @@ class Result:
 
     valid       valid | unknown | invalid
     promised    for an invalid run: whether Kafka rules out any of the anomalies found under its settings
-    reasons     why the verdict is unknown, a sentence each
+    reasons     why the verdict is unknown: one sentence for each reason
     anomalies   the anomalies found, the most severe first
     statistics  additional counts and rates
     """
@@ -55,12 +55,15 @@ class Result:
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """Return the most severe verdict: invalid, then unknown, then valid; unknown if there are no verdicts."""
+    """Returns the most severe verdict: invalid before unknown before valid.
+
+    Returns unknown if there are no verdicts.
+    """
     return max(verdicts, key=lambda verdict: SEVERITY[verdict], default="unknown")
 
 
 def to_data(result: Result) -> dict[str, Any]:
-    """Return the result as the data of `results.json`, with `valid` as true, "unknown" or false."""
+    """Returns the result as plain data for `results.json`, in which `valid` is true, "unknown" or false."""
     return {
         "schema": SCHEMA,
         "valid": AS_JSON[result.valid],
@@ -83,7 +86,7 @@ def to_data(result: Result) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> Result:
-    """Return the result from the data of a `results.json`."""
+    """Returns the result that is stored in the data of a `results.json`."""
     verdicts: dict[Any, Verdict] = {True: "valid", "unknown": "unknown", False: "invalid"}
     return Result(
         valid=verdicts[data["valid"]],

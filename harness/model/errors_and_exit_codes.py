@@ -6,7 +6,7 @@
     |-- BadHistory                  2   a history whose content is invalid
     `-- ClusterTrouble              2   the system under test could not be started or healed
 
-A message says what is wrong, where, and what to do.
+The message of each error says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NOT_OURS: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.E
 
 
 class HarnessError(Exception):
-    """The base class. `exit_code` is the exit code of the command."""
+    """The base class of these errors. `exit_code` is the exit code of the command that reports the error."""
 
     exit_code = EXIT_CRASH
 
 
 class BadInput(HarnessError):
-    """The user's input is invalid."""
+    """The user's input is not valid."""
 
     exit_code = EXIT_BAD_INPUT
 
@@ -44,7 +44,7 @@ class Missing(HarnessError):
 
 
 class BadHistory(HarnessError):
-    """The content of a history is invalid."""
+    """The content of a history is not valid."""
 
     exit_code = EXIT_UNKNOWN
 

@@ -16,7 +16,7 @@ from harness.model.randomness import Draw
 
 
 class Pending:
-    """Type of PENDING, which a generator returns when it has no op now but may have one later."""
+    """The type of PENDING. A generator returns PENDING when it has no op now but may have one later."""
 
     def __repr__(self) -> str:
         return "PENDING"
@@ -31,9 +31,9 @@ class Context:
 
     time_ns       time since the start of the run
     free          idle client processes, the longest idle first
-    all           all client processes, busy ones too; the position is the slot
+    all           all client processes, including busy ones; a process's place in this list is its slot
     nemesis_free  whether no nemesis op is in progress
-    seed          the run's seed; all randomness comes from `draw`
+    seed          the run's seed, from which `draw` derives all randomness
     busy_faults   the faults with an op in progress; "" for a nemesis op that belongs to no fault
     """
 
@@ -45,18 +45,24 @@ class Context:
     busy_faults: frozenset[str] = frozenset()
 
     def draw(self, stream: str, n: int) -> Draw:
-        """Return the n-th independent source of randomness of a named stream; the same at every call."""
+        """Returns the n-th source of randomness of the named stream.
+
+        Equal arguments give a source of the same values.
+        """
         return Draw.of(self.seed, stream, n)
 
 
 class Generator(Protocol):
-    """A pure source of ops. Equal calls return equal results; the new state is the returned generator."""
+    """A pure source of ops. Equal calls return equal results; each call returns the generator in its new state."""
 
     def op(self, ctx: Context) -> tuple[Op | Pending, Generator] | None:
-        """Return the next op (process -1: any free one) or PENDING, and the next generator; None when exhausted."""
+        """Returns the next op, or PENDING, and the generator to ask after that; None if there will be no more ops.
+
+        A process of -1 in the op means any free process.
+        """
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        """Return the generator updated by an invocation or a completion."""
+        """Returns the generator after it has taken note of an event: an invocation or a completion."""
 
 
 # --- clusters -----------------------------------------------------------------------------------------
@@ -64,20 +70,25 @@ class Generator(Protocol):
 
 @runtime_checkable
 class Roles(Protocol):
-    """The current roles of the nodes (leader, controller, coordinator), as the cluster reports them."""
+    """The current roles of the nodes as the cluster reports them: partition leader, controller, coordinator."""
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
-        """Return (topic, partition) -> leader's node, for this run's topics; None for no leader."""
+        """Returns (topic, partition) -> the leader's node, for this run's topics.
+
+        The node is None if there is no leader.
+        """
 
     def topic_prefix(self) -> str:
-        """Return the common prefix of the names of this run's topics."""
+        """Returns the common prefix of the names of this run's topics."""
 
     def holders(self, role: str) -> Sequence[str]:
-        """Return the nodes that have a role: "controller" (one), "txn-coordinator" (one for each of the run's
-        transactional ids), "group-coordinator". Empty if the cluster does not report it."""
+        """Returns the nodes that have a role; empty if the cluster does not report the role.
+
+        "controller": one node; "txn-coordinator": one for each of the run's transactional ids; "group-coordinator".
+        """
 
     def unhealthy(self) -> str:
-        """Return what is wrong; empty if every node is registered and every replica is in sync."""
+        """Returns what is wrong with the cluster; empty if every node is registered and every replica is in sync."""
 
 
 @runtime_checkable
@@ -85,10 +96,13 @@ class Workers(Protocol):
     """The run's client processes."""
 
     def names(self) -> tuple[str, ...]:
-        """Return the hosts of the workers, in slot order."""
+        """Returns the names of the workers' hosts, in slot order."""
 
     def signal(self, name: str, number: int) -> bool:
-        """Signal a worker process. Returns False if it does not run. The run replaces a killed worker."""
+        """Sends a signal to a worker process. Returns False if the process is not running.
+
+        The run starts a new worker in place of one that was killed.
+        """
 
 
 # --- faults -------------------------------------------------------------------------------------------
@@ -98,12 +112,13 @@ class Workers(Protocol):
 class Env:
     """What a nemesis may use.
 
-    draw   source of randomness for this invocation
-    admin  (name, within_s, **arguments) -> value: sends a request of harness.clients.admin to the brokers;
-           raises ClusterTrouble
-    sends  (topic, partition) -> number of recent sends to it
-    effect_s, healthy_s  time limits of the waits for the fault's effect and for a healthy cluster
-    until_s  when both waits end at the latest, by time.monotonic()
+    draw       source of randomness for this invocation
+    admin      (name, within_s, **arguments) -> value: sends a request of harness.clients.admin to the brokers;
+               raises ClusterTrouble
+    sends      (topic, partition) -> number of recent sends to the partition
+    effect_s   how long to wait for the fault's effect
+    healthy_s  how long to wait for a healthy cluster
+    until_s    the deadline of both waits, in seconds of time.monotonic()
     """
 
     cluster: Cluster
@@ -118,15 +133,15 @@ class Env:
 
 
 class Nemesis(Protocol):
-    """Applies the faults of one verb. `fs`: the names of the ops that it handles."""
+    """The code that applies the faults of one verb. `fs` are the names of the ops that it handles."""
 
     fs: frozenset[str]
 
     def invoke(self, env: Env, op: Op) -> Op:
-        """Apply the fault. The returned op's value describes what was hit: see `nemesis` for its fields."""
+        """Applies the fault. The value of the returned op describes what was hit (see `nemesis.shared.effects.hit`)."""
 
     def teardown(self, env: Env) -> None:
-        """Heal all faults that are still active. Safe to repeat."""
+        """Heals all faults that are still active. Safe to repeat."""
 
 
 class Rounds(Protocol):
@@ -141,21 +156,21 @@ class Rounds(Protocol):
     @property
     def stop(self) -> Op | None: ...
     def __call__(self, n: int) -> Generator:
-        """Return the generator of the n-th round, which emits `start` and `stop` at their times."""
+        """Returns the generator of the n-th round, which emits `start` and `stop` when they are due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault as a composable package.
+    """A fault, with everything that a run needs to apply it and to heal it.
 
-    name         "kill:leader"
-    nemesis      applies it
-    rounds       its ops and their schedule
-    final        ops that heal it at the end of the run
+    name         the canonical name, such as "kill:leader"
+    nemesis      applies the fault
+    rounds       the fault's ops and their schedule
+    final        ops that heal the fault at the end of the run
     needs        capability protocols that the cluster must offer
-    takes_turns  never active at the same time as another fault that takes turns
-    settings     new values of fields of harness.model.check_options.Settings, which weaken the guarantees
-    subscribed   useful only if consumers subscribe
+    takes_turns  whether the fault is never active at the same time as another one that takes turns
+    settings     fields of harness.model.check_options.Settings -> new values: the fault weakens the guarantees
+    subscribed   whether the fault is useful only if consumers subscribe
     """
 
     name: str
@@ -172,13 +187,14 @@ class Fault:
 class Workload:
     """A workload: the ops of the clients, and the checks of their history.
 
-    generator  ops during the load phase
-    final      ops after healing, or None
-    client     name of the client logic in a worker ("queue")
-    checks     names of the checks for its history
-    client_options  plain data for the client
-    consumer_config properties that its consumers need, by the library's names; the user's properties win
-    drives_faults   its generator also emits ops for the nemesis, and routes ops to clients and nemesis itself
+    generator        the ops of the load phase
+    final            the ops after healing, or None
+    client           name of the client logic in a worker ("queue")
+    checks           names of the checks of the workload's histories
+    client_options   options of the client, as plain data
+    consumer_config  consumer properties that the workload needs, named as in the client library; the user's
+                     properties take precedence
+    drives_faults    whether the generator also emits ops for the nemesis, and routes ops to clients and nemesis itself
     """
 
     name: str

@@ -7,8 +7,8 @@ An op is invoked by a process and completes as `ok` (it happened), `fail` (it ce
                                         or ["send", key, [None, value]] if acknowledged without an offset
     ["poll"]                            completes as  ["poll", [[key, [[offset, value], ...]], ...]]
 
-Values of `send`, `poll` and `txn` ops are lists of micro-ops; those of `assign` and `subscribe` are lists
-of keys. Faults are ops of the process "nemesis", of type `info`.
+The value of a `send`, `poll` or `txn` op is a list of micro-ops; the value of an `assign` or `subscribe` op is a list
+of keys. Faults are ops of type `info`, of the process "nemesis".
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Op:
     time_ns  nanoseconds since the start of the run, monotonic; -1 until the interpreter sets it
     process  the logical process, or "nemesis"
     type     invoke | ok | fail | info
-    f        the function: send, poll, txn, assign, subscribe, crash, ..., or a fault's verb
+    f        what the op does: send, poll, txn, assign, subscribe, crash, ..., or a fault's verb
     value    see the module's docstring
-    error    why it is not ok: a short string, or [code, text]
+    error    why the op is not ok: a short string, or [code, text]
     extra    further fields: `rebalance_log`, `seek_to_beginning`, `final`, `positions`, ...
     """
 
@@ -65,7 +65,7 @@ class Op:
         error: Any = KEEP,
         extra: Mapping[str, Any] | None = None,
     ) -> Op:
-        """Return a copy with some fields replaced (five times as fast as `dataclasses.replace`)."""
+        """Returns a copy in which some fields are replaced (five times as fast as `dataclasses.replace`)."""
         return Op(
             self.index if index is None else index,
             self.time_ns if time_ns is None else time_ns,
@@ -79,12 +79,12 @@ class Op:
 
 
 def invoke(f: str, value: Any, process: Process = -1, extra: Mapping[str, Any] = EMPTY) -> Op:
-    """Return an invocation as generators emit it; the interpreter sets index, time and process."""
+    """Returns an invocation as a generator emits it; the interpreter sets index, time and process."""
     return Op(-1, -1, process, INVOKE, f, value, None, extra)
 
 
 def sends(op: Op) -> list[tuple[Any, int | None, Any]]:
-    """Return (key, offset or None, value) of each send of an invocation or completion."""
+    """Returns (key, offset or None, value) for each send in an invocation or completion."""
     found: list[tuple[Any, int | None, Any]] = []
     if not isinstance(op.value, list):
         return found
@@ -98,7 +98,7 @@ def sends(op: Op) -> list[tuple[Any, int | None, Any]]:
 
 
 def polls(op: Op) -> list[tuple[Any, int, Any]]:
-    """Return (key, offset, value) of each record that a completed op polled, in the order of polling."""
+    """Returns (key, offset, value) for each record that a completed op polled, in the order of polling."""
     found: list[tuple[Any, int, Any]] = []
     if not isinstance(op.value, list):
         return found

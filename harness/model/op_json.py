@@ -20,7 +20,7 @@ SCHEMA: Final = 1
 
 
 def to_data(op: Op) -> dict[str, Any]:
-    """Return the op as plain data, in the field order of the line."""
+    """Returns the op as plain data, in the field order of the line."""
     data: dict[str, Any] = {
         "index": op.index,
         "time_ns": op.time_ns,
@@ -37,7 +37,7 @@ def to_data(op: Op) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> Op:
-    """Return the op of a decoded line. Raises KeyError if a field is missing."""
+    """Returns the op in the decoded JSON of a line. Raises KeyError if a field is missing."""
     return Op(
         data["index"],
         data["time_ns"],
@@ -51,12 +51,12 @@ def from_data(data: Mapping[str, Any]) -> Op:
 
 
 def encode(op: Op) -> bytes:
-    """Return the op as a line of JSON, including the newline."""
+    """Returns the op as a line of JSON, including the newline."""
     return orjson.dumps(to_data(op), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def decode(line: bytes, where: str = "history") -> Op:
-    """Return the op of a line. Raises BadHistory, which names `where`, if the line is not an op."""
+    """Returns the op in a line of JSON. Raises BadHistory with `where` if the line is not an op."""
     try:
         data = orjson.loads(line)
         op = from_data(data)
@@ -70,7 +70,7 @@ def decode(line: bytes, where: str = "history") -> Op:
 
 
 def header(run: str, segment: int, wall_ns: int, mono_ns: int, **more: Any) -> bytes:
-    """Return the first line of a segment. Both clocks were read at the same moment, the run's time zero."""
+    """Returns the first line of a segment. Both clocks must have been read at the same moment: the run's time zero."""
     return orjson.dumps(
         {"schema": SCHEMA, "run": run, "segment": segment, "wall_ns": wall_ns, "mono_ns": mono_ns, **more},
         option=orjson.OPT_APPEND_NEWLINE,

@@ -43,28 +43,28 @@ class Draw:
         return cls(_mix((_root(seed, stream) + n * 0xA0761D6478BD642F) & _MASK))
 
     def bits(self) -> int:
-        """Return 64 random bits."""
+        """Returns 64 random bits."""
         self._state = (self._state + _GAMMA) & _MASK
         return _mix(self._state)
 
     def random(self) -> float:
-        """Return a uniform float in [0, 1)."""
+        """Returns a uniform float in [0, 1)."""
         return (self.bits() >> 11) * 2.0**-53
 
     def below(self, n: int) -> int:
-        """Return a uniform integer in 0..n-1. As n is far below 2**64, the bias of the product is negligible."""
+        """Returns a uniform integer in 0..n-1, with a negligible bias, because n is far below 2**64."""
         return (self.bits() * n) >> 64
 
     def between(self, low: int, high: int) -> int:
-        """Return a uniform integer in low..high, both inclusive."""
+        """Returns a uniform integer in low..high, both inclusive."""
         return low + self.below(high - low + 1)
 
     def choice(self, items: Sequence[T]) -> T:
-        """Return a random item. Raises IndexError if there are none."""
+        """Returns a random item. Raises IndexError if there are no items."""
         return items[self.below(len(items))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """Return a random permutation of the items."""
+        """Returns a random permutation of the items."""
         listed = list(items)
         for i in range(len(listed) - 1, 0, -1):
             j = self.below(i + 1)

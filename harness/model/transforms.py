@@ -1,10 +1,10 @@
 """The transformations of the pipeline, from an input record to its output records.
 
-They are pure functions, which the pipeline's instances and the checks share.
+They are pure functions, used by both the pipeline's instances and the checks.
 
 identity   one output
 fan-out    one to three outputs, by a hash of the record's id
-filter     one output, or none for a third of the ids, by the same hash
+filter     one output; none for a third of the ids, by the same hash as fan-out
 aggregate  one output: the number of records with this key so far
 """
 
@@ -21,12 +21,12 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def third(id: int) -> int:
-    """Return 0, 1 or 2: the third of all ids that this one falls into, by a hash."""
+    """Returns 0, 1 or 2: a hash of the id divides all ids into three parts, and this is the number of the id's part."""
     return (((id & _MASK) * _GOLDEN & _MASK) >> 16) % 3
 
 
 def expected_count(transform: str, id: int, key: int) -> int:
-    """Return how many outputs a record has."""
+    """Returns how many outputs the record with this id has."""
     if transform == "fan-out":
         return 1 + third(id)
     if transform == "filter":
@@ -35,10 +35,10 @@ def expected_count(transform: str, id: int, key: int) -> int:
 
 
 def outputs(transform: str, id: int, key: int, value: int = 0) -> list[tuple[int, int, int]]:
-    """Return (n, key, value) of each output of a record, in order.
+    """Returns (n, key, value) of each output of a record, in order.
 
-    value  for `aggregate`: the number of earlier records of the key; the output's n and value are one more.
-           For the other transforms, the value of the outputs.
+    value  for `aggregate`: the number of earlier records with the key; n and value of the output are that plus one.
+           For the other transforms, the value of each output.
     """
     if transform == "aggregate":
         return [(value + 1, key, value + 1)]

@@ -1,6 +1,6 @@
-"""Rules of the wire proxy as data: parsing, validation, and the counts of what they did.
+"""Rules of the wire proxy as data: parsing, validation, and the counts of what the rules did.
 
-A rule selects requests by API, node and sender, and names the action on them or on their responses. The API
+A rule selects requests by API, node and sender, and says what to do with them or with their responses. The API
 names are those of the Kafka protocol guide.
 """
 
@@ -54,9 +54,9 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the wire proxy: the frames it matches, and the action on them.
+    """A rule of the wire proxy: which frames (requests or responses) it matches, and what happens to a matching frame.
 
-    action     hold: keep the frame and all later ones of its connection back for `for_s`, or until a request
+    action     hold: keep the frame and all later frames of its connection back for `for_s`, or until a request
                named in `until` has been answered, if that is sooner; no frame is lost
                delay: keep the frame back for `for_s`; the frames behind it wait no longer than it does
                reorder: hold the frame until a request of the same API has been answered on another connection
@@ -64,19 +64,20 @@ class Rule:
                byte stream cannot lose its middle; the peer notices by its own timeout
                cut: forward a request and close its sender's connection; discard a response
                duplicate: forward a request twice; its sender gets the first response
-               answer: direction request: answer the request with `error`, without forwarding it; direction response:
-               forward it, and put `error` in place of each success in the response
+               answer: with direction request, answer the request with `error`, without forwarding it; with direction
+               response, forward the request, and put `error` in place of each success in the response
     error      for answer: the error's name in Kafka's protocol, such as NOT_LEADER_OR_FOLLOWER
     api        names in APIS; empty: all
-    direction  request; or response: the responses to such requests
+    direction  request: the requests that match; response: the responses to these requests
     node       the broker that the frame goes to or comes from; empty: any
-    sender     clients; or brokers, where requests between brokers pass through the proxy too
+    sender     clients or brokers; brokers is possible where requests between brokers pass through the proxy too
     commit     for EndTxn: only those that commit (True) or abort (False)
-    count      how often the rule is applied at most; None: no limit
-    probability  of applying the rule to a matching frame, drawn from the run's seed
+    count      the maximum number of times that the rule is applied; None: no limit
+    probability  the probability that the rule is applied to a matching frame; drawn from the run's seed
     for_s      longest time that a frame is kept back, in seconds
     until      hold ends when a request of one of these APIs has been answered
-    until_by   whose request ends it. producer: same transactional id; others: another connection; anybody: any
+    until_by   whose request ends the hold. producer: one with the same transactional id; others: one on another
+               connection; anybody: any
     cut        for a held request: close its sender's connection at once, as if the response had been lost
     in_turn    while a frame of a transactional id is held, let other frames of that id (such as a retry) pass
     """
@@ -101,8 +102,8 @@ class Rule:
 class RuleCounts:
     """Counts of one rule.
 
-    matched   frames that matched it
-    applied   frames that it was applied to
+    matched   frames that matched the rule
+    applied   frames that the rule was applied to
     released  frames that were held and then forwarded
     lost      frames that could not be delivered because the broker had closed the connection
     """
@@ -118,11 +119,13 @@ class Traffic:
     """Counts of the traffic through a proxy.
 
     unanswered  requests without a response by design (acks=0)
-    unmatched   responses that belong to no request
-    unknown     requests of an API that is not in APIS; forwarded unchanged
-    unparsed    connections that turned out not to use Kafka's protocol; from then on forwarded unchanged
+    unmatched   responses that do not belong to any request
+    unknown     requests of an API that is not in APIS; they are forwarded unchanged
+    unparsed    connections that turned out not to use Kafka's protocol; from then on, their bytes are forwarded
+                unchanged
     open        connections that are open now
-    bytes_in, bytes_out  received and sent, both directions together
+    bytes_in    bytes received, from clients and brokers together
+    bytes_out   bytes sent, to clients and brokers together
     """
 
     connections: int = 0
@@ -138,10 +141,10 @@ class Traffic:
 
 
 def rule_of(data: Mapping[str, Any]) -> Rule:
-    """Return the rule of plain data, as written in a schedule: the fields of `Rule`.
+    """Returns the rule that plain data describes. The data has the fields of `Rule`, as in a schedule.
 
-    A single API may be given as a string instead of a list. Raises BadInput, which names the field and suggests
-    the closest known name.
+    A single API may be given as a string instead of a list. Raises BadInput with the name of the wrong field and the
+    closest known name.
     """
     known = {each.name: each for each in fields(Rule)}
     for name in data:
@@ -172,9 +175,9 @@ def rule_of(data: Mapping[str, Any]) -> Rule:
 
 
 def rule_text(data: Mapping[str, Any]) -> str:
-    """Return a rule, given as plain data, as text without spaces: `action=hold;api=EndTxn|Produce;for_s=3`.
+    """Returns a rule, given as plain data, as text without spaces: `action=hold;api=EndTxn|Produce;for_s=3`.
 
-    Raises BadInput.
+    Raises BadInput if the data is not a valid rule.
     """
     rule = rule_of(data)
     values = {**data, **{name: getattr(rule, name) for name in _API_FIELDS if name in data}}
@@ -189,7 +192,7 @@ def _field_text(value: Any) -> str:
 
 
 def rule_in(text: str) -> Rule:
-    """Return the rule of a text that `rule_text` returned. Raises BadInput."""
+    """Returns the rule in a text as returned by `rule_text`. Raises BadInput if the text is not a valid rule."""
     data: dict[str, Any] = {}
     for part in text.split(";"):
         name, equals, value = (each.strip() for each in part.partition("="))
@@ -214,7 +217,9 @@ def _consistent(rule: Rule) -> None:
     if rule.direction == RESPONSE and rule.action == DUPLICATE:
         raise BadInput("a wire rule can duplicate requests only: a duplicate response would break the connection")
     if rule.cut and (rule.action != HOLD or rule.direction != REQUEST):
-        raise BadInput("a wire rule's `cut` needs action: hold and direction: request; to cut only, use action: cut")
+        raise BadInput(
+            "a wire rule's `cut` needs action: hold and direction: request; to cut without holding, use action: cut"
+        )
     if rule.until and rule.action != HOLD:
         raise BadInput(f"a wire rule's `until` needs action: hold, not {rule.action}")
     if rule.commit is not None and rule.api != ("EndTxn",):
@@ -233,7 +238,7 @@ def _apis(field: str, value: Any) -> tuple[str, ...]:
         raise BadInput(f"a wire rule's {field} must be an API's name or a list of names, not {value!r}")
     for name in names:
         if name not in APIS:
-            raise BadInput(f"a wire rule's {field}: Kafka has no API {name!r}{_near(str(name), list(APIS))}")
+            raise BadInput(f"a wire rule's {field}: Kafka has no API named {name!r}{_near(str(name), list(APIS))}")
     return tuple(names)
 
 
@@ -246,8 +251,9 @@ def _number(values: Mapping[str, Any], name: str, low: float, high: float | None
     whole = name == "count"
     right = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not right or not value >= low or (high is not None and not value <= high):
-        upto = f" to {high:g}" if high is not None else " or more"
-        raise BadInput(f"a wire rule's {name} must be a number: {low:g}{upto}, not {value!r}")
+        kind = "whole number" if whole else "number"
+        bounds = f"of at least {low:g}" if high is None else f"from {low:g} to {high:g}"
+        raise BadInput(f"a wire rule's {name} must be a {kind} {bounds}, not {value!r}")
 
 
 def _near(name: str, known: list[str]) -> str:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 Partition = tuple[str, int]
 Record = tuple[int, int, int]  # an input record: (offset, id, key)
 Output = tuple[int, int, int]  # (id of the input record, key, n)
 
 Kind = Literal["abort", "fatal"]
+
+TRANSACTIONAL: Final = ("exactly-once", "files")  # the modes that commit outputs and offsets in one transaction
 
 
 class Failed(Exception):
@@ -129,4 +131,4 @@ class Options:
 
     @property
     def transactional(self) -> bool:
-        return self.mode in ("exactly-once", "files")
+        return self.mode in TRANSACTIONAL

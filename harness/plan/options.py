@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from pydantic_core import PydanticKnownError
 
 from harness.clients.exec.command import PREFIX
+from harness.clients.exec.examples import NAMES
 from harness.cluster.distribution.versions import DEFAULT, Metadata, resolve
 from harness.model.check_options import Acks, IsolationLevel
 from harness.model.errors_and_exit_codes import BadInput
@@ -285,9 +286,10 @@ class ClientFields(BaseModel):
     # in rotation
     client: Annotated[tuple[KnownClient, ...], BeforeValidator(_listed)] = Field(
         ("confluent",),
-        description="Client library: confluent (librdkafka), java (Kafka's own; one JVM per client), aiokafka, or "
-        "exec:COMMAND, a program of your own (docs/use/your-own-client.md). Of several libraries, separated by commas, "
-        "each client uses the next.",
+        description="Client library: confluent (librdkafka), java (Kafka's own; one JVM per client), aiokafka, "
+        "exec:COMMAND, a program of your own (docs/use/your-own-client.md), or a program of examples/clients, which is "
+        f"built if necessary: {', '.join(NAMES)}. Of several libraries, separated by commas, each client uses the "
+        "next.",
     )
     client_version: str = Field(
         "",

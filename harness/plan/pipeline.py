@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.clients.table import CLIENTS
+from harness.clients.exec.command import PREFIX
+from harness.clients.table import CLIENTS, row
 from harness.pipeline_app import ports
-from harness.pipeline_app.mistakes import MISTAKES
+from harness.pipeline_app.mistakes import MISTAKES, NOT_FENCED
 from harness.plan.derived import client_versions, partition_count, scheduled
 from harness.plan.test_plan import TestPlan
 
@@ -60,9 +61,8 @@ def rule(plan: TestPlan) -> None:
         if mistake:
             raise ValueError(f"--pipeline-mistake {mistake} requires --workload pipeline")
         return
-    able = sorted(name for name, library in CLIENTS.items() if library.pipeline)
-    if not set(plan.client) <= set(able):
-        takes = " or ".join(able)
+    if not all(row(name).pipeline for name in plan.client):
+        takes = " or ".join(library.written or name for name, library in CLIENTS.items() if library.pipeline)
         raise ValueError(f"--client {','.join(plan.client)}: --workload pipeline supports {takes}")
     if plan.cluster == "sim":
         raise ValueError("--cluster sim has no consumer groups: --workload pipeline needs brokers")
@@ -78,6 +78,8 @@ def rule(plan: TestPlan) -> None:
         )
     if plan.assignor == "consumer" and _older(plan.kafka_version, (4, 0)):
         raise ValueError(f"--assignor consumer needs Kafka 4.0 or later, but --kafka-version is {plan.kafka_version}")
+    if programs := [name for name in plan.client if name.startswith(PREFIX)]:
+        _refuse_of_programs(plan, programs[0])
     if "java" in plan.client:
         # groupMetadata needs 2.5 (KIP-447). Under KIP-848 too, the client waits for the rebalance listener since 4.0.
         needed = (4, 0) if plan.assignor == "consumer" else (2, 5)
@@ -94,6 +96,20 @@ def rule(plan: TestPlan) -> None:
             f"--key-count {plan.key_count}: --transform aggregate stores its counts in the commit metadata, which "
             f"has room for {KEYS_PER_PARTITION} keys in each of the {partitions} partitions"
         )
+
+
+def _refuse_of_programs(plan: TestPlan, client: str) -> None:
+    """Raises ValueError for options that the protocol of client programs cannot express."""
+    why = {
+        "--transform aggregate": plan.transform == "aggregate" and "the metadata of committed offsets",
+        "--static-members": plan.static_members and "group.instance.id",
+        f"--pipeline-mistake {NOT_FENCED}": plan.pipeline_mistake == NOT_FENCED and "commits without a member",
+    }
+    for option, lacks in why.items():
+        if lacks:
+            raise ValueError(
+                f"{option} cannot be combined with --client {client}: the protocol of client programs has no {lacks}"
+            )
 
 
 def _older(version: str, than: tuple[int, int]) -> bool:

@@ -1,1 +1,1 @@
-"""Kafka's wire format and files: requests, record batches, compression, errors. Imports nothing of the project."""
+"""Kafka's wire format and files: requests, record batches, compression, errors. Imports nothing else of the project."""

@@ -1,9 +1,9 @@
 """Admin requests that the client library does not offer, encoded here and sent to one broker.
 
-They use flexible versions (KIP-482): arrays and compact strings start with their length plus one as an unsigned varint,
-and every structure ends with tagged fields, which are always empty here (one zero byte). They are sent to the
-controller named in the metadata response; in KRaft mode any broker forwards them (KIP-590). TLS and SASL are not
-supported.
+The requests have flexible versions (KIP-482): arrays and compact strings start with their length plus one as an
+unsigned varint, and every structure ends with tagged fields, which are always empty here (one zero byte). The requests
+are sent to the controller that the Metadata answer names; in KRaft mode this is any live broker, which forwards them
+(KIP-590). TLS and SASL are not supported.
 
 AlterPartitionReassignments, version 0 (KIP-455)
   Request   int32 timeout | [string topic, [int32 partition, nullable [int32 replica], tags], tags] | tags
@@ -32,7 +32,10 @@ UNREGISTER: Final = 64
 
 
 def reassign_request(replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> bytes:
-    """Encodes a request that moves each partition to these brokers, the first of which is its preferred leader."""
+    """Encodes a request that moves each partition to the brokers listed for it.
+
+    The first one is the preferred leader.
+    """
     topics = []
     for topic, group in groupby(sorted(replicas), key=lambda at: at[0]):
         rows = [
@@ -63,7 +66,10 @@ def _opening(answer: bytes) -> tuple[Reader, Failure]:
 
 
 def reassign_answer(answer: bytes) -> Failure:
-    """Returns the first error of an answer, 0 for none. Raises ValueError if it is truncated."""
+    """Returns (code, message) of the first error in an answer; the code is 0 if there is none.
+
+    Raises ValueError if the answer is truncated.
+    """
     try:
         reader, first = _opening(answer)
         failures = [first]
@@ -80,7 +86,10 @@ def reassign_answer(answer: bytes) -> Failure:
 
 
 def unregister_answer(answer: bytes) -> Failure:
-    """Returns the error of an answer, 0 for none. Raises ValueError if it is truncated."""
+    """Returns (code, message) of the error in an answer; the code is 0 if there is none.
+
+    Raises ValueError if the answer is truncated.
+    """
     try:
         return _opening(answer)[1]
     except struct.error as error:
@@ -88,8 +97,10 @@ def unregister_answer(answer: bytes) -> Failure:
 
 
 def ask(address: str, request: bytes, timeout_s: float) -> bytes:
-    """Send a request to a broker ("host:port"); returns the answer. Raises OSError without one in time, ValueError for
-    anything but Kafka's protocol."""
+    """Sends a request to a broker ("host:port"), and returns the answer.
+
+    Raises OSError if no answer arrives in time, and ValueError if the answer is not in Kafka's protocol.
+    """
     host, _, port = address.rpartition(":")
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     return exchange(connection, host, int(port), request, timeout_s)

@@ -27,7 +27,12 @@ REQUEST: Final = head(3, 7) + struct.pack(">ib", -1, 0)
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """leader: broker id or None; isr: ids of in-sync brokers; replicas: number of assigned replicas."""
+    """A partition as one broker sees it.
+
+    leader    broker id, or None
+    isr       ids of the in-sync brokers
+    replicas  number of assigned replicas
+    """
 
     leader: int | None
     epoch: int
@@ -37,9 +42,9 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The view of one broker: registered brokers, partitions, controller.
+    """What one broker reports: the registered brokers, the partitions, and the controller.
 
-    controller  broker id or None; with KRaft this is any live broker (KIP-590), see `quorum`
+    controller  broker id or None; with KRaft this is any live broker (KIP-590), so use `quorum` instead
     """
 
     brokers: frozenset[int]
@@ -48,7 +53,7 @@ class View:
 
 
 class Answer(NamedTuple):
-    """The contents of one answer.
+    """The contents of one Metadata answer.
 
     brokers     id -> (host, port)
     partitions  (topic, partition) -> (leader, leader epoch, replicas, in-sync replicas)
@@ -60,7 +65,7 @@ class Answer(NamedTuple):
 
 
 def read(answer: Reader) -> Answer:
-    """Decode the fields after the correlation id. Raises struct.error if the answer is truncated."""
+    """Decodes the fields after the correlation id. Raises struct.error if the answer is truncated."""
     answer.take("i")  # throttle time
     brokers = {}
     for _ in range(answer.take("i")):
@@ -82,7 +87,7 @@ def read(answer: Reader) -> Answer:
 
 
 def parse(answer: bytes) -> View:
-    """Returns the view in an answer (without its size). Raises ValueError if it is truncated."""
+    """Returns the view in an answer, which must not include its size. Raises ValueError if the answer is truncated."""
     reader = Reader(answer)
     try:
         reader.take("i")  # correlation
@@ -97,14 +102,15 @@ def parse(answer: bytes) -> View:
 
 
 def ask(connection: socket.socket, address: str, port: int, timeout_s: float) -> View:
-    """Query one broker's view: see `harness.protocol.one_exchange`."""
+    """Asks one broker for its view. Arguments and errors are those of `harness.protocol.one_exchange`."""
     return parse(exchange(connection, address, port, REQUEST, timeout_s))
 
 
 def newest(views: Iterable[View]) -> View:
     """Returns, for each partition, the view with the highest leader epoch; and the brokers that most views list.
 
-    Of views with equal epochs, the smaller ISR is used: a partitioned leader may not know that the ISR has shrunk.
+    If several views have that epoch, the one with the smaller ISR is used: a leader that is cut off may not know that
+    the ISR has shrunk.
     """
     listed = list(views)
     partitions: dict[tuple[str, int], PartitionView] = {}

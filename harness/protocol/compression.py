@@ -1,8 +1,8 @@
-"""Compresses and decompresses the bodies of record batches; the decompressed size is limited.
+"""Compresses and decompresses the bodies of record batches, with a limit on the decompressed size.
 
 Codecs are gzip, snappy (raw, or in the blocks of snappy-java), lz4 (frames) and zstd. Sources: Kafka documentation, 5.3
-(message format); KIP-110 (zstd); snappy-java's SnappyOutputStream for the blocks. lz4 frames of message format 0 have
-a wrong header checksum (KIP-57), which no library accepts: they are reported as unreadable.
+(message format); KIP-110 (zstd); snappy-java's SnappyOutputStream for the blocks. The lz4 frames in batches of message
+format 0 have a wrong header checksum (KIP-57). No library accepts them, so they are reported as unreadable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _JAVA_HEAD: Final = len(_JAVA) + 8  # the magic bytes and two version numbers
 
 
 def plain(codec: int, body: bytes) -> bytes:
-    """Returns the decompressed body. Raises Unreadable, also if it has more than PLAIN_MAX bytes."""
+    """Returns the decompressed body. Raises Unreadable if that is not possible or gives more than PLAIN_MAX bytes."""
     if codec >= len(NAMES):
         raise Unreadable(f"unknown compression codec {codec}")
     if codec == 0:
@@ -40,7 +40,7 @@ def plain(codec: int, body: bytes) -> bytes:
 
 
 def compressed(codec: str, body: bytes) -> bytes:
-    """Returns the body, compressed with one of NAMES."""
+    """Returns the body, compressed with the codec of this name (one of NAMES)."""
     if codec == "none":
         return body
     if codec == "gzip":
@@ -86,7 +86,10 @@ def _snappy(body: bytes) -> bytes:
 
 
 def _block(block: bytes, room: int) -> bytes:
-    """Decompress one snappy block, which starts with its plain length as a varint."""
+    """Decompresses one snappy block, which starts with its decompressed length as a varint.
+
+    `room`: the maximum length.
+    """
     length, shift, at = 0, 0, 0
     while True:
         if at >= len(block) or shift > 28:

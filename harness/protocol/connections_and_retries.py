@@ -1,7 +1,7 @@
 """Connections to the brokers of a topic: finds leaders and coordinators, and retries requests.
 
-A request is retried if its error shows that it had no effect, or if the connection breaks and the request may be
-repeated. Every request may, except an append without sequence numbers. Retries end at a deadline.
+A request is retried if its error shows that it had no effect. It is also retried if the connection breaks, unless
+the request must not be repeated; only an append without sequence numbers must not. Retries end at a deadline.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ _AGAIN_S: Final = 0.02
 
 
 class Uncertain(Exception):
-    """It is unknown whether a request had an effect."""
+    """Raised when it is unknown whether a request had an effect."""
 
 
 class Link:
-    """Sends requests about topics to the right brokers. `bootstrap`: host:port,..."""
+    """A client that sends requests about topics to the right brokers.
+
+    `bootstrap` is a list "host:port,host:port,...".
+    """
 
     def __init__(self, bootstrap: str) -> None:
         pairs = (address.rpartition(":") for address in bootstrap.split(","))
@@ -40,7 +43,7 @@ class Link:
         self._number = 0
 
     def ask(self, address: tuple[str, int], api: tuple[int, int], body: bytes) -> bytes:
-        """Send one request and return its answer. Raises OSError."""
+        """Sends one request, and returns its answer. Raises OSError."""
         self._number += 1
         request = head(*api, self._number) + body
         try:
@@ -59,7 +62,10 @@ class Link:
         return answer[4:]
 
     def placed(self, topic: str) -> requests.Placed:
-        """Returns the topic's metadata, according to any broker. Raises ClientError if none answers."""
+        """Returns the topic's metadata as the first broker that answers reports it.
+
+        Raises ClientError if no broker answers.
+        """
         reason = ""
         for address in (each for each in self._bootstrap for _ in range(2)):  # the first connection may be broken
             try:
@@ -72,7 +78,10 @@ class Link:
         raise ClientError("_TRANSPORT", f"no broker answers: {reason}")
 
     def leader(self, topic: str, partition: int) -> tuple[str, int] | None:
-        """Returns the leader's address, None if there is no leader; queries the metadata if it is unknown."""
+        """Returns the address of the partition's leader, or None if there is no leader.
+
+        Asks a broker if the leader is not known yet.
+        """
         metadata = self._placed.get(topic) or self.placed(topic)
         place = metadata.partitions.get(partition)
         return None if place is None else metadata.brokers.get(place[0])
@@ -90,7 +99,11 @@ class Link:
         code: Callable[[T], int],
         once: bool = False,
     ) -> T:
-        """Send a request to the partition's leader until it is answered. Raises ClientError; Uncertain with `once`."""
+        """Sends a request to the partition's leader, again and again until it is answered.
+
+        Raises ClientError if it is not answered in time. With `once`, raises Uncertain instead of repeating a request
+        that may have had an effect.
+        """
 
         def forget() -> None:
             self._placed.pop(topic, None)
@@ -106,9 +119,9 @@ class Link:
         read: Callable[[bytes], T],
         code: Callable[[T], int],
     ) -> T:
-        """Send a request to the transactional id's coordinator until it is answered.
+        """Sends a request to the transactional id's coordinator, again and again until it is answered.
 
-        Raises ClientError if that does not happen in time.
+        Raises ClientError if it is not answered in time.
         """
 
         def where() -> tuple[str, int] | None:
@@ -157,7 +170,10 @@ class Link:
                         return answer
                     reason = error_codes.name(code(answer))
             if time.monotonic() > deadline:
-                raise ClientError("_TIMED_OUT", f"request {api[0]} failed for {PATIENCE_S:.0f} s ({reason})")
+                raise ClientError(
+                    "_TIMED_OUT",
+                    f"no success in {PATIENCE_S:.0f} s with a request of API key {api[0]} ({reason})",
+                )
             forget()
             time.sleep(_AGAIN_S)
 

@@ -30,7 +30,7 @@ def encode(
     sequence: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """Encodes a batch with offsets from 0 on; the broker sets the real base offset without changing the size."""
+    """Encodes a batch with offsets from 0 on. The broker sets the real base offset, which does not change the size."""
     first = triples[0][0]
     body = b"".join(_record(at, stamp - first, key, value) for at, (stamp, key, value) in enumerate(triples))
     number = compression.NAMES.index(codec)
@@ -50,7 +50,10 @@ def encode(
 
 
 def encode_old(triples: Sequence[Triple], magic: int) -> bytes:
-    """Encodes messages of format 0, which has no timestamps, or 1, uncompressed. Source: Kafka documentation, 5.3.3."""
+    """Encodes uncompressed messages of format 0, which has no timestamps, or format 1.
+
+    Source: Kafka documentation, 5.3.3.
+    """
 
     def message(at: int, stamp: int, key: str | None, value: str | None) -> bytes:
         time = struct.pack(">q", stamp) if magic else b""

@@ -14,7 +14,7 @@ Kind = Literal["retriable", "abortable", "fatal", "plain"]
 
 
 class ClientError(Exception):
-    """An error of the client library, or of the cluster, reported by the library.
+    """An error that the client library raised, or that the cluster returned and the library passed on.
 
     code  the error's name: as in the protocol ("NOT_ENOUGH_REPLICAS"), with a leading underscore if the
           library itself raised it ("_MSG_TIMED_OUT")

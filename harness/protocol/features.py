@@ -1,6 +1,6 @@
 """Decodes which features are enabled: the finalized feature levels in a broker's ApiVersions answer.
 
-ApiVersions, version 3 (KIP-511, KIP-584); its answer has the header of a version that is not flexible
+ApiVersions, version 3 (KIP-511, KIP-584); the header of the answer is that of versions that are not flexible
   Request   compact string software, compact string its version | tags
   Answer    int16 error | [int16 api, int16 least, int16 most, tags] | int32 throttle | tagged fields:
             1 int64 epoch, 2 [compact string feature, int16 level most, int16 level least, tags]
@@ -25,7 +25,7 @@ def request() -> bytes:
 
 
 def finalized(answer: bytes) -> dict[str, int] | None:
-    """Returns the level of each finalized feature; None if the broker reports no features at all.
+    """Returns feature name -> level for the finalized features; None if the broker reports no features at all.
 
     Raises ValueError if the answer is an error or truncated.
     """

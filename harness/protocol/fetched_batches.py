@@ -1,4 +1,4 @@
-"""Decodes the batches in a Fetch answer, and filters what an application sees of them."""
+"""Decodes the batches in a Fetch answer, and selects the records that an application gets from them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from harness.protocol.records import ABORT, marker, records
 
 
 def whole(data: bytes, checked: bool = True) -> Iterator[Batch]:
-    """Yields the batches of a fetch; the last one is left out if it is truncated.
+    """Yields the batches in the data of a Fetch answer, except for the last one if it is truncated.
 
-    `checked`: raise ClientError for a wrong checksum too.
+    Raises ClientError if a batch is damaged. `checked`: also if the checksum of a batch is wrong.
     """
     for place in whole_batches(data):
         batch = parse(data[place.start : place.stop], place.start)
@@ -23,7 +23,10 @@ def whole(data: bytes, checked: bool = True) -> Iterator[Batch]:
 
 
 def visible(batches: Sequence[Batch], at: int, aborted: Sequence[tuple[int, int]]) -> list[list[Any]]:
-    """Returns [offset, timestamp, key, value] from offset `at` on, without markers and aborted records (KIP-98)."""
+    """Returns [offset, timestamp, key, value] for the records from offset `at` on.
+
+    Transaction markers and the records of aborted transactions are left out (KIP-98).
+    """
     waiting = sorted(aborted, key=lambda one: one[1])
     hidden: set[int] = set()
     rows: list[list[Any]] = []

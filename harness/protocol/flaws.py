@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class Unreadable(ValueError):
-    """Data that is not in the expected format. The message says what is wrong; `at` is the byte position."""
+    """Data that is not in the expected format. The message says what is wrong; `at` is the position in bytes."""
 
     def __init__(self, what: str, at: int | None = None) -> None:
         super().__init__(what)
@@ -15,7 +15,12 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """file: path below the node's data folder; at: byte position, None for the whole file; what: a sentence."""
+    """Damage found in a file.
+
+    file  path relative to the node's data folder
+    at    position in bytes; None for the whole file
+    what  a sentence that says what is wrong
+    """
 
     file: str
     at: int | None

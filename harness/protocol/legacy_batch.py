@@ -1,9 +1,9 @@
 """Decodes message sets of formats 0 and 1, which were used before Kafka 0.11 and may still be on disk.
 
 An entry is, big-endian: offset int64, size int32, CRC-32 of the rest uint32, magic int8, attributes int8, with format 1
-a timestamp int64, then key and value, each an int32 length (-1: null) and bytes. A compressed value is itself a message
-set. The offsets in it are absolute with format 0. With format 1 they are relative, and the wrapper's offset is that of
-the last message. Sources: Kafka documentation, 5.3.3; KIP-31, KIP-32.
+a timestamp int64, then key and value, each an int32 length (-1: null) and bytes. The value of a compressed entry, the
+wrapper, is itself a message set. With format 0, the offsets inside it are absolute. With format 1, they are relative,
+and the wrapper's offset is the offset of its last message. Sources: Kafka documentation, 5.3.3; KIP-31, KIP-32.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FROM_SIZE: Final = 12
 
 
 class Message(NamedTuple):
-    """One message; timestamp is -1 with format 0."""
+    """One message. Its timestamp is -1 with format 0."""
 
     offset: int
     timestamp: int
@@ -34,7 +34,10 @@ class Message(NamedTuple):
 
 
 def entry(content: bytes) -> tuple[int, int, int, int, bool] | None:
-    """Returns (first offset, last offset, attributes, timestamp, sound) of one whole entry; None if it is too short."""
+    """Returns (first offset, last offset, attributes, timestamp, sound) of one whole entry; None if it is too short.
+
+    sound  whether the checksum is correct
+    """
     if len(content) < LEAST:
         return None
     offset, _, crc, magic, attributes = _HEAD.unpack_from(content)
@@ -50,7 +53,10 @@ def entry(content: bytes) -> tuple[int, int, int, int, bool] | None:
 
 
 def messages(content: bytes) -> Iterator[Message]:
-    """Yields the messages of one whole entry, or those in it if it is compressed. Raises Unreadable."""
+    """Yields the message in one whole entry, or, if the entry is compressed, the messages inside it.
+
+    Raises Unreadable.
+    """
     outer, attributes = _message(content, 0)
     if not attributes & _CODEC:
         yield outer

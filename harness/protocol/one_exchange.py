@@ -11,10 +11,10 @@ _MAX_BYTES: Final = 64 << 20
 
 
 def exchange(connection: socket.socket, address: str, port: int, request: bytes, timeout_s: float) -> bytes:
-    """Connect, send a request and return its answer, both without their sizes.
+    """Connects, sends a request, and returns the answer. Neither `request` nor the answer includes its size.
 
-    `connection` is a new socket in the right network; it is closed afterwards. Raises OSError if the broker does not
-    answer in time, ValueError if the answer is not Kafka's protocol.
+    `connection` is a new socket in the right network namespace; it is closed afterwards. Raises OSError if the broker
+    does not answer in time, and ValueError if the answer is not in Kafka's protocol.
     """
     deadline = time.monotonic() + timeout_s
     with connection:
@@ -25,9 +25,9 @@ def exchange(connection: socket.socket, address: str, port: int, request: bytes,
 
 
 def receive(connection: socket.socket, deadline: float) -> bytes:
-    """Returns the next answer on a connection, without its size. `deadline` is a time of time.monotonic.
+    """Returns the next answer on a connection, without its size. `deadline` is a time of time.monotonic().
 
-    Raises OSError if it does not arrive in time, ValueError if it is not Kafka's protocol.
+    Raises OSError if the answer does not arrive in time, and ValueError if it is not in Kafka's protocol.
     """
     (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
     if not 8 <= size <= _MAX_BYTES:

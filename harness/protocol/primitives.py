@@ -17,19 +17,19 @@ _VARINT_BYTES_MAX: Final = 5
 
 
 class Reader:
-    """Decodes values one after another. Raises struct.error at the end of the data."""
+    """A decoder of one value after another. Its methods raise struct.error at the end of the data."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
     def take(self, code: str) -> Any:
-        """Returns the value for a format character of `struct`; a tuple for several characters."""
+        """Returns the value for a format character of `struct`, or a tuple of values for several characters."""
         values = struct.unpack_from(">" + code, self._data, self._at)
         self._at += struct.calcsize(">" + code)
         return values[0] if len(values) == 1 else values
 
     def raw(self, length: int) -> bytes:
-        """Returns `length` bytes; none for a negative length."""
+        """Returns the next `length` bytes; no bytes if `length` is negative."""
         if self._at + length > len(self._data):
             raise struct.error("the answer is truncated")
         taken = self._data[self._at : self._at + max(length, 0)]
@@ -37,11 +37,11 @@ class Reader:
         return taken
 
     def text(self) -> str:
-        """Returns a string; empty for null."""
+        """Returns a nullable string; empty for null."""
         return self.raw(self.take("h")).decode(errors="replace")
 
     def ints(self) -> tuple[int, ...]:
-        """Returns an array of int32."""
+        """Returns the numbers of an int32 array."""
         return tuple(self.take("i") for _ in range(self.take("i")))
 
     def varint(self) -> int:
@@ -56,14 +56,17 @@ class Reader:
         return self.raw(self.varint() - 1).decode(errors="replace")
 
     def tags(self) -> None:
-        """Skip the tagged fields."""
+        """Skips the tagged fields."""
         for _ in range(self.varint()):
             self.varint()
             self.raw(self.varint())
 
 
 def read_varint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
-    """Returns (value, position after it) for an unsigned varint of at most 5 bytes. Raises IndexError."""
+    """Returns an unsigned varint of at most 5 bytes, and the position after it, as (value, position).
+
+    Raises IndexError if the varint is longer or the data ends.
+    """
     value = shift = 0
     for _ in range(_VARINT_BYTES_MAX):
         byte = data[at]
@@ -102,5 +105,5 @@ def compact_array(items: Sequence[bytes]) -> bytes:
 
 
 def head(api: int, version: int, correlation: int = 1) -> bytes:
-    """Encodes the header of a request, as far as all versions share it: in flexible versions, TAGS follow."""
+    """Encodes the part of a request's header that all versions share. In flexible versions, TAGS must follow."""
     return struct.pack(">hhih", api, version, correlation, len(_CLIENT)) + _CLIENT

@@ -1,6 +1,6 @@
-"""Finds the leader of the metadata quorum with DescribeQuorum, version 0. Of several answers, use the highest epoch.
+"""Finds the leader of the metadata quorum with DescribeQuorum, version 0. The answer with the highest epoch is right.
 
-In KRaft mode, Metadata names any live broker as controller (KIP-590), so it cannot be used.
+The Metadata request cannot be used for this: in KRaft mode, its answer names any live broker as controller (KIP-590).
 
 Request   int16 55 | int16 0 | int32 correlation | string client | tags |
           [compact string topic, [int32 partition, tags], tags] | tags
@@ -23,7 +23,7 @@ REQUEST: Final = head(55, 0) + TAGS + compact_array([compact_text(_TOPIC) + comp
 
 
 def parse(answer: bytes) -> tuple[int, int]:
-    """Returns (epoch, leader id) according to one broker. Raises ValueError if it does not know them."""
+    """Returns (epoch, leader id) as one broker reports them. Raises ValueError if this broker does not know them."""
     try:
         at = 4 + 1
         (error,) = struct.unpack_from(">h", answer, at)

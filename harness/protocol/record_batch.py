@@ -43,13 +43,15 @@ _CONTROL: Final = 0x20
 class Batch:
     """One batch.
 
-    at, size    position and size in its file
-    base, last  offsets
-    epoch       of the leader that wrote it; -1 before format 2
-    sound       whether its checksum is correct
-    count       of records, according to its header; -1 before format 2
-    producer_id, producer_epoch, base_sequence  -1: no idempotent producer
-    content     the whole batch
+    at        position in its file, in bytes
+    size      size in bytes
+    base      first offset
+    last      last offset
+    epoch     leader epoch of the leader that wrote the batch; -1 before format 2
+    sound     whether the checksum is correct
+    count     number of records according to the header; -1 before format 2
+    producer_id, producer_epoch, base_sequence  as in the header; -1: no idempotent producer
+    content   the bytes of the whole batch
     """
 
     at: int
@@ -74,7 +76,7 @@ class Batch:
 
     @property
     def append_time(self) -> bool:
-        """Whether the broker assigned the timestamps (LogAppendTime)."""
+        """Returns whether the broker assigned the timestamps (LogAppendTime)."""
         return bool(self.attributes & _APPEND_TIME)
 
     @property
@@ -94,14 +96,14 @@ class Batch:
 
 
 def parse(content: bytes, at: int = 0) -> Batch | None:
-    """Decode one whole batch; returns None if its header is invalid, for example if the last offset is too large."""
+    """Decodes one whole batch. Returns None if its header is not valid, for example if the last offset is too large."""
     if len(content) <= MAGIC_AT:
         return None
     return _old(content, at) if content[MAGIC_AT] < 2 else _new(content, at)
 
 
 def _old(content: bytes, at: int) -> Batch | None:
-    """Decode one entry of format 0 or 1."""
+    """Decodes one whole entry of format 0 or 1. Returns None if it is not valid."""
     entry = legacy_batch.entry(content)
     if entry is None:
         return None
@@ -168,12 +170,12 @@ def _new(content: bytes, at: int) -> Batch | None:
 
 
 def batch_size(head: bytes | bytearray | memoryview) -> int:
-    """Returns the size in a batch's header, which may be invalid."""
+    """Returns the size in bytes that the header of a batch states, which may be wrong."""
     return FROM_LENGTH + int.from_bytes(head[LENGTH_AT:FROM_LENGTH], "big", signed=True)
 
 
 def whole_batches(content: bytes | bytearray) -> Iterator[range]:
-    """Yields the positions of consecutive batches of format 2, up to the first that is truncated or invalid."""
+    """Yields the positions of consecutive batches of format 2, until a batch is truncated or not valid."""
     at = 0
     while at + HEAD <= len(content):
         size = batch_size(content[at : at + FROM_LENGTH])

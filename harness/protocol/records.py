@@ -1,8 +1,9 @@
 """Decodes the records of a batch, and the markers that end transactions.
 
-A record of format 2 is its length, then attributes int8, timestamp delta, offset delta, key length and key, value
-length and value (-1: null), number of headers, each with its key and value. Numbers are zigzag varints unless a type is
-given. A control record's key contains a version and a type, both int16. Sources: Kafka documentation, 5.3.2; KIP-98.
+A record of format 2 consists of its length, attributes int8, timestamp delta, offset delta, key length and key, value
+length and value (a length of -1: null), the number of headers, and the key and value of each header. Numbers are zigzag
+varints unless a type is given. A control record's key contains a version and a type, both int16. Sources: Kafka
+documentation, 5.3.2; KIP-98.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ HEADERS_MAX: Final = 100_000
 
 
 class Record(NamedTuple):
-    """One record. timestamp: ms since 1970; headers: (name, value)."""
+    """One record.
+
+    timestamp  ms since 1970
+    headers    (name, value) of each header
+    """
 
     offset: int
     timestamp: int
@@ -30,7 +35,7 @@ class Record(NamedTuple):
 
 
 def records(batch: Batch) -> Iterator[Record]:
-    """Yields the records of a batch with a valid checksum. Raises Unreadable if the content contradicts the header."""
+    """Yields the records of a batch with a valid checksum. Raises Unreadable if its content contradicts its header."""
     if batch.magic < 2:
         for message in legacy_batch.messages(batch.content):
             yield Record(*message)
@@ -48,7 +53,10 @@ def records(batch: Batch) -> Iterator[Record]:
 
 
 def marker(batch: Batch) -> int | None:
-    """Returns ABORT, COMMIT or another type for a control batch; None for a data batch. Raises Unreadable."""
+    """Returns the type of a control batch: ABORT, COMMIT or another number. Returns None for a data batch.
+
+    Raises Unreadable.
+    """
     if not batch.control:
         return None
     for record in records(batch):
@@ -78,9 +86,10 @@ def _record(batch: Batch, body: bytes, begin: int) -> tuple[Record, int]:
             raise Unreadable("a header without a name", begin)
         headers.append((name, content))
     if at != end:
-        raise Unreadable(f"a record has a length of {size} bytes, and its fields take {at - (end - size)}", begin)
+        raise Unreadable(f"a record has a length of {size} bytes, but its fields take {at - (end - size)}", begin)
     if not 0 <= offset <= batch.last - batch.base:
-        raise Unreadable(f"offset {batch.base + offset} in the batch {batch.base} to {batch.last}", begin)
+        its = f"its batch has the offsets {batch.base} to {batch.last}"
+        raise Unreadable(f"a record has the offset {batch.base + offset}, but {its}", begin)
     when = batch.max_timestamp if batch.append_time else batch.base_timestamp + timestamp
     return Record(batch.base + offset, when, key, value, tuple(headers)), end
 
@@ -95,7 +104,10 @@ def _bytes(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a zigzag varint of at most 64 bits; returns it and its end. Raises Unreadable; IndexError at the end."""
+    """Decodes a zigzag varint of at most 64 bits. Returns the number, and the position after it.
+
+    Raises Unreadable if the number has more bits, and IndexError if the data ends.
+    """
     byte = data[at]
     if byte < 0x80:  # fast path for one byte, the usual case
         return (byte >> 1) ^ -(byte & 1), at + 1

@@ -1,9 +1,10 @@
-"""Decodes those parts of Kafka's frames that wire rules need. Pure: bytes in, facts out.
+"""Decodes those parts of Kafka's requests and responses that wire rules need. All functions are pure.
 
-A request is a length and a header: API key, version, correlation id, in all header versions but the first a client id,
-and from header version 2 on tagged fields. Of the bodies only the first fields are read: a transactional id, the acks
-of a Produce, and whether an EndTxn commits. A response starts with the correlation id of its request. Source: Kafka
-protocol guide; KIP-482 for compact strings and tagged fields.
+A request begins with its length and a header. The header has the API key, the version and the correlation id; in all
+header versions but the first, a client id; and from header version 2 on, tagged fields. Only the first fields of the
+body are read: the transactional id, the acks of a Produce request, and whether an EndTxn request commits. A response
+starts with the correlation id of its request. Source: Kafka protocol guide; KIP-482 for compact strings and tagged
+fields.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Request(NamedTuple):
     """The facts about a request.
 
     txn       transactional id; empty if there is none
-    answered  whether the broker answers it
-    commit    of an EndTxn, whether it commits; None for others
+    answered  whether the broker sends a response to the request
+    commit    for EndTxn: whether it commits; None for other APIs
     """
 
     api: int
@@ -58,9 +59,10 @@ class Request(NamedTuple):
 
 
 def request(data: bytes | bytearray | memoryview) -> Request:
-    """Returns the facts in the first bytes of a request, without its size.
+    """Returns the facts that the first bytes of a request contain. `data` starts after the size of the request.
 
-    Fields that lie beyond `data` or are invalid are left out. Raises struct.error for less than 8 bytes.
+    Fields that are beyond the end of `data`, or are not valid, are left out. Raises struct.error if `data` has fewer
+    than 8 bytes.
     """
     api, version, correlation = _START.unpack_from(data)
     if api not in _TXN_FIRST:

@@ -1,8 +1,8 @@
 """Requests about one partition, encoded here, so that no library hides, retries or batches anything.
 
-Their versions are supported by brokers from 2.4 to 4.x and by librdkafka's mock cluster. Only the versions that query
-tiers are flexible. Each pair of functions encodes a request and decodes its answer (without size and correlation id).
-Source: https://kafka.apache.org/protocol
+The requests have versions that brokers from 2.4 to 4.x and librdkafka's mock cluster support. Only the versions that
+query tiers (local log, remote tier) are flexible. Of each pair of functions, the first encodes a request, and the
+second decodes its answer, which must not include size and correlation id. Source: https://kafka.apache.org/protocol
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ _WAIT_MS: Final = 15_000
 
 
 class Fetched(NamedTuple):
-    """`aborted`: (producer id, first offset) of transactions; `data`: batches, the last one may be truncated."""
+    """The contents of a Fetch answer.
+
+    aborted  (producer id, first offset) of each aborted transaction
+    data     the batches; the last one may be truncated
+    """
 
     error: int
     high_watermark: int
@@ -55,7 +59,7 @@ def _one(topic: str, partition: bytes) -> bytes:
 
 
 def _down(answer: Reader) -> Reader:
-    """Skip the start of an array of one topic with one partition, up to and including the partition number."""
+    """Skips the start of an array with one topic and one partition, up to and including the partition number."""
     answer.take("i")
     answer.text()
     answer.take("ii")
@@ -67,21 +71,23 @@ def produce(topic: str, partition: int, batch: bytes, acks: int, transactional_i
 
 
 def produce_old(topic: str, partition: int, messages: bytes, acks: int) -> bytes:
-    """Like `produce` in later versions, but without the leading transactional id."""
+    """Encodes a Produce request of an earlier version, which has no transactional id in front."""
     rest = struct.pack(">ii", partition, len(messages)) + messages
     return struct.pack(">hi", acks, _WAIT_MS) + _one(topic, rest)
 
 
 def produced(answer: bytes) -> tuple[int, int]:
-    """Returns (error, base offset)."""
+    """Returns (error code, base offset) in a Produce answer."""
     error, base = _down(Reader(answer)).take("hq")
     return int(error), int(base)
 
 
 def fetch(topic: str, partition: int, offset: int, committed: bool, max_bytes: int, waits: bool) -> bytes:
-    """Encodes a Fetch. `waits`: for records from the remote tier, as long as the broker itself does (KIP-1018).
+    """Encodes a Fetch request.
 
-    The minimum size is 0 bytes, so brokers wait for nothing else; librdkafka's mock cluster does wait.
+    waits  wait for records from the remote tier, as long as the broker itself waits for them (KIP-1018)
+
+    The minimum size is 0 bytes, so brokers wait for nothing else. librdkafka's mock cluster waits nevertheless.
     """
     head = struct.pack(">iiiibii", CONSUMER, _WAIT_MS * waits, 0, max_bytes, committed, 0, -1)
     return head + _one(topic, struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)) + struct.pack(">i", 0)
@@ -102,7 +108,7 @@ def list_offsets(topic: str, partition: int, timestamp: int, committed: bool, re
 
 
 def listed(answer: bytes) -> tuple[int, int]:
-    """Returns (error, offset)."""
+    """Returns (error code, offset) in a ListOffsets answer."""
     reader = Reader(answer)
     reader.take("i")
     error, _, offset = _down(reader).take("hqq")
@@ -110,13 +116,13 @@ def listed(answer: bytes) -> tuple[int, int]:
 
 
 def list_tier_offsets(topic: str, partition: int, timestamp: int) -> bytes:
-    """For LIST_LOCAL_OFFSETS and LIST_TIERED_OFFSETS, which are flexible: starts with the header's tagged fields."""
+    """Encodes a request LIST_LOCAL_OFFSETS or LIST_TIERED_OFFSETS, starting with the header's tagged fields."""
     wanted = struct.pack(">iiq", partition, -1, timestamp)
     return b"\0" + struct.pack(">ib", CONSUMER, 0) + b"\2" + compact_text(topic) + b"\2" + wanted + b"\0\0\0"
 
 
 def listed_of_tier(answer: bytes) -> tuple[int, int]:
-    """Returns (error, offset)."""
+    """Returns (error code, offset) in the answer to `list_tier_offsets`."""
     reader = Reader(answer)
     reader.take("bib")
     reader.raw(reader.take("b") - 1)
@@ -129,7 +135,11 @@ def topic_metadata(topic: str) -> bytes:
 
 
 class Placed(NamedTuple):
-    """brokers: id -> (host, port); partitions: leader, leader epoch, replicas and in-sync replicas of each."""
+    """Where a topic's partitions are.
+
+    brokers     broker id -> (host, port)
+    partitions  partition -> (leader, leader epoch, replicas, in-sync replicas)
+    """
 
     brokers: Mapping[int, tuple[str, int]]
     partitions: Mapping[int, tuple[int, int, tuple[int, ...], tuple[int, ...]]]
@@ -145,7 +155,7 @@ def find_coordinator(transactional_id: str) -> bytes:
 
 
 def coordinator(answer: bytes) -> tuple[int, int]:
-    """Returns (error, broker id)."""
+    """Returns (error code, broker id) in a FindCoordinator answer."""
     reader = Reader(answer)
     error = reader.take("ih")[1]
     reader.text()
@@ -157,7 +167,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> bytes:
 
 
 def initialised(answer: bytes) -> tuple[int, int, int]:
-    """Returns (error, producer id, epoch)."""
+    """Returns (error code, producer id, producer epoch) in an InitProducerId answer."""
     _, error, producer, epoch = Reader(answer).take("ihqh")
     return int(error), int(producer), int(epoch)
 
@@ -167,7 +177,7 @@ def add_partition(transactional_id: str, producer: int, epoch: int, topic: str, 
 
 
 def added(answer: bytes) -> int:
-    """Returns the error code of the response; 0 if there is none."""
+    """Returns the error code in an AddPartitionsToTxn answer; 0 if there is no error."""
     reader = Reader(answer)
     reader.take("i")
     return int(_down(reader).take("h"))
@@ -178,7 +188,7 @@ def end_txn(transactional_id: str, producer: int, epoch: int, commit: bool) -> b
 
 
 def ended(answer: bytes) -> int:
-    """Returns the error."""
+    """Returns the error code in an EndTxn answer; 0 if there is no error."""
     return int(Reader(answer).take("ih")[1])
 
 
@@ -187,7 +197,7 @@ def delete_records(topic: str, partition: int, offset: int) -> bytes:
 
 
 def deleted(answer: bytes) -> tuple[int, int]:
-    """Returns (error, log start offset)."""
+    """Returns (error code, log start offset) in a DeleteRecords answer."""
     reader = Reader(answer)
     reader.take("i")
     start, error = _down(reader).take("qh")
@@ -199,7 +209,7 @@ def describe_config(topic: str, name: str) -> bytes:
 
 
 def described(answer: bytes) -> str:
-    """Returns the value; empty if there is none."""
+    """Returns the value of the setting in a DescribeConfigs answer; empty if there is no value."""
     reader = Reader(answer)
     reader.take("ii")
     error = reader.take("h")

@@ -1,4 +1,4 @@
-"""Reads a segment batch by batch, including damaged parts, and locates batches in an undamaged one."""
+"""Reads a segment batch by batch, including its damaged parts, and finds the batches in an undamaged segment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(file: BinaryIO, name: str) -> Iterator[Batch | Flaw]:
 
 
 def _length(file: BinaryIO, at: int, size: int) -> int | None:
-    """Returns the size of the batch at a position; None if there cannot be a batch."""
+    """Returns the size in bytes of the batch that starts at position `at`; None if no batch can start there."""
     file.seek(at)
     head = file.read(MAGIC_AT + 1)
     if len(head) <= MAGIC_AT or head[MAGIC_AT] > 2 or head[0] & 0x80:
@@ -59,9 +59,10 @@ def _length(file: BinaryIO, at: int, size: int) -> int | None:
 
 
 def _begins(file: BinaryIO, at: int, size: int) -> bool:
-    """Whether `at` is the end of the file, or a batch may start there.
+    """Returns whether `at` is the end of the file, or a batch may start at this position.
 
-    If so, the bytes before `at` are a damaged batch rather than a torn one.
+    If so, the bytes before `at` are a damaged batch. Otherwise the batch before `at` is torn: only a part of it was
+    written.
     """
     return at == size or _length(file, at, size) is not None
 
@@ -75,7 +76,7 @@ def _batch(file: BinaryIO, at: int, size: int) -> Batch | None:
 
 
 def _search(file: BinaryIO, begin: int, size: int) -> int | None:
-    """Returns the position of the next sound batch of format 2, searched for within limits."""
+    """Returns the position of the next sound batch of format 2; None if the search, which is limited, finds none."""
     file.seek(begin)
     window = memoryview(content := file.read(SEARCH_MAX))
     summed, at = 0, content.find(b"\x02", MAGIC_AT)
@@ -109,7 +110,7 @@ def _gap(file: BinaryIO, at: int, next_at: int | None, size: int) -> str:
         whole = batch_size(head)
         if HEAD <= whole <= BATCH_MAX and at + whole > size and head[MAGIC_AT] <= 2:
             base = int.from_bytes(head[:8], "big", signed=True)
-            what = f"the batch of offset {base} has {whole} bytes, and the file ends before its end"
+            what = f"the batch of offset {base} has {whole} bytes, but the file ends before that"
         else:
             what = "not the start of a batch"
     then = "nothing readable follows" if next_at is None else f"the next sound batch is at byte {next_at}"
@@ -117,17 +118,20 @@ def _gap(file: BinaryIO, at: int, next_at: int | None, size: int) -> str:
 
 
 def covered(content: bytes | bytearray) -> list[range]:
-    """Returns, for each whole record batch of a segment, the range of bytes that its checksum covers.
+    """Returns, for each whole record batch of a segment, the range of bytes that the batch's checksum covers.
 
-    The leader epoch is not covered. If one of its bits is flipped, no server notices, and the replica may never get in
-    sync again: docs/understand/findings.md.
+    The checksum does not cover the leader epoch. If a bit of the leader epoch is flipped, no server notices, and the
+    replica may never get in sync again: docs/understand/findings.md.
     """
     return [range(place.start + COVERED_AT, place.stop) for place in whole_batches(content)]
 
 
 def extent(content: bytes) -> tuple[int, int | None]:
-    """Returns the offset after a segment's last one, and its records' largest timestamp in ms (None with control
-    batches, whose timestamps clients do not know). Raises ValueError for a segment without a whole batch."""
+    """Returns the offset after a segment's last one, and the largest timestamp of the segment's records in ms.
+
+    The timestamp is None if the segment has control batches, because clients do not know the timestamps of these.
+    Raises ValueError for a segment without a whole batch.
+    """
     batches = [parse(content[place.start : place.stop]) for place in whole_batches(content)]
     decoded = [batch for batch in batches if batch is not None]
     if not decoded:

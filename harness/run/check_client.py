@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -47,22 +47,24 @@ def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[tu
 
 
 def check(
-    text: str,
+    client: str,
     bootstrap: str,
     kafka_version: str | None,
     user: str,
     environment: Sequence[str],
     only: str,
     say: Say,
+    known: Mapping[str, str],
 ) -> tuple[dict[str, Any], list[Outcome]]:
     """Carries out the cases. Returns (the program's answer to `hello`, the outcome of each case).
 
-    text  the program's command
-    only  carry out only the cases whose name contains this text
+    client  "exec:" and the program's command
+    only    carry out only the cases whose name contains this text
+    known   cases that the program's library is known to fail -> why
 
     Raises BadInput, Missing, ClusterTrouble.
     """
-    argv = command.argv(command.PREFIX + text)
+    argv = command.argv(client)
     with _brokers(bootstrap, kafka_version, say) as (address, apply_rules):
         admin = Confluent().admin(Settings(bootstrap=address, run="client-check"))
         made: list[str] = []
@@ -72,9 +74,9 @@ def check(
             made.append(name)
 
         try:
-            return conformance.check(argv, address, make_topic, apply_rules, user, environment, say, only)
+            return conformance.check(argv, address, make_topic, apply_rules, user, environment, say, only, known)
         except ClientError as error:
-            raise BadInput(f"{text}: {error}") from None
+            raise BadInput(f"{client}: {error}") from None
         finally:
             if bootstrap and made:
                 admin.delete_topics(made)

@@ -10,17 +10,23 @@ from pathlib import Path
 
 from harness.clients import table
 from harness.clients.exec import command
-from harness.clients.exec.adapter import greet
+from harness.clients.exec.adapter import greet, refuse_incapable
 from harness.cluster.distribution import java
-from harness.plan.test_plan import TestPlan
+from harness.plan.resolve import ResolvedPlan
 from harness.run import client_versions
+from harness.run.start_workers import client_needs
 
 PACKAGES = ("kafka-log-harness", "confluent-kafka", "pyspark", "pyarrow", "numpy")
 JAVA_CLIENT = "kafka-clients"
 
 
-def versions(plan: TestPlan) -> dict[str, str]:
-    """Returns name -> version, for Kafka or another system under test, the client libraries, Python and Java."""
+def versions(resolved: ResolvedPlan) -> dict[str, str]:
+    """Returns name -> version, for Kafka or another system under test, the client libraries, Python and Java.
+
+    Starts client programs, which report their versions. Raises BadInput if one does not start, or lacks a capability
+    that the run needs.
+    """
+    plan = resolved.plan
     kafka = plan.image or (plan.kafka_version if plan.system == "kafka" else plan.system)
     found = {"kafka": kafka if plan.cluster in ("local", "docker", "ssh") else plan.cluster}
     for package in PACKAGES:
@@ -31,6 +37,7 @@ def versions(plan: TestPlan) -> dict[str, str]:
     for name in plan.client:
         if name.startswith(command.PREFIX):
             facts = greet(name, plan.client_env, plan.client_user)
+            refuse_incapable(name, facts, client_needs(resolved))
             found[facts["library"]] = facts["version"]
     return {**found, "python": platform.python_version(), "java": java.find().full}
 

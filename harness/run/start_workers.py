@@ -65,6 +65,37 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
     }
 
 
+def client_needs(resolved: ResolvedPlan) -> dict[str, Any]:
+    """The part of the clients' configuration that decides which capabilities they need."""
+    plan, workload = resolved.plan, resolved.workload
+    return {
+        "idempotence": derived.idempotent(plan),
+        "txn": plan.txn,
+        "sub_via": list(plan.sub_via),
+        "logic_options": dict(workload.client_options),
+        "consumer_config": {**workload.consumer_config, **plan.consumer_config},
+    }
+
+
+def refuse_properties(plan: TestPlan) -> None:
+    """Raises BadInput for producer and consumer settings that librdkafka rejects, before anything is started.
+
+    Other libraries, and other versions of librdkafka, check their settings when the workers start.
+    """
+    if not (plan.producer_config or plan.consumer_config) or derived.client_versions(plan):
+        return
+    if tuple(derived.libraries(plan)) != ("confluent",):
+        return
+    from harness.clients.confluent import adapter
+
+    quiet = {"log_level": 0}  # otherwise it logs that no broker is at this address
+    given = {name: {**quiet, **getattr(plan, name)} for name in ("producer_config", "consumer_config")}
+    config = {**{name: getattr(plan, name) for name in SAME_NAMES}, "run": "check", "bootstrap": "127.0.0.1:1", **given}
+    wrong = adapter.problem({**config, "idempotence": derived.idempotent(plan)})
+    if wrong:
+        raise BadInput(wrong)
+
+
 def _problem(cluster: Hosts, config: dict[str, Any], folder: Path, env: dict[str, str]) -> Any:
     """Returns the problem that the client libraries, in the workers' versions, report with the settings, or ""."""
     admin = AdminLink(cluster, config, folder / "logs", env)

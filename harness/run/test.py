@@ -24,13 +24,15 @@ from harness.plan.test_plan import TestPlan
 from harness.run import (
     allowed_commands,
     attached_cluster,
+    choose_spark,
     client_versions,
     load_heal_final_polls,
     make_cluster,
     record_cluster_settings,
+    start_workers,
 )
 from harness.run.provenance import git_commit, versions
-from harness.run.spark import WarmSpark, require
+from harness.run.spark import ALL_CORES, AUTO, WarmSpark, require
 from harness.run.uploads import LiveUpload
 from harness.stored import broker_data
 from harness.yaml_data import Where
@@ -44,11 +46,15 @@ log = logging.getLogger("harness")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a finished run: its folder, the verdict, and whether the user interrupted the run."""
+    """The outcome of a finished run: its folder, the verdict, and whether the user interrupted the run.
+
+    checked  where and why `--spark-master auto` had the history checked, as a sentence; empty with another master
+    """
 
     folder: Path
     result: Result
     interrupted: bool
+    checked: str = ""
 
 
 # --- the run ------------------------------------------------------------------------------------------
@@ -72,20 +78,24 @@ def run(
     quiet: bool = False,
     where: Where | None = None,
     commands: Collection[str] = (),
+    plots: bool = True,
     uploading: LiveUpload | None = None,
 ) -> Outcome:
     """Carries out a plan and checks the history. Raises HarnessError.
 
     where      see `schedule_rules.checked`
     commands   client programs of the plan that the user allows to be executed: see `allowed_commands`
+    plots      whether to draw the plots, which takes seconds; `harness check` draws them later
     uploading  where to upload the run, if anywhere
     """
     allowed_commands.refuse(plan, commands)
     if plan.workload == "pipeline":
         require(spark_master, "--workload pipeline")
+        spark_master = ALL_CORES if spark_master == AUTO else spark_master
     plan = attached_cluster.settled(plan)
     resolved = make_cluster.resolved(plan, where)
     nemeses.refuse_unsubscribed(resolved.faults, plan.sub_via)
+    start_workers.refuse_properties(plan)
     spark = WarmSpark(spark_master)
     java.find()
     folder = history_writer.new_run(runs, attached_cluster.run_name(resolved.plan))
@@ -95,14 +105,14 @@ def run(
         resolved = resolved.update(
             run=folder.name,
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            versions=versions(plan),
+            versions=versions(resolved),
             git_commit=git_commit(),
         )
         (folder / "plan.yaml").write_text(plan_file.dump(resolved.plan))
         say(f"run {folder}")
         if uploading is not None:
             uploading.begin(folder)
-        return _run_in(folder, resolved, say, spark, quiet)
+        return _run_in(folder, resolved, say, spark, quiet, plots)
     except (BadInput, Missing):
         history_writer.discard_unused(folder)
         raise
@@ -114,7 +124,7 @@ def run(
             uploading.finish(say)
 
 
-def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, quiet: bool) -> Outcome:
+def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, quiet: bool, plots: bool) -> Outcome:
     plan = resolved.plan
     cluster = make_cluster.make(plan, folder / "cluster", say, resolved.needed)
     _refuse_unsupported(resolved, cluster)
@@ -131,16 +141,23 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
         if plan.keep_data:  # before the verdict, because checks may read it
             broker_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
-        session = None if plan.workload == LOG_MODEL else spark.get()  # the steps were checked as they ran
-        result = check_run(folder, judged_by(plan, record_cluster_settings.recorded(folder)), session, say)
+        options = judged_by(plan, record_cluster_settings.recorded(folder))
+        session, checked = None, ""
+        if plan.workload != LOG_MODEL:  # its steps were checked as they ran
+            if spark.master == AUTO:
+                session, checked = choose_spark.session_for(AUTO, [(folder, options)])
+                say(checked)
+            else:
+                session = spark.get()
+        result = check_run(folder, options, session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _print_summary(folder, result, say, time.monotonic() - began)
     try:  # after the servers' logs were collected into the folder
-        draw(folder, say)
+        draw(folder, say, plots)
     except Exception as error:  # a failed plot must not affect the verdict
         log.exception("the plots were not drawn")
         say(f"the plots were not drawn ({type(error).__name__}: {error}); see {folder / 'harness.log'}")
-    return Outcome(folder, result, interrupted)
+    return Outcome(folder, result, interrupted, checked)
 
 
 def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:
@@ -182,8 +199,9 @@ def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> No
     say(f"checked in {seconds:.1f} s")
 
 
-def draw(folder: Path, say: Say) -> list[Path]:
-    """Draws the plots, the order pages of keys with anomalies, and the run page. Prints the paths of the pages.
+def draw(folder: Path, say: Say, plots: bool = True) -> list[Path]:
+    """Draws the plots (unless `plots` is False), the order pages of keys with anomalies, and the run page. Prints the
+    paths of the pages.
 
     Returns the paths of all these files.
     """
@@ -192,7 +210,7 @@ def draw(folder: Path, say: Say) -> list[Path]:
     from harness.report.plots import all_plots
     from harness.stored import find_runs
 
-    drawn = all_plots.draw(folder)
+    drawn = all_plots.draw(folder) if plots else []
     result = find_runs.result_of(folder)
     pages = order_pages.draw(folder, result) if result is not None else []
     if pages:

@@ -1,1 +1,3 @@
-"""Simulated logs without effects, in which bugs can be enabled."""
+"""Simulations without brokers, files or waiting: logs in which bugs can be enabled, and an environment for the
+pipeline.
+"""

@@ -1,7 +1,7 @@
-"""Parses what a server's log says about log recovery at startup. Pure; for Kafka 3.9 to 4.3.
+"""Parses what a server's log says about log recovery at startup. A pure function; for Kafka 3.9 to 4.3.
 
-The lines are those of LogManager and LogLoader. Except for their numbers, they have not changed since KAFKA-615.
-Lines about topics that are not the run's only count in `others`.
+The lines are those of LogManager and LogLoader. Except for their numbers, they have not changed since KAFKA-615. Lines
+about topics that are not the run's are only counted (`others`).
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ DAMAGE_MESSAGES: Final = {
 
 
 def read(lines: Iterable[str], prefix: str) -> dict[str, Any]:
-    """Returns what the lines say about recovery. `prefix` begins the names of the run's topics.
+    """Returns what the lines say about recovery. The names of the run's topics begin with `prefix`.
 
-    clean, unclean  number of logs in folders with, and without, the marker of a clean shutdown
-    segments        partition -> base offsets of its recovered segments
-    others          number of recovered segments of other topics
-    load_ms         partition -> time to load its log
-    all_ms          time to load all logs
-    said            name in DAMAGE_MESSAGES -> the first lines with that message
-    started         whether the server logged that it has started
+    clean     number of logs in folders that have the marker of a clean shutdown
+    unclean   number of logs in folders that do not have this marker
+    segments  partition -> base offsets of its recovered segments
+    others    number of recovered segments of topics that are not the run's
+    load_ms   partition -> time in ms to load its log
+    all_ms    time in ms to load all logs
+    said      name in DAMAGE_MESSAGES -> the first lines with that message
+    started   whether the server logged that it has started
     """
     findings: dict[str, Any] = {
         "clean": 0,

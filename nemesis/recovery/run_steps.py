@@ -1,17 +1,17 @@
-"""Executes the steps of a recovery scenario, one nemesis op each, and records their outcome.
+"""Executes the steps of a recovery scenario, each of which is a nemesis op, and records their outcome.
 
-The workload emits the ops. The value of each says what to do:
+The workload emits the ops. The value of an op says what to do:
 
     do      stop, kill, start, start-kill, damage, power-off, fill, free, cut-off, join, elect, settle,
             append, again (an idempotent producer's appends: harness.clients.log_model.send_old_sequences)
-    who     a role: leader, follower, other, two (leader and follower), followers, all
-    kind    damage: the kind of damage (harness.cluster.local.file_damage); start-kill: a regular expression; the
-            server is killed at the first line of its log that matches
-    ...     all other fields are expectations for the check (checker.checks.recovery) and are passed on
+    who     which servers, as a role: leader, follower, other, two (leader and follower), followers, all
+    kind    for damage: the kind of damage (harness.cluster.local.file_damage)
+            for start-kill: a regular expression; the server is killed at the first line of its log that matches it
+    ...     all other fields say what the check (checker.checks.recovery) shall expect; they are not used here
 
-Roles are assigned at the first step, by the first partition of the run's first topic, and then stay fixed:
-"leader" is the server that led at the beginning, even if another one leads now. The completed value has `nodes`,
-`took_effect` and, for a start, the observations of `nemesis.recovery.start_server`.
+Roles are assigned at the first step, according to the first partition of the run's first topic, and then stay fixed:
+"leader" is the server that led this partition at the beginning, even if another server leads it now. The value of the
+completed op has `nodes`, `took_effect` and, for a start, the observations of `nemesis.recovery.start_server`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ ASK_S: Final = 60.0
 
 
 def roles(cluster_facts: Facts, prefix: str) -> dict[str, list[str]]:
-    """Returns role -> nodes. See the module's docstring.
+    """Returns role -> nodes, for the roles in the module's docstring.
 
-    Raises ClusterTrouble when the first partition has no leader.
+    Raises ClusterTrouble if the first partition has no leader.
     """
     leader = cluster_facts.leaders.get((f"{prefix}0", 0))
     if leader is None:
-        raise ClusterTrouble(f"the partition {prefix}0-0 has no leader, and the scenario's roles depend on it")
+        raise ClusterTrouble(f"the partition {prefix}0-0 has no leader, but the scenario's roles depend on its leader")
     others = [node for node in cluster_facts.nodes if node != leader]
     return {
         "leader": [leader],
@@ -56,7 +56,7 @@ def roles(cluster_facts: Facts, prefix: str) -> dict[str, list[str]]:
 
 
 class Steps:
-    """Executes the ops `step`. Satisfies Nemesis."""
+    """The nemesis for the ops `step`. Implements Nemesis."""
 
     def __init__(self) -> None:
         self.fs = frozenset({STEP})
@@ -92,14 +92,17 @@ class Steps:
         return op.with_(value={**value, **done})
 
     def teardown(self, env: Env) -> None:
-        """Frees the disks and reconnects the network. The run's healing starts servers that are down."""
+        """Frees the disks and reconnects the network.
+
+        Servers that are down are started by the healing at the run's end.
+        """
         if self._full:
             self._free(env, self._full, {})
         if self._cut:
             self._join(env, [], {})
 
     def _fill(self, env: Env, nodes: Sequence[str], value: Value) -> Done:
-        """Fills the disks. With `ends` in the value, waits until the servers fail and exit."""
+        """Fills the disks. If the value has `ends`, waits until the servers fail and exit."""
         cluster = env.cluster
         assert isinstance(cluster, Disks) and isinstance(cluster, Processes)
         self._full = list(nodes)
@@ -118,7 +121,7 @@ class Steps:
         return hit(nodes, True)
 
     def _cut_off(self, env: Env, nodes: Sequence[str], value: Value) -> Done:
-        """Cuts these brokers off from the other brokers, both directions. Clients still reach all of them."""
+        """Cuts these brokers off from the other brokers, in both directions. Clients still reach all brokers."""
         cluster = env.cluster
         assert isinstance(cluster, Network)
         rest = [node for node in cluster.nodes if node not in nodes]
@@ -146,7 +149,10 @@ def stop(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def kill(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Kills the servers at almost the same time. They are paused first, so that none reacts to another's end."""
+    """Kills the servers at almost the same time.
+
+    Pauses all of them first, so that none reacts to the end of another.
+    """
     assert isinstance(env.cluster, Processes)
     for node in nodes:
         env.cluster.pause(node)
@@ -170,7 +176,7 @@ def damage(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def power_off(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Cuts the power of all these servers at once."""
+    """Cuts the power of all these servers at the same moment."""
     assert isinstance(env.cluster, Disks)
     lost = dict(env.cluster.power_off(nodes))
     return {**_down(env, nodes), "lost_bytes": lost}
@@ -179,7 +185,7 @@ def power_off(env: Env, nodes: Sequence[str], value: Value) -> Done:
 def elect(env: Env, nodes: Sequence[str], value: Value) -> Done:
     """Makes the first of `nodes` lead all of the run's partitions.
 
-    It becomes the preferred leader by a reassignment, and is then elected.
+    A reassignment makes it the preferred leader of each partition, and then preferred leaders are elected.
     """
     node = nodes[0]
     ids = {name: number for number, name in enumerate(env.cluster.nodes, start=1)}
@@ -201,7 +207,7 @@ def elect(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def settle(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Waits until the checkpoint on disk says that every segment but the active one is flushed."""
+    """Waits until the recovery checkpoint on disk shows that every segment but the active one has been flushed."""
     seen: dict[str, Any] = {}
 
     def settled() -> bool:
@@ -213,7 +219,10 @@ def settle(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def append(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """An idempotent producer appends to the run's last topic, which exists for this purpose: no client writes to it."""
+    """Lets an idempotent producer append to the run's last topic.
+
+    This topic exists only for that: no client writes to it.
+    """
     assert env.admin is not None
     prefix = env.roles.topic_prefix()
     last = max(int(topic.removeprefix(prefix)) for topic, _ in env.roles.leaders())
@@ -222,13 +231,13 @@ def append(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def again(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """The same producer resends its last batch, and sends a batch with a gap in its sequence numbers."""
+    """Lets the producer of `append` resend its last batch, and then send a batch with a gap in its sequence numbers."""
     assert env.admin is not None
     return hit(nodes, True, sequences=env.admin("sequences_again", ASK_S))
 
 
 class Never:
-    """A rhythm without rounds, because the workload emits the ops. Satisfies Rounds."""
+    """The schedule of a fault whose ops the workload emits: no rounds. Implements Rounds."""
 
     start: Final = fault_op(STEP, NAME, "all", "")
     stop: Final = None
@@ -238,7 +247,10 @@ class Never:
 
 
 def fault(disks: bool = False, network: bool = False) -> Fault:
-    """Returns the steps as a fault. `disks` and `network`: the scenario also needs these capabilities."""
+    """Returns the fault whose ops are the steps of a scenario.
+
+    `disks` and `network` say whether the scenario needs the capabilities Disks and Network.
+    """
     needs: tuple[type, ...] = (Processes, Files, LogFolders, ServerLogs)
     needs += (Disks,) if disks else ()
     needs += (Network,) if network else ()

@@ -1,4 +1,4 @@
-"""Starts servers and observes the recovery of their logs: the files before and after, and the log lines."""
+"""Starts servers and observes the recovery of their logs: the log folders before and after, and the log lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Done = dict[str, Any]
 
 
 class Log:
-    """The lines that a server's log gains from now on."""
+    """A reader of the lines that a server adds to its log from now on."""
 
     def __init__(self, logs: ServerLogs, node: str) -> None:
         self._logs, self._node = logs, node
@@ -31,7 +31,10 @@ class Log:
         self._rest, self._read = b"", 0
 
     def fresh(self) -> Iterator[str]:
-        """Yields the complete lines since the last call; nothing more after LOG_BYTES_MAX in total."""
+        """Yields the complete lines since the previous call.
+
+        Yields no more lines after a total of LOG_BYTES_MAX bytes.
+        """
         while self._read < LOG_BYTES_MAX:
             chunk, self._at = self._logs.read_log(self._node, self._at)
             if not chunk:
@@ -44,15 +47,15 @@ class Log:
 
 
 def look(env: Env, node: str) -> Done:
-    """Returns what a node's disk has of the run's logs."""
+    """Returns which files of the run's topics are on a node's disk, as `LogFolders.log_folders` describes them."""
     assert isinstance(env.cluster, LogFolders)
     return dict(env.cluster.log_folders(node, env.roles.topic_prefix()))
 
 
 def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Starts the servers that are down, waits until each logs that it has started or exits, then waits for health.
+    """Starts the servers that are down, and waits until each logs that it has started, or exits.
 
-    Skips the wait for health if the value has `unwell`: the scenario expects an unhealthy cluster.
+    Then waits for a healthy cluster, unless the value has `unwell`: the scenario expects an unhealthy cluster.
     """
     cluster = env.cluster
     assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
@@ -92,7 +95,7 @@ def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def start_kill(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Starts a server and kills it at the first log line that matches the regular expression `kind`."""
+    """Starts a server, and kills it as soon as it logs a line that matches the regular expression `kind`."""
     cluster, node = env.cluster, nodes[0]
     assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
     wanted = re.compile(str(value["kind"]))

@@ -1,6 +1,7 @@
-"""The entries of a fault schedule: which fault, when, for how long, how often. Pure data.
+"""The entries of a fault schedule: which fault, when, for how long, and how often. Pure data.
 
-Times are seconds since the load began. An entry is started by the clock (`at`, `every`) or by a trigger (`when`).
+All times are in seconds since the start of the load. The rounds of an entry, each of which starts its fault and
+usually stops it again, are started by the clock (`at`, `every`) or by a trigger (`when`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ WINDOWS_MAX: Final = 10_000
 class Trigger:
     """The event that a fault waits for.
 
-    kind     one of the four constants above
+    kind     one of the four kinds of trigger, which are the constants above
     pattern  LOG: a regular expression, searched in each new line of the servers' logs
     node     LOG: only this node's log; empty for any node
-    open_s   TXN_OPEN: how long a transaction must have been open
+    open_s   TXN_OPEN: for how many seconds a transaction must have been open
     """
 
     kind: str
@@ -41,14 +42,14 @@ class Entry:
     """One line of a schedule.
 
     fault     canonical name
-    at_s      start of the first round; with a trigger: the trigger is ignored before
-    every_s   from the start of one round to the next; None: one round
-    jitter_s  each round starts up to this much later
-    for_s     how long a round lasts from its invocation; None: to the end of the load, or a fault without a stop op
+    at_s      start of the first round; with a trigger: the time before which the trigger is ignored
+    every_s   time from the start of one round to the start of the next; None: only one round
+    jitter_s  each round starts later by a random time of up to this length
+    for_s     how long a round lasts from its invocation; None: to the end of the load, or the fault has no stop op
     until_s   no round starts at or after this time
     times     maximum number of rounds; None: no limit
     when      the trigger that starts each round
-    rest_s    how long the trigger is ignored after a round
+    rest_s    how long the trigger is ignored after the end of a round
     """
 
     fault: str
@@ -64,7 +65,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with an entry, and in which of its keys."""
+    """What is wrong with an entry of a schedule, and which key of the entry is wrong."""
 
     entry: int
     key: str
@@ -72,7 +73,7 @@ class Problem:
 
 
 def windows(entry: Entry, limit_s: float) -> Iterator[tuple[float, float]]:
-    """Yields (earliest start, latest end) of each round that the clock starts before `limit_s`."""
+    """Yields (earliest start, latest end) of each round that the clock starts. The load ends at `limit_s`."""
     n, at_s = 0, entry.at_s
     stop_s = limit_s if entry.until_s is None else min(limit_s, entry.until_s)
     while at_s < stop_s and (entry.times is None or n < entry.times):
@@ -83,7 +84,7 @@ def windows(entry: Entry, limit_s: float) -> Iterator[tuple[float, float]]:
 
 
 def problems(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: float) -> list[Problem]:
-    """Returns the problems with the times of the entries. `limit_s`: seconds of load."""
+    """Returns the problems with the times of the entries. `limit_s` is the length of the load in seconds."""
     found = [problem for n, entry in enumerate(entries) for problem in _alone(n, entry, faults, limit_s)]
     return found or _together(entries, faults, limit_s)
 
@@ -109,7 +110,7 @@ def _alone(n: int, entry: Entry, faults: Mapping[str, Fault], limit_s: float) ->
 
 
 def _together(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: float) -> list[Problem]:
-    """Returns the entries of one fault whose rounds overlap.
+    """Returns a problem for each pair of entries with the same fault whose rounds overlap.
 
     Entries with a trigger are not checked: their rounds wait until the fault is off.
     """
@@ -128,7 +129,7 @@ def _together(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: fl
 
 
 def _clash(entry_a: Entry, entry_b: Entry, limit_s: float) -> float | None:
-    """Returns the first time at which both are on, or None."""
+    """Returns the first time at which rounds of both entries are on, or None if there is no such time."""
     rows = [
         (*window, number)
         for number, entry in enumerate((entry_a, entry_b))

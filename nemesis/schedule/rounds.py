@@ -1,8 +1,8 @@
 """The generator of one schedule entry: starts its fault by the clock, or when its trigger fires. Pure.
 
-Triggers that only an outside observer can see arrive as notices: events of index -1, which are not recorded. Open
-transactions are seen in the events of the clients. The value of a start that a trigger caused has the reason as
-`trigger`.
+Open transactions are detected here, in the events of the clients. All other triggers are detected by `triggers.Watch`,
+which sends a notice: an event of index -1, which is not recorded. If a trigger caused a round, the value of its start
+op has a field `trigger`, which says what was seen.
 
 A round starts only while its fault is off. A round that is due while the fault is on waits, and the rounds missed
 meanwhile are skipped.
@@ -25,7 +25,7 @@ Answer = tuple[Op | Pending, Generator] | None
 
 
 def notice(trigger: Trigger, text: str) -> Op:
-    """Returns the event that informs generators that a trigger fired, and of what was seen."""
+    """Returns the event that tells generators that a trigger fired, and what was seen."""
     return Op(-1, -1, NEMESIS, INFO, NOTICE, {"trigger": trigger, "text": text})
 
 
@@ -35,12 +35,12 @@ def _ns(seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """The rounds of an entry, the `number`-th of its schedule.
+    """The generator of an entry's rounds. `number` is the entry's place in its schedule.
 
     begun      number of rounds started
-    beat       which multiple of `every_s` comes next
+    beat       the number n of the next round, which is due n times `every_s` after the first one
     since_ns   when the current round started; None while the fault is off
-    taken      whether another entry has the same fault on
+    taken      whether another entry has turned the same fault on
     rested_ns  the time before which the trigger is ignored
     fired      what fired the trigger; empty if it has not fired
     open       (process, start time) of each open transaction, the oldest first; only for TXN_OPEN
@@ -84,7 +84,7 @@ class Rhythm:
         return patient(stop, healthy_s=0.0), replace(self, since_ns=None, rested_ns=rested)
 
     def _due(self, ctx: Context) -> int:
-        """Returns when the next round starts; rounds missed by a whole period are skipped."""
+        """Returns when the next round starts, in ns. Rounds that are more than a period late are skipped."""
         return self._at(ctx, self._next_beat(ctx))
 
     def _next_beat(self, ctx: Context) -> int:

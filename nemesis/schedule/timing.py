@@ -1,9 +1,9 @@
-"""The default rhythm of faults (`--nemesis`): generators that start and stop them at regular intervals.
+"""The default timing of faults (`--nemesis`): generators that start and stop them at regular intervals.
 
-    first_s ... start ... hold_s ... stop ... rest_s ... start ...
+    first_s ... start ... hold ... stop ... rest ... start ...
 
-Hold and rest times count from the completion of the previous op. A start completes once its effect has been
-observed, so a fault stays on for `hold_s` after it took effect. For schedules, see `rounds`.
+Hold and rest are half an interval each, counted from the completion of the previous op. A start completes once the
+fault's effect has been observed, so the hold begins when the fault has taken effect. For schedules, see `rounds`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from harness.model.op import INFO, NEMESIS, Op
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The times of the default rhythm.
+    """The times of the default timing, in seconds.
 
-    first_s     before the first fault
+    first_s     from the start of the load to the first fault
     interval_s  one period of a fault: half of it on, half of it off
     """
 
@@ -30,13 +30,13 @@ class Timing:
 
 
 def fault_op(f: str, fault: str, target: str, span: str) -> Op:
-    """Returns a nemesis op. `extra` has the fault's name and whether the op starts or stops it (`span`)."""
+    """Returns a nemesis op. Its `extra` has `fault`, the fault's name, and `span`, which is "start", "stop" or ""."""
     return Op(-1, -1, NEMESIS, INFO, f, {"target": target}, None, {"fault": fault, "span": span})
 
 
 @dataclass(frozen=True, slots=True)
 class StartStop:
-    """Start, hold, stop, rest; the first start is after `first_s`. Satisfies Rounds."""
+    """The rounds of a fault that has a stop op: start, hold, stop, rest. Implements Rounds."""
 
     start: Op
     stop: Op
@@ -50,7 +50,7 @@ class StartStop:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The rhythm of a fault without a stop op: one op every `interval_s`. Satisfies Rounds."""
+    """The rounds of a fault without a stop op: its only op, every `interval_s`. Implements Rounds."""
 
     start: Op
     timing: Timing
@@ -62,37 +62,40 @@ class Repeated:
 
 
 def start_stop(start: Op, stop: Op, timing: Timing) -> Rounds:
-    """Returns the rhythm of a fault with a start and a stop."""
+    """Returns the rounds of a fault that has a start op and a stop op."""
     return StartStop(start, stop, timing)
 
 
 def repeated(once: Op, timing: Timing) -> Rounds:
-    """Returns the rhythm of a fault without a stop."""
+    """Returns the rounds of a fault with a single op and nothing to stop: the op is repeated at regular intervals."""
     return Repeated(once, timing)
 
 
 def in_turns(faults: Sequence[Fault]) -> Generator:
-    """Returns the generator that repeats the rounds of the faults forever; several faults take turns."""
+    """Returns the generator that repeats the rounds of the faults forever.
+
+    If there are several faults, they take turns.
+    """
     rounds = [fault.rounds for fault in faults]
     names = frozenset(fault.name for fault in faults)
     return ForNemesis(Repeat(lambda n: rounds[n % len(rounds)](n)), names)
 
 
 def finally_(stop: Op) -> Generator:
-    """Returns the generator of a fault's healing op, which works in any state of the fault.
+    """Returns the generator of the op that heals a fault at the end of the run, whether the fault is on or off.
 
-    It does not wait for a healthy cluster: that wait comes after all faults have been healed.
+    The op does not wait for a healthy cluster: that wait comes after all faults have been healed.
     """
     return ForNemesis(Once(patient(stop, healthy_s=0.0)))
 
 
 def patient(op: Op, **at_most_s: float) -> Op:
-    """Returns the op with a limit on its wait for the effect (`effect_s`) or for a healthy cluster (`healthy_s`)."""
+    """Returns the op with limits on its waits: `effect_s` for the fault's effect, `healthy_s` for a healthy cluster."""
     return op.with_(extra={**op.extra, **at_most_s})
 
 
 def patience(env: Env, op: Op) -> Env:
-    """Returns the environment with the limits on waiting that the op sets."""
+    """Returns the environment with those limits on waiting that the op has (see `patient`)."""
     return replace(
         env,
         effect_s=float(op.extra.get("effect_s", env.effect_s)),

@@ -28,17 +28,17 @@ Emit = Callable[[Op], None]
 def refuse_unsupported(schedule: Sequence[Entry], cluster: Cluster, why: str) -> None:
     """Raises BadInput if a trigger needs a capability that the cluster lacks.
 
-    why  says what the cluster is; ends the sentence "... needs X, which ..."
+    why  the rest of the message "... needs X, which ...", for example "containers do not offer"
     """
     for entry in schedule:
         if entry.when and entry.when.kind in (LOG, SEGMENT_ROLL) and not offers(cluster, ServerLogs):
             raise BadInput(
-                f"the schedule: {entry.fault} has the trigger {entry.when.kind}, which needs ServerLogs, which {why}"
+                f"the schedule: the trigger {entry.when.kind} of {entry.fault} needs ServerLogs, which {why}"
             )
 
 
 class LogWatch:
-    """The new lines of the servers' logs. `prefix` begins the names of the run's topics."""
+    """A reader of the new lines in the servers' logs. The names of the run's topics begin with `prefix`."""
 
     def __init__(self, logs: ServerLogs, nodes: Sequence[str], prefix: str) -> None:
         self._logs, self._nodes, self._prefix = logs, nodes, prefix
@@ -46,7 +46,7 @@ class LogWatch:
         self._rest: dict[str, bytes] = dict.fromkeys(nodes, b"")
 
     def look(self, wanted: Mapping[Trigger, re.Pattern[str]]) -> list[tuple[Trigger, str]]:
-        """Returns, for each trigger that the new lines fire, the trigger and the first such line."""
+        """Returns (trigger, line) for each trigger that fires; `line` is the first new line that fires it."""
         found: dict[Trigger, str] = {}
         for node in self._nodes:
             for line in self._fresh(node):
@@ -56,7 +56,7 @@ class LogWatch:
         return list(found.items())
 
     def patterns(self, triggers: Sequence[Trigger]) -> dict[Trigger, re.Pattern[str]]:
-        """Returns the regular expression of each trigger that is about logs."""
+        """Returns the regular expression of each of the triggers that depends on log lines."""
         rolled = re.compile(f"partition={re.escape(self._prefix)}.*{ROLLED}")
         return {
             trigger: re.compile(trigger.pattern) if trigger.kind == LOG else rolled
@@ -65,7 +65,7 @@ class LogWatch:
         }
 
     def _fresh(self, node: str) -> list[str]:
-        """Returns the complete lines since the last call; the first call starts at the end of the log."""
+        """Returns the complete lines since the previous call. The first call only finds the end of the log."""
         chunk, self._at[node] = self._logs.read_log(node, self._at[node])
         *whole, rest = (self._rest[node] + chunk).split(b"\n")
         self._rest[node] = rest[-LINE_MAX:]
@@ -73,14 +73,17 @@ class LogWatch:
 
 
 class LeaderWatch:
-    """Detects partitions whose leader changed. Losing the leader alone is no change."""
+    """Detects partitions that have another leader than before.
+
+    A partition that has just lost its leader does not count.
+    """
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
         self._last_leaders: dict[tuple[str, int], str] = {}
 
     def look(self) -> str:
-        """Returns a description of what changed; empty for nothing."""
+        """Returns a description of what changed since the previous call; empty if nothing changed."""
         now = {at: node for at, node in self._roles.leaders().items() if node is not None}
         moved = [at for at, node in sorted(now.items()) if self._last_leaders.get(at, node) != node]
         text = ""
@@ -93,10 +96,10 @@ class LeaderWatch:
 
 
 class Watch:
-    """A thread that watches for triggers and emits a notice for each, between `start` and `stop`.
+    """A thread that watches for triggers between `start` and `stop`, and emits a notice each time that one fires.
 
-    A failed query is repeated. A trigger that keeps firing is emitted at most once per look; the schedule decides which
-    notices count.
+    If a query to the cluster fails, it is repeated. A trigger that fires constantly causes at most one notice for each
+    look at the cluster; the schedule decides which notices count.
     """
 
     def __init__(self, schedule: Sequence[Entry], cluster: Cluster, roles: Roles, emit: Emit) -> None:
@@ -111,7 +114,7 @@ class Watch:
             self._thread.start()
 
     def stop(self) -> None:
-        """Safe to repeat, and to call without `start`."""
+        """Ends the thread. Safe to call repeatedly, and without `start`."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(5.0)

@@ -1,6 +1,6 @@
 """Predicts which fault starts next, for the progress display.
 
-For faults in the default rhythm the prediction follows `timing`: their times count from the end of the previous op.
+The prediction for faults with the default timing follows `timing`: their times count from the end of the previous op.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ TRIGGER_NAMES: Final = {
 class Coming:
     """A fault that starts next.
 
-    at_s  earliest start, in seconds of the run
-    when  the trigger that it also waits for; empty for none
+    at_s  the earliest start, in seconds since the start of the run
+    when  the trigger that the fault also waits for; empty if there is none
     """
 
     fault: str
@@ -38,7 +38,7 @@ class Coming:
 
 @dataclass(slots=True)
 class Turns:
-    """Faults that take turns. `due_s`: when the next one starts; None while one is on."""
+    """Faults that take turns. `due_s`: when the next fault starts; None while one of them is on."""
 
     faults: Sequence[Fault]
     timing: Timing
@@ -71,9 +71,9 @@ class Turns:
 class Ahead:
     """The upcoming faults of a run.
 
-    groups    the rotations of the default rhythm
+    groups    the faults with the default timing; those in one group take turns
     schedule  the entries of the schedule
-    limit_s   seconds of load
+    limit_s   the length of the load in seconds
     """
 
     groups: Sequence[Sequence[Fault]]
@@ -92,7 +92,10 @@ class Ahead:
             turns.see(op, fault)
 
     def coming(self, now_s: float) -> list[Coming]:
-        """Returns the faults that start before the load ends, the soonest first; those that wait for a trigger last."""
+        """Returns the faults that start before the load ends, in order of time.
+
+        Those that wait for a trigger come last.
+        """
         candidates = [next_fault for turns in self.turns if (next_fault := turns.coming()) is not None]
         candidates += [next_fault for entry in self.schedule if (next_fault := _of_entry(entry, now_s)) is not None]
         in_time = [coming for coming in candidates if now_s < self.limit_s and coming.at_s < self.limit_s]
@@ -100,7 +103,10 @@ class Ahead:
 
 
 def _of_entry(entry: Entry, now_s: float) -> Coming | None:
-    """Returns the next round of an entry. How many rounds a trigger has started is not tracked."""
+    """Returns the next round of an entry; None if there are no more.
+
+    For an entry with a trigger, there is always a next round: how many rounds it has had is not tracked.
+    """
     if entry.when is not None:
         return Coming(entry.fault, entry.at_s, TRIGGER_NAMES[entry.when.kind])
     every_s = entry.every_s

@@ -1,4 +1,4 @@
-"""Faults that consist of admin requests to the brokers: one-off requests, and changes that are undone later."""
+"""Faults that consist of admin requests to the brokers, with nothing to undo or with a change that is undone later."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Look = Callable[[Env], Mapping[str, Any]]
 
 
 def admin(env: Env, name: str, **arguments: Any) -> Any:
-    """Sends an admin request and returns its value. Raises ClusterTrouble."""
+    """Sends an admin request to the brokers, and returns its result. Raises ClusterTrouble."""
     assert env.admin is not None
     return env.admin(name, WITHIN_S, **arguments)
 
 
 def aimed(env: Env, target: str) -> tuple[Facts, list[str]]:
-    """Returns the current facts about the cluster, and the running nodes that the target selects."""
+    """Returns the current facts about the cluster, and those running nodes that the target selects."""
     before = facts(env, target)
     choose = NODE_TARGETS.get(target)
     names = choose(before, env.draw) if choose else [target]
@@ -33,7 +33,7 @@ def aimed(env: Env, target: str) -> tuple[Facts, list[str]]:
 
 
 class Requested:
-    """A fault that sends requests and has nothing to undo. `act` returns the value of the op."""
+    """A fault that sends requests and has nothing to undo. The function `act` returns the value of the op."""
 
     def __init__(self, f: str, act: Callable[[Env], dict[str, Any]]) -> None:
         self.fs = frozenset({f})
@@ -43,19 +43,20 @@ class Requested:
         return op.with_(value=self._act(env))
 
     def teardown(self, env: Env) -> None:
-        """There is nothing to undo."""
+        """Does nothing, because there is nothing to undo."""
 
 
 class Changed:
-    """A fault whose op `begin` changes something and whose op `end` undoes it.
+    """A fault whose op `begin` changes something, and whose op `end` undoes the change.
 
-    change        makes the change and returns the value of the op. Before each step it appends to the list it is
-                  given whatever `undo` needs to undo that step.
-    undo          is called with these entries one by one, the last first; the fields it returns go into the value of
-                  `end`. An entry whose undo fails stays, and the next healing tries it again.
+    change        a function that makes the change, and returns the value of the op. Its second argument is a list, to
+                  which it appends, before each step, whatever `undo` needs to undo the step.
+    undo          a function that is called with each entry of that list, the last entry first. The fields it returns
+                  are added to the value of `end`. If it fails, the entry stays in the list, and the next healing
+                  tries again.
     await_health  whether `end` waits for a healthy cluster
-    look          is called once the cluster is healthy again at the end of the run; returns fields that describe
-                  the lasting outcome of the change
+    look          a function that is called once the cluster is healthy again at the end of the run. It returns
+                  fields that describe the lasting effect of the change.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Changed:
         return undone
 
     def healed(self, env: Env) -> Mapping[str, Any]:
-        """Returns the fields that `look` adds to the value of the wait for a healthy cluster."""
+        """Returns the fields from `look`, which are added to the value of the op that waits for a healthy cluster."""
         return self._look(env) if self._look is not None and self._changed else {}
 
     def teardown(self, env: Env) -> None:

@@ -1,6 +1,6 @@
 """The two common shapes of a fault: one that breaks nodes and mends them later, and one that signals clients.
 
-A verb supplies the functions that break and mend. This module chooses the targets, remembers which were hit, and
+A verb supplies the functions that break and mend. This module chooses the nodes or clients to hit, remembers them, and
 observes the effect.
 """
 
@@ -32,15 +32,15 @@ Effect = Callable[[Env, Facts, Sequence[str]], dict[str, Any]]
 
 
 def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-    """Returns no evidence besides the moved leaders."""
+    """Returns no evidence, because there is none besides the moved leaders."""
     return {}
 
 
 def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of taking nodes away: whether their partitions got new leaders or have none.
+    """Returns the effect of making nodes unavailable: whether their partitions have new leaders, or none.
 
-    If the nodes led no partition, or if all nodes were hit (nobody can become leader or answer a query), the act
-    itself counts as the effect. For servers that are not brokers, the effect is that another server becomes the
+    If the nodes led no partition, or if all nodes were hit (then no node can become leader or answer a query), the
+    fault counts as having taken effect. For servers that are not brokers, the effect is that another server becomes the
     controller.
     """
     if any(name in before.non_brokers for name in nodes):
@@ -55,22 +55,24 @@ def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, An
 
 
 def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Returns no effect: leaders would not show it, so the function that breaks reports `took_effect` itself."""
+    """Returns no effect, because leaders would not show it: the function that breaks reports `took_effect` itself."""
     return hit(nodes, False)
 
 
 def moved_controller(env: Env, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of taking controller servers away: whether another server became the controller."""
+    """Returns the effect of making controller servers unavailable: whether another server became the controller."""
     others = wait_for(lambda: [name for name in env.roles.holders("controller") if name not in names], effect_s(env))
     return hit(names, bool(others), **({"controller": others[0]} if others else {}))
 
 
 class BrokenNodes:
-    """A fault whose op `begin` breaks the target's nodes (or clients) and whose op `end` mends them.
+    """A fault whose op `begin` breaks the target's nodes (or clients), and whose op `end` mends them.
 
-    `end` then waits for a healthy cluster. `effect` waits for the effect and returns the value of `begin`, to which
-    `break_` may add fields. `evidence` is collected at the end; when every node was hit, it decides whether the fault
-    took effect.
+    break_    breaks the nodes; the fields it returns are added to the value of `begin`
+    mend      mends the nodes; after that, `end` waits for a healthy cluster
+    effect    waits for the effect, and returns the value of `begin`
+    evidence  returns evidence of the effect when the fault ends; if all nodes were hit, the evidence alone decides
+              whether the fault took effect
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class BrokenNodes:
         return {"nodes": nodes, **seen, **({"unhealthy": still} if still else {})}
 
     def again(self) -> None:
-        """Breaks the same nodes again if the fault is still on, because mending another fault mended it too."""
+        """Breaks the same nodes again if this fault is still on, because mending another fault has mended them too."""
         with self._lock:
             for env, names in self._acts:
                 self._break(replace(env, draw=copy(env.draw)), names)
@@ -127,7 +129,7 @@ class BrokenNodes:
         self._broken, self._acts = [], []
 
     def _seen(self, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-        """Returns the evidence. An error while collecting it must not prevent mending."""
+        """Returns the evidence, or an error message in place of it: an error must not prevent mending."""
         try:
             seen = dict(self._evidence(env, nodes))
         except (HarnessError, OSError) as error:
@@ -143,7 +145,10 @@ class BrokenNodes:
 
 
 class BrokenClients:
-    """A fault whose op `begin` signals the target's worker processes; `end`, if given, signals them again."""
+    """A fault whose op `begin` sends a signal to the target's worker processes.
+
+    `end`, if given, sends them another signal.
+    """
 
     def __init__(self, target: str, begin: str, number: int, end: str = "", end_number: int = 0) -> None:
         self.fs = frozenset({begin, end} - {""})

@@ -1,9 +1,9 @@
 """Reads from the brokers' checkpoint files how far the log cleaner has cleaned each partition.
 
-cleaner-offset-checkpoint holds a version, a count, and one line `topic partition offset` per partition: the log
-below that offset has been cleaned. Each replica is cleaned independently and any of them may become leader, so the
-highest offset counts.
-Source: Kafka documentation, Design, 4.8 Log Compaction; Kafka's LogCleanerManager.
+The file cleaner-offset-checkpoint has a version, a count, and for each partition a line `topic partition offset`: the
+log below that offset has been cleaned. The replicas of a partition are cleaned independently, and any of them may
+become leader. So the highest offset among the replicas counts. Source: Kafka documentation, Design, 4.8 Log Compaction;
+Kafka's LogCleanerManager.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def offsets(text: str) -> dict[At, int]:
 
 
 def _of_node(env: Env, node: str) -> dict[At, int] | None:
-    """Returns how far the cleaner of one node got in each partition; None if its checkpoint cannot be read."""
+    """Returns (topic, partition) -> the offset up to which the node's cleaner has cleaned; None if that is unknown."""
     if not offers(env.cluster, Checkpoints):
         return None
     try:
@@ -41,7 +41,9 @@ def _of_node(env: Env, node: str) -> dict[At, int] | None:
 
 
 def cleaned(env: Env, in_sync: bool = False) -> list[list[int]]:
-    """Returns [key, offset] for every key whose replicas' checkpoints could all be read; 0 if nothing was cleaned.
+    """Returns [key, offset] for every key, if the checkpoints of all its replicas could be read.
+
+    The offset is 0 if nothing was cleaned.
 
     in_sync  only keys whose replicas are all in sync: a broker that is cut off keeps cleaning by its old settings
     """
@@ -65,6 +67,6 @@ def _by_key(env: Env, in_sync: bool) -> list[list[int]]:
 
 
 def further(before: list[list[int]], after: list[list[int]]) -> list[list[int]]:
-    """Returns the keys that are in both readings, each with the higher offset."""
+    """Returns [key, offset] for the keys that are in both readings, with the higher of the two offsets."""
     later = {row[0]: row[1] for row in after}
     return [[key, max(offset, later[key])] for key, offset in before if key in later]

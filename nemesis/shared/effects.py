@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 def facts(env: Env, target: str = "") -> Facts:
-    """Queries the cluster for partition leaders and, if the target is a role, for the nodes that have it.
+    """Asks the cluster for the partition leaders and, if the target is a role, for the nodes that have this role.
 
-    Raises ClusterTrouble when no broker answers.
+    Raises ClusterTrouble if no broker answers.
     """
     cluster = env.cluster
     running = [name for name in servers(cluster) if not offers(cluster, Processes) or cluster.running(name)]
@@ -33,9 +33,9 @@ def facts(env: Env, target: str = "") -> Facts:
 
 
 def wait_for(ask: Callable[[], T | None], timeout_s: float) -> T | None:
-    """Calls `ask` until it returns a truthy value, and returns that; returns None after `timeout_s`.
+    """Calls `ask` until it returns a truthy value, and returns this value. Returns None after `timeout_s` seconds.
 
-    A ClusterTrouble counts as no answer yet, and `ask` is called again.
+    If `ask` raises ClusterTrouble, it is called again.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -51,12 +51,15 @@ def wait_for(ask: Callable[[], T | None], timeout_s: float) -> T | None:
 
 
 def effect_s(env: Env) -> float:
-    """Returns how long to wait for an effect to show."""
+    """Returns how many seconds to wait for an effect to show."""
     return min(EFFECT_TIMEOUT_S, env.effect_s)
 
 
 def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[str, str]:
-    """Waits until every partition that the lost nodes led has a new leader. Returns those that moved in time."""
+    """Waits until every partition that the lost nodes led has a new leader.
+
+    Returns the partitions that have one in time, in the form that `new_leaders` returns.
+    """
     led = sum(1 for node in before.leaders.values() if node in lost)
     if not led:
         return {}
@@ -71,7 +74,7 @@ def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[st
 
 
 def leaderless(env: Env, before: Facts, lost: Sequence[str]) -> int:
-    """Returns how many partitions that the lost nodes led have no leader now."""
+    """Returns how many of the partitions that the lost nodes led have no leader now."""
     try:
         now = env.roles.leaders()
     except ClusterTrouble:
@@ -80,17 +83,17 @@ def leaderless(env: Env, before: Facts, lost: Sequence[str]) -> int:
 
 
 def health_s(env: Env) -> float:
-    """Returns how long to wait for a healthy cluster, at most."""
+    """Returns the maximum number of seconds to wait for a healthy cluster."""
     return min(HEALTHY_TIMEOUT_S, env.healthy_s, max(0.0, env.until_s - time.monotonic()))
 
 
 def stop_s(env: Env) -> float:
-    """Returns how long a clean shutdown of a server may take, at most."""
+    """Returns the maximum number of seconds that a clean shutdown of a server may take."""
     return min(STOP_S, max(env.until_s - time.monotonic(), STOP_LEAST_S))
 
 
 def stopped(env: Env, node: str) -> bool:
-    """Stops a server cleanly. Kills it after a timeout, as init systems do, and then returns False."""
+    """Stops a server cleanly. If that takes too long, kills the server, as init systems do, and returns False."""
     assert isinstance(env.cluster, Processes)
     try:
         env.cluster.stop(node, stop_s(env))
@@ -101,9 +104,9 @@ def stopped(env: Env, node: str) -> bool:
 
 
 def wait_healthy(env: Env) -> str:
-    """Waits until every node is registered and every replica is in sync. Returns "", or what is still wrong.
+    """Waits until every node is registered and every replica is in sync. Returns what is still wrong, or "".
 
-    Returns "" without a query when the env leaves no time for it (`healthy_s` 0): other faults may be on.
+    If the env leaves no time for the wait (`healthy_s` is 0), returns "" without asking: other faults may be on.
     """
     if env.healthy_s <= 0:
         return ""
@@ -119,8 +122,8 @@ def wait_healthy(env: Env) -> str:
 def heal(env: Env) -> tuple[str, list[str]]:
     """Starts servers that are down and waits for a healthy cluster, after every fault has been undone.
 
-    Returns what is still wrong ("" for nothing) and the nodes that it started. A server may have exited by itself, or
-    late: a signal sent while it was paused takes effect when it resumes.
+    Returns what is still wrong ("" if nothing), and the nodes that were started. A server may be down because it exited
+    by itself, or because a signal that was sent while it was paused took effect only when it was resumed.
     """
     started: list[str] = []
     last = ["no broker answered"]

@@ -1,4 +1,4 @@
-"""Faults without a stop op: one action on nodes, finished when its op completes."""
+"""Faults without a stop op: one action on nodes, which is over when the op completes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from nemesis.targets import NODE_TARGETS, Facts
 
 
 def _nothing(env: Env, nodes: Sequence[str]) -> None:
-    """There is nothing to mend."""
+    """Does nothing, because there is nothing to mend."""
 
 
 class OnNodes:
-    """A fault that runs `act` on the target's nodes; the return value of `act` is the value of the op.
+    """A fault that calls `act` with the target's nodes. What `act` returns is the value of the op.
 
-    At the end of the run, `mend` repairs what an `act` that failed half-way left broken.
+    At the end of the run, `mend` repairs what was left broken if `act` failed half-way.
     """
 
     def __init__(

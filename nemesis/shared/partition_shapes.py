@@ -1,7 +1,7 @@
-"""The shapes of network partitions: which host drops packets from which others. Pure.
+"""The shapes of network partitions: which host drops packets from which other hosts. Pure functions.
 
-Packet filters act at the receiving host. Each shape takes the servers, the servers (or clients) hit, and a third
-list of hosts, and returns the filters.
+Packet filters act at the receiving host. Each function takes all servers, the servers (or clients) that the fault hits,
+and the client hosts or the controllers, and returns the filters: (host, the hosts whose packets it drops).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Cuts: TypeAlias = list[tuple[str, list[str]]]
 
 
 def _between(left: Sequence[str], right: Sequence[str]) -> Cuts:
-    """Cuts both directions between two sides."""
+    """Cuts the two sides off from each other, in both directions."""
     cuts = [(at, [node for node in right if node != at]) for at in left]
     cuts += [(at, [node for node in left if node != at]) for at in right if at not in left]
     return [(at, silent) for at, silent in cuts if silent]
@@ -27,22 +27,22 @@ def isolate(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) ->
 
 
 def isolate_in(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """The hit servers receive nothing from other servers; the others receive from them."""
+    """Lets the hit servers receive nothing from other servers. The other servers still receive from them."""
     return [(at, [node for node in nodes if node != at]) for at in hit]
 
 
 def isolate_out(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """No other server receives anything from the hit servers; they receive from the others."""
+    """Lets no other server receive anything from the hit servers. The hit servers still receive from the others."""
     return [(at, silent) for at in nodes if (silent := [node for node in hit if node != at])]
 
 
 def split(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Puts the hit servers on one side and the others on the other; each side is connected within itself."""
+    """Puts the hit servers on one side and all others on the other side. Servers on the same side stay connected."""
     return _between(list(hit), [node for node in nodes if node not in hit])
 
 
 def ring(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Every server receives from a majority, and no two from the same one (Jepsen's majorities ring)."""
+    """Lets every server receive packets from a different majority of the servers (Jepsen's majorities ring)."""
     size = len(nodes) // 2 + 1
     cuts = []
     for first in range(len(nodes)):
@@ -57,16 +57,16 @@ def from_clients(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str
 
 
 def from_controller(nodes: Sequence[str], hit: Sequence[str], controllers: Sequence[str]) -> Cuts:
-    """Cuts the hit servers off from the active controller. The other servers stay connected to both.
+    """Cuts the hit servers off from the active controller. All other servers stay connected to both.
 
-    If the only server hit is the active controller itself, another server is cut off from it.
+    If the active controller is the only server hit, another server is cut off from it.
     """
     far = [node for node in hit if node not in controllers]
     return _between(far or [node for node in nodes if node not in controllers][:1], list(controllers))
 
 
 def to_clients(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Drops packets from the affected servers to clients; packets from clients still arrive."""
+    """Drops packets from the hit servers to clients. Packets from clients to the servers still arrive."""
     return [(client, list(hit)) for client in clients]
 
 

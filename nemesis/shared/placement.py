@@ -1,4 +1,4 @@
-"""Where partitions have their replicas, and how to move them; shared by the election and reassignment faults."""
+"""Where the replicas of partitions are, and how to move them; for the faults that elect leaders or move replicas."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ class Placed:
 
 
 def placed(env: Env, everything: bool = False) -> list[Placed]:
-    """Returns every partition of the run, or with `everything` of all topics. Raises ClusterTrouble."""
+    """Returns every partition of the run, or, with `everything`, every partition of all topics.
+
+    Raises ClusterTrouble.
+    """
     rows: list[dict[str, Any]] = admin(env, "partitions", everything=everything)
     return [
         Placed(row["topic"], row["partition"], row["leader"], tuple(row["replicas"]), frozenset(row["isr"]))
@@ -48,14 +51,14 @@ def placed(env: Env, everything: bool = False) -> list[Placed]:
 
 
 def chosen(rows: Sequence[Placed], target: str, draw: Draw) -> list[Placed]:
-    """Returns all partitions or, for the target `some`, a random half, rounded up."""
+    """Returns all partitions or, if the target is `some`, a random half of them, rounded up."""
     if target == SOME:
         rows = draw.shuffled(rows)[: -(-len(rows) // 2)]
     return sorted(rows, key=lambda row: row.at)
 
 
 def node_of(env: Env, broker: int) -> str:
-    """Returns the name of a node: broker id n is the n-th node."""
+    """Returns the name of the node with this broker id: the broker with id n is the n-th node."""
     return env.cluster.nodes[broker - 1]
 
 
@@ -64,16 +67,20 @@ def broker_of(env: Env, node: str) -> int:
 
 
 def move(env: Env, lists: Lists) -> None:
-    """Requests a reassignment to these replicas; it is under way when this returns. Raises ClusterTrouble."""
+    """Requests a reassignment of partitions to these replicas, and returns while it is in progress.
+
+    Raises ClusterTrouble.
+    """
     if lists:
         admin(env, "reassign", replicas=[[*at, list(ids)] for at, ids in sorted(lists.items())])
 
 
 def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> int:
-    """Waits until the partitions have exactly these replicas, in this order. Returns how many have them in time.
+    """Waits until the partitions have exactly these replicas, in this order. Returns how many partitions have them in
+    time.
 
     During a reassignment, the metadata lists both the replicas being added and those being removed. Two equal answers
-    in a row are needed: any broker may answer, and one may learn of the change before the others.
+    in a row are required, because any broker may answer, and some brokers learn of a change before others.
     """
     moved = -1
 
@@ -89,7 +96,7 @@ def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> i
 
 
 def moves(env: Env, before: Sequence[Placed], lists: Lists) -> dict[str, list[list[str]]]:
-    """Returns the moves for the history: partition -> [nodes before, nodes requested]."""
+    """Returns the moves as the history records them: partition -> [nodes before, nodes requested]."""
     return {
         row.name: [[node_of(env, broker) for broker in ids] for ids in (row.replicas, lists[row.at])]
         for row in before

@@ -1,1 +1,1 @@
-"""The fault verbs, one module each or one per family."""
+"""The fault verbs: one module for each verb, or for each family of verbs."""

@@ -1,7 +1,7 @@
 """add-partitions: each chosen topic gets one more partition while clients use it. This is never undone.
 
-A topic's partition count can only grow. The run's keys are bound to partitions, so only writers of a pipeline send
-to the new partition; subscribed consumers are assigned it in a rebalance. Source: KIP-195.
+A topic's partition count can only grow. The run's keys are bound to partitions, so only the writers of a pipeline send
+to the new partition. Subscribed consumers are assigned the new partition in a rebalance. Source: KIP-195.
 """
 
 from __future__ import annotations

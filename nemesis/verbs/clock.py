@@ -1,8 +1,8 @@
 """clock-bump and clock-strobe: a server's wall clock jumps, or alternates between two times; undone by resetting it.
 
-Monotonic clocks are not affected. The size of the jump is drawn for each round and server as a power of 2, forward
-or back, so that small jumps are as likely as large ones; Jepsen's clock nemesis does the same. Evidence: the time
-that the server itself reports.
+Monotonic clocks are not affected. The size of the jump is drawn for each round and server: a power of 2 in seconds,
+forward or back. So small jumps are as likely as large ones, as in Jepsen's clock nemesis. Evidence: the time that the
+server itself reports.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _strobe(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[Reading]:
-    """Reads the server's clock until both times were seen, at most _READINGS times."""
+    """Reads the server's clock until both of its times have been seen, but at most _READINGS times."""
     found: list[Reading] = []
     for _ in range(_READINGS):
         reading = clocks.clock_ahead_s(node)
@@ -87,7 +87,7 @@ def _can_be(seen: Reading, ahead_s: float) -> bool:
 
 
 def _both(seen: Sequence[Reading], step_s: float) -> bool:
-    """Returns whether the clock was seen both right and off by `step_s`."""
+    """Returns whether the readings show the clock both at the correct time and `step_s` ahead of it."""
     right = any(_shows(each, 0, step_s) for each in seen)
     return right and any(_shows(each, step_s, 0) for each in seen)
 

@@ -1,9 +1,9 @@
 """config-change: a setting of the run's topics is changed while clients use them, and removed again later.
 
-Apart from this fault, a run's topics have no settings of their own. Whatever a change weakens is passed to the checker
-in `Fault.settings`: for example, fewer in-sync replicas promise fewer copies. The history records as [key, offset] the
-log start offsets that retention moved, and how far the log cleaner went. Source: KIP-339; Kafka documentation, topic
-configurations.
+Apart from this fault, a run's topics have no settings of their own. If a change weakens a guarantee, `Fault.settings`
+tells the checker: for example, with a lower `min.insync.replicas`, fewer copies are promised. The history records, as
+[key, offset], the log start offsets that retention has raised, and the offsets up to which the log cleaner has cleaned.
+Source: KIP-339; Kafka documentation, topic configurations.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Change:
     """A change of the topics' settings, as a row of CHANGES.
 
     summary   what the change does
-    configs   replication factor -> the topics' settings
-    settings  how the change weakens what the checker may expect
-    deletes   whether the brokers delete records because of it
-    compacts  whether the log cleaner runs because of it
+    configs   function: replication factor -> the new settings of the topics
+    settings  new values of the checker's settings, which weaken what the checker expects
+    deletes   whether the brokers delete records because of the change
+    compacts  whether the log cleaner runs because of the change
     """
 
     summary: str
@@ -54,7 +54,7 @@ class Change:
 
 CHANGES: Final[Mapping[str, Change]] = {
     "min-isr-up": Change(
-        "`min.insync.replicas` is set to the number of replicas: with one out of sync, acks=all sends fail",
+        "`min.insync.replicas` is set to the number of replicas: with one replica out of sync, acks=all sends fail",
         lambda replication: {"min.insync.replicas": str(replication)},
     ),
     "min-isr-down": Change(
@@ -81,8 +81,8 @@ CHANGES: Final[Mapping[str, Change]] = {
 class Before:
     """The state before a change.
 
-    configs  topic -> its settings
-    starts   (key, log start offset)
+    configs  topic -> the topic's settings
+    starts   (key, log start offset) of each log
     """
 
     configs: Mapping[str, Mapping[str, str]]
@@ -106,12 +106,12 @@ def _configs(env: Env, topics: Sequence[str], names: Sequence[str]) -> Mapping[s
 
 
 def _named(settings: Mapping[str, Mapping[str, str]]) -> tuple[list[str], list[str]]:
-    """Returns the topics, and the names of their settings."""
+    """Returns the topics, and the names of all settings of these topics."""
     return sorted(settings), sorted({name for configs in settings.values() for name in configs})
 
 
 def _in_force(env: Env, wanted: Mapping[str, Mapping[str, str]], timeout_s: float) -> bool:
-    """Returns whether a broker reports these settings for every topic within `timeout_s`."""
+    """Returns whether, within `timeout_s`, a broker reports these settings for every topic."""
     topics, names = _named(wanted)
     return bool(wait_for(lambda: _configs(env, topics, names) == wanted, timeout_s))
 
@@ -153,7 +153,10 @@ def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
 
 
 def _look(env: Env) -> dict[str, Any]:
-    """Returns how far the cleaner went on brokers that learned only after healing that the policy was removed."""
+    """Returns the offsets up to which the cleaner has cleaned at the end of the run.
+
+    These offsets may have grown on brokers that learned only after healing that the cleanup policy was removed.
+    """
     return {"cleaned": cleaner.cleaned(env, in_sync=True)}
 
 

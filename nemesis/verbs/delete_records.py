@@ -24,7 +24,7 @@ ALL: Final = "all"
 
 
 def chosen(logs: Sequence[Sequence[int]], target: str, draw: Draw) -> list[list[int]]:
-    """Returns [key, offset] to delete up to: half of each chosen log.
+    """Returns [key, offset] for each chosen log: the offset up to which half of the log's records are deleted.
 
     logs    [key, log start offset, log end offset]
     target  `some`: a random half of the non-empty logs; `all`: all of them
@@ -36,7 +36,7 @@ def chosen(logs: Sequence[Sequence[int]], target: str, draw: Draw) -> list[list[
 
 
 class DeleteRecords:
-    """Deletes records. Satisfies Nemesis."""
+    """The nemesis that deletes records. Implements Nemesis."""
 
     def __init__(self, target: str) -> None:
         self.fs = frozenset({"delete-records"})
@@ -51,7 +51,7 @@ class DeleteRecords:
         return op.with_(value={**hit([], bool(done)), "deleted": done})
 
     def teardown(self, env: Env) -> None:
-        """Deleted records cannot be restored."""
+        """Does nothing, because deleted records cannot be restored."""
 
 
 def _fault(target: str, timing: Timing) -> Fault:

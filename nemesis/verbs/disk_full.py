@@ -1,6 +1,6 @@
-"""disk-full: a server's disk is filled up; later the space is freed and the server started again.
+"""disk-full: a server's disk is filled up; later the space is freed, and the server is started again.
 
-A broker whose only log directory fails shuts down, and its leaderships move.
+A broker whose only log directory fails shuts down, and other brokers become leaders of its partitions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _free(env: Env, nodes: Sequence[str]) -> None:
 
 
 def _failed(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Waits until the servers noticed and shut down. Returns that as the effect."""
+    """Waits until the servers have noticed that their disks are full and shut down. Returns this effect."""
     cluster = env.cluster
     assert isinstance(cluster, Processes)
     ended = wait_for(lambda: [node for node in nodes if not cluster.running(node)], effect_s(env)) or []

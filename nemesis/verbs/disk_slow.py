@@ -1,8 +1,8 @@
 """disk-slow: a server's disk stalls writes again and again, with short gaps in between, until it is released.
 
-This imitates a failing disk: writers wait, reads continue. Each stall first flushes earlier writes to disk, so
-combined with a power cut this fault preserves records. Evidence: the upper quartile of the duration of small synced
-writes. A quartile, because a stalling disk delays about every second write, and any disk is slow now and then.
+This imitates a failing disk: writers wait, reads continue. Each stall first flushes earlier writes to disk, so combined
+with a power cut this fault preserves records. Evidence: the upper quartile of the durations of small synced writes. The
+quartile is used because a stalling disk delays about every second write, and any disk delays a write now and then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GAP_S: Final = 0.1
 
 
 def _slow_ms(took_ms: Sequence[float]) -> float:
-    """Returns the upper quartile: a quarter of the writes took longer."""
+    """Returns the upper quartile of the durations: a quarter of the writes took longer."""
     return round(quantiles(took_ms, n=4)[2], 1)
 
 

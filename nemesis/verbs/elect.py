@@ -1,8 +1,8 @@
-"""elect: leadership moves to other replicas although no server failed, by electing preferred leaders.
+"""elect: other replicas become leaders although no server has failed, because preferred leaders are elected.
 
-This happens after maintenance, or when an operator rebalances leaders. The preferred leader of a partition is its
-first replica (Kafka documentation, Design, 4.7). If that one already leads, another in-sync replica is moved to the
-front of the list, which moves no data, and is elected. Source: KIP-460, KIP-455.
+This happens after maintenance, or when an operator rebalances leaders. The preferred leader of a partition is its first
+replica (Kafka documentation, Design, 4.7). If the preferred leader already leads, another in-sync replica is moved to
+the front of the replica list, which moves no data, and then this replica is elected. Source: KIP-460, KIP-455.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from nemesis.verb import Verb
 
 
 def successor(row: Placed) -> int | None:
-    """Returns the replica to elect: the preferred one if it does not lead, or else the next one in the list.
+    """Returns the replica to elect: the preferred leader, or, if that one already leads, the next replica in the list.
 
-    Only in-sync replicas qualify. None if there is none, or if the partition has no leader.
+    Only in-sync replicas qualify. Returns None if there is no such replica, or if the partition has no leader.
     """
     others = [broker for broker in row.replicas if broker in row.isr and broker != row.leader]
     return others[0] if others and row.leader is not None else None
 
 
 def preferring(row: Placed, broker: int) -> tuple[int, ...]:
-    """Returns the replicas of a partition with this one first."""
+    """Returns the replicas of a partition with the replica on `broker` first."""
     return (broker, *(each for each in row.replicas if each != broker))
 
 

@@ -5,12 +5,13 @@
     kill the others, then start X; the partitions have no leader
     elect leaders uncleanly: X leads, and the records that it missed are gone once the others follow it
 
-Undone by starting every server again and, where the partitions were shrunk, restoring their replicas.
+The fault is undone by starting every server again and, if the partitions were reduced to two replicas, restoring the
+other replicas.
 
-The servers are killed with SIGKILL. A server that shuts down cleanly or is only paused stays eligible to lead
-if fewer than `min.insync.replicas` are in sync (KIP-966). The controllers must keep their majority: if too many of
-the others are controllers too, the partitions are reduced to two replicas first.
-Source: KIP-460; Kafka documentation, Design.
+The servers are killed with SIGKILL. A server that shuts down cleanly or is only paused stays eligible to lead if fewer
+than `min.insync.replicas` replicas are in sync (KIP-966). The controllers must keep their majority: if too many of the
+others are controllers too, the partitions are reduced to two replicas first. Source: KIP-460; Kafka documentation,
+Design.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ VOTERS_MOST: Final = 5
 
 
 def tolerated(nodes: int) -> int:
-    """Returns how many of this many servers may be down while the controllers among them keep a majority."""
+    """Returns how many of `nodes` servers may be down while the controllers among them keep a majority."""
     voters = min(nodes, VOTERS_MOST)
     return (voters - 1) // 2
 
 
 def together(rows: Sequence[Placed], leader: int) -> list[Placed]:
-    """Returns the largest group of a node's partitions that have the same replicas, two or more and all in sync."""
+    """Returns the largest group of the leader's partitions that have the same replicas: two or more, all in sync."""
     mine = [row for row in rows if row.leader == leader and len(row.replicas) >= 2]
     in_sync = [row for row in mine if row.isr == set(row.replicas)]
     most = Counter(frozenset(row.replicas) for row in in_sync).most_common(1)
@@ -56,7 +57,7 @@ def _now(env: Env, rows: Sequence[Placed]) -> list[Placed]:
 
 
 def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
-    """Kills one node, lets the others go on without it, and returns the partitions as they then are."""
+    """Kills one node, lets the other nodes continue without it, and returns the partitions in the resulting state."""
     assert isinstance(env.cluster, Processes)
     broker = broker_of(env, late)
     env.cluster.kill(late)
@@ -66,7 +67,7 @@ def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
 
 
 def _elected(env: Env, rows: Sequence[Placed], broker: int) -> list[Placed]:
-    """Elects unclean leaders until this broker leads every partition; returns those it leads in time."""
+    """Elects unclean leaders until this broker leads every partition. Returns the partitions that it leads in time."""
     led: list[Placed] = []
 
     def all_led() -> bool:
@@ -136,7 +137,7 @@ VERB: Final = Verb(
     "(ElectLeaders); every server is started again later",
     _fault,
     nodes=False,
-    named={LEADER: "Partitions of the node that leads the most of them"},
+    named={LEADER: "Some of the partitions that the busiest leader leads"},
     nodes_min=3,
     short={"elect-unclean": "leader"},
 )

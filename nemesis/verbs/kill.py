@@ -1,7 +1,7 @@
 """kill: sends SIGKILL to a server or to a client process.
 
-A server is started again later. The run replaces a client process at once, under a new process id; its transaction
-stays open and its offsets are not committed.
+A server is started again later. A client process is replaced at once by one with a new process id; the transaction of
+the killed process stays open, and its offsets are not committed.
 """
 
 from __future__ import annotations

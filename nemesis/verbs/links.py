@@ -1,7 +1,7 @@
 """slow, loss, flaky and rate: degrade the links between a server, or a client process, and every other host.
 
-Both directions are affected; the links are restored later. The parameters are drawn for each round and recorded in
-the op's value. Evidence: the time that a TCP connection takes, and the link's counts of packets affected.
+Both directions are affected; the links are restored later. The parameters are drawn for each round and recorded in the
+op's value. Evidence: the time that it takes to open a TCP connection, and the link's counters of affected packets.
 """
 
 from __future__ import annotations
@@ -81,9 +81,10 @@ def _degrade(quality: Quality, shown: Shown, env: Env, names: Sequence[str]) -> 
 
 
 def _slower(before_ms: float | None, now_ms: float | None, bad: LinkQuality) -> bool:
-    """Returns whether a round trip became slower, by at least half of the delay that both directions should add.
+    """Returns whether a round trip takes longer than before, by at least half of the delay that both directions should
+    add.
 
-    Half, because the delay varies.
+    Only half is required, because the delay varies.
     """
     return before_ms is not None and now_ms is not None and now_ms > before_ms + bad.delay_ms
 
@@ -94,7 +95,7 @@ def _restore(env: Env, names: Sequence[str]) -> None:
 
 
 def counted(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
-    """Returns the links' packet counts, per host."""
+    """Returns the packet counts of each host's link; empty if all counts are 0."""
     assert isinstance(env.cluster, Links)
     counts = {name: asdict(env.cluster.link_counts(name)) for name in names}
     return {"links": counts} if any(any(each.values()) for each in counts.values()) else {}

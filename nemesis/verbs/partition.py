@@ -1,4 +1,4 @@
-"""Network partitions: packets are silently dropped at the receiving host, so a partition can be one-way; healed later.
+"""Network partitions. Packets are silently dropped at the receiving host, so a partition can be one-way; healed later.
 
 A leader that is cut off from the other servers but not from clients keeps acknowledging records that it cannot
 replicate. This is how acks=1 records get lost. Evidence: the number of packets dropped.
@@ -39,7 +39,7 @@ def _heal(env: Env, names: Sequence[str]) -> None:
 
 
 def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
-    """Returns the number of dropped packets, per host."""
+    """Returns the number of packets that each host has dropped."""
     assert isinstance(env.cluster, Network)
     hosts = dict.fromkeys([*servers(env.cluster), *env.workers.names(), *names])
     counted = {host: count for host in hosts if (count := env.cluster.dropped(host))}
@@ -47,10 +47,10 @@ def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of isolating nodes: their partitions have new leaders.
+    """Returns the effect of isolating nodes: other nodes have become leaders of their partitions.
 
-    If every node is isolated, the packets dropped by the end show the effect. For servers that are not brokers, the
-    effect is that another server is the controller and that packets were dropped.
+    If every node is isolated, the effect is that packets have been dropped by the end of the fault. For servers that
+    are not brokers, the effect is that another server is the controller and that packets have been dropped.
     """
     if any(name in before.non_brokers for name in names):
         moved, lost = moved_controller(env, names), lost_packets(env, before, names)
@@ -59,7 +59,7 @@ def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
 
 
 def lost_packets(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of a cut that need not move leaders: packets were dropped."""
+    """Returns the effect of a partition that need not move leaders: packets were dropped."""
     return hit(names, bool(wait_for(lambda: dict(dropped(env, names)), effect_s(env))))
 
 
@@ -93,24 +93,27 @@ VERBS: Final[Mapping[str, Verb]] = {
     "isolate-in": _verb(
         "isolate-in",
         lost_packets,
-        "drop all packets from the other servers to a server, but not from it to them; the network is healed later",
+        "drop all packets that a server gets from the other servers, but not those that it sends; the network is "
+        "healed later",
     ),
     "isolate-out": _verb(
         "isolate-out",
         lost_packets,
-        "drop all packets from a server to the other servers, but not from them to it; the network is healed later",
+        "drop all packets that a server sends to the other servers, but not those that it gets; the network is "
+        "healed later",
     ),
     "split": _verb(
         "split",
         lost_packets,
-        "split the servers into two sides, those hit and the rest; the network is healed later",
+        "cut the servers that are hit off from all other servers, while each side stays connected; the network is "
+        "healed later",
         short={"halves": "minority"},
     ),
     "ring": _verb(
         "ring",
         lost_packets,
-        "let every server receive from a majority, and no two from the same one, whatever the target; the network is "
-        "healed later",
+        "let every server receive packets from a different majority of the servers (the target is ignored); the "
+        "network is healed later",
         short={"majorities-ring": "all"},
     ),
     "cut-clients": _verb(

@@ -1,7 +1,8 @@
 """pause: suspends a server or a client process with SIGSTOP and resumes it later with SIGCONT.
 
-A broker that is paused for longer than its session timeout is fenced, and resumes as a stale leader. A client becomes
-a zombie: other clients have taken over its transaction and its group membership.
+A broker that is paused for longer than its session timeout is fenced, and resumes as a stale leader. A client that is
+paused for that long becomes a zombie: when it resumes, other clients have taken over its transaction and its group
+membership.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""power-loss: servers lose power at the same moment, with every write not yet on disk; they are started again later.
+"""power-loss: servers lose power at the same moment, and so lose all unsynced writes; they are started again later.
 
 Kafka acknowledges records that are only in the page caches of the replicas, so even acks=all loses records when all
-replicas lose power. The broker setting log.flush.interval.messages=1 prevents that. (The topic setting
-flush.messages does not cover the internal topics.) The formatted storage is synced before the load; the creation
-of the topics is synced only as far as the servers do it themselves. Evidence: the bytes of the logs that are lost.
+replicas lose power. The broker setting log.flush.interval.messages=1 prevents that. (The topic setting flush.messages
+does not cover the internal topics.) The harness syncs the formatted storage before the load. It does not sync the
+creation of the topics; the servers may. Evidence: the number of lost bytes of the logs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """reassign: partitions lose the replica that leads them, and later get it back as a fresh copy.
 
-If there are more nodes than replicas, a replica on another node takes its place. If there are only two replicas and no
-other node, only their order changes, because one copy fewer would break what acks=all promises. Source: KIP-455.
+If there are more nodes than replicas, the replica moves to another node. If there are only two replicas and no other
+node, only the order of the replicas changes, because with one copy fewer the guarantee of acks=all would not hold.
+Source: KIP-455.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ COPIES_LEAST: Final = 2
 
 
 def elsewhere(row: Placed, brokers: Sequence[int], draw: Draw) -> tuple[int, ...]:
-    """Returns new replicas for a partition; the same ones if there is no alternative."""
+    """Returns new replicas for a partition; the current ones if there is no alternative."""
     first = row.leader if row.leader in row.replicas else row.replicas[0]
     rest = tuple(broker for broker in row.replicas if broker != first)
     free = [broker for broker in brokers if broker not in row.replicas]
@@ -45,9 +46,9 @@ def _reassign(target: str, env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
 
 
 def put_back(env: Env, lists: Lists) -> dict[str, Any]:
-    """Restores the replicas. Returns how many partitions do not have them in time.
+    """Restores the replicas. Returns how many partitions do not have their old replicas in time.
 
-    Returns without waiting if the env leaves no time for it (`healthy_s` 0).
+    If the env leaves no time for the wait (`healthy_s` is 0), returns without waiting.
     """
     move(env, lists)
     if env.healthy_s <= 0:

@@ -1,8 +1,8 @@
-"""rebalance: an extra consumer joins and leaves the run's consumer group every second, until it is stopped.
+"""rebalance: an extra consumer joins and leaves the run's consumer group every second, until the fault is stopped.
 
-Each time, the group rebalances (Kafka documentation, Design, 4.5 The Consumer). The extra consumer commits nothing.
-The fault needs subscribed consumers. Evidence: how often the extra consumer was assigned partitions while other
-members kept some.
+Each time, the group rebalances (Kafka documentation, Design, 4.5 The Consumer). The extra consumer commits nothing. The
+fault needs subscribed consumers. Evidence: how often the extra consumer was assigned partitions while other members
+kept some of theirs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "have an extra consumer join and leave the consumer group every second, until it is stopped",
+    "let an extra consumer join and leave the consumer group every second, until the fault is stopped",
     _fault,
     nodes=False,
     named={GROUP: "The run's consumer group; consumers must subscribe (`--sub-via subscribe`)"},

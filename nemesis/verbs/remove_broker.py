@@ -5,8 +5,9 @@
     its data is erased
     later an empty server starts in its place and gets the replicas back
 
-If the target is several nodes, only the first is removed. Its controller's data is erased too; the majority still has
-it. Source: KIP-455; Kafka documentation, Basic Kafka Operations, Decommissioning brokers.
+If the target selects several nodes, only the first one is removed. If the server is also a controller, the controller's
+data is erased too; the majority of controllers still has this data. Source: KIP-455; Kafka documentation, Basic Kafka
+Operations, Decommissioning brokers.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ DATA: Final = "erase"  # its name in harness.cluster.local.file_damage
 
 
 def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
-    """Returns the replicas of a partition without a broker.
+    """Returns the replicas of a partition after a broker is removed: a broker without a replica takes its place.
 
-    Another broker takes its place if one is free. An only replica stays.
+    If there is no such broker, the partition has one replica fewer, but an only replica stays.
     """
     rest = tuple(each for each in row.replicas if each != broker)
     free = [each for each in brokers if each not in row.replicas]
@@ -40,7 +41,7 @@ def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
 
 
 def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], undo_steps: UndoSteps) -> int:
-    """Moves partitions away from a broker. Returns how many it still has."""
+    """Moves partitions away from a broker. Returns how many partitions still have a replica on it."""
     lists = {row.at: without(row, broker, brokers) for row in rows}
     undo_steps.append({row.at: row.replicas for row in rows})
     move(env, lists)

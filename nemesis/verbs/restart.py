@@ -1,10 +1,10 @@
 """restart and rolling-restart: servers are stopped with SIGTERM and started again.
 
-On SIGTERM a server hands over its leaderships and flushes its logs. A server still running after 60 s, or 10 s after
-the end of the load, is killed.
+On SIGTERM a server hands over the leadership of its partitions and flushes its logs. A server that is still running
+after 60 s is killed; after the end of the load, it is killed after 10 s.
 
 `restart` leaves a server down until the fault is stopped. `rolling-restart` restarts the target's servers one after
-another, each once the cluster is healthy again, as in a rolling upgrade.
+another, as in a rolling upgrade: the next server is restarted only when the cluster is healthy again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _restart(target: str, timing: Timing) -> Fault:
 
 
 def _one_by_one(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Restarts the nodes one after another; each once all are healthy."""
+    """Restarts the nodes one after another, each only when all nodes are healthy again."""
     assert isinstance(env.cluster, Processes)
     done, killed = list[str](), list[str]()
     for node in nodes:
@@ -70,7 +70,7 @@ RESTART: Final = Verb(
     "stop a server cleanly with SIGTERM and start it again later", _restart, short={"leader-restart": "leader"}
 )
 ROLLING: Final = Verb(
-    "restart servers cleanly one after another, each once the cluster is healthy again",
+    "restart servers cleanly one after another, always waiting until the cluster is healthy again",
     _rolling,
     short={"rolling-restart": "all"},
 )

@@ -1,8 +1,9 @@
 """wire: requests or responses of chosen Kafka APIs are held, dropped, duplicated, cut off or answered with an error.
 
 A proxy between clients and brokers parses Kafka's protocol (`harness.cluster.local.wire_faults`). Unlike a packet
-filter, it can pick, say, the EndTxn requests of a connection. A target is a named set of rules, or a single rule in
-the form `wire:action=hold;api=EndTxn;for_s=3`. The rules are removed later. Evidence: how often they were applied.
+filter, the proxy can select, for example, the EndTxn requests of a connection. A target is a named set of rules, or a
+single rule, as in `wire:action=hold;api=EndTxn;for_s=3`. The rules are removed later. Evidence: how often they were
+applied.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class Preset:
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "late-endtxn": Preset(
-        "EndTxn requests, which arrive during the next transaction: the connection is cut, the client retries, and the "
-        "first request is forwarded once the next transaction has written (KAFKA-17754)",
+        "EndTxn requests that arrive only during the next transaction: the connection is cut, the client retries, and "
+        "the first request is forwarded once the next transaction has written (KAFKA-17754)",
         (_LATE,),
     ),
     "hold-endtxn": Preset(
@@ -68,7 +69,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(HOLD, ("EndTxn",), probability=0.1, for_s=6.0, in_turn=True),),
     ),
     "cut-after-endtxn": Preset(
-        "Half of the EndTxn requests, which arrive, but their connection is cut before the response",
+        "Half of the EndTxn requests: they arrive, but their connection is cut before the response",
         (Rule(CUT, ("EndTxn",), probability=0.5),),
     ),
     "lose-acks": Preset(
@@ -77,7 +78,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(DROP, ("Produce",), RESPONSE, probability=0.1),),
     ),
     "cut-after-produce": Preset(
-        "A tenth of the Produce requests, which arrive, but their connection is cut before the response",
+        "A tenth of the Produce requests: they arrive, but their connection is cut before the response",
         (Rule(CUT, ("Produce",), probability=0.1),),
     ),
     "drop-produce": Preset(
@@ -85,11 +86,11 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(DROP, ("Produce",), probability=0.1),),
     ),
     "duplicate-produce": Preset(
-        "A fifth of the Produce requests, each of which arrives twice",
+        "A fifth of the Produce requests: each arrives twice",
         (Rule(DUPLICATE, ("Produce",), probability=0.2),),
     ),
     "reorder-produce": Preset(
-        "A fifth of the Produce requests, each of which is overtaken by one of another connection",
+        "A fifth of the Produce requests: each is overtaken by a Produce request on another connection",
         (Rule(REORDER, ("Produce",), probability=0.2, for_s=1.0),),
     ),
     "delay-fetch": Preset(
@@ -106,16 +107,16 @@ PRESETS: Final[Mapping[str, Preset]] = {
         (Rule(DROP, _GROUPS, RESPONSE, probability=0.5),),
     ),
     "refuse-produce": Preset(
-        "A tenth of the Produce requests, which do not arrive; the clients get NOT_LEADER_OR_FOLLOWER",
+        "A tenth of the Produce requests: they do not arrive, and the clients get NOT_LEADER_OR_FOLLOWER",
         (Rule(ANSWER, ("Produce",), probability=0.1, error="NOT_LEADER_OR_FOLLOWER"),),
     ),
     "refuse-coordinator": Preset(
-        "A tenth of the requests to group and transaction coordinators, which do not arrive; the clients get "
+        "A tenth of the requests to group and transaction coordinators: they do not arrive, and the clients get "
         "NOT_COORDINATOR",
         (Rule(ANSWER, (*_TXN, *_OFFSETS, "Heartbeat", "JoinGroup"), probability=0.1, error="NOT_COORDINATOR"),),
     ),
     "time-out-produce": Preset(
-        "A tenth of the Produce responses, which report REQUEST_TIMED_OUT although the records are stored",
+        "A tenth of the Produce responses: they report REQUEST_TIMED_OUT, although the records are stored",
         (Rule(ANSWER, ("Produce",), RESPONSE, probability=0.1, error="REQUEST_TIMED_OUT"),),
     ),
     "delay-all": Preset(
@@ -145,7 +146,10 @@ def _applied(counts: Sequence[RuleCounts]) -> int:
 
 
 def _end(env: Env, name: str) -> dict[str, Any]:
-    """Removes the rules. Returns how often each was applied, and the traffic that the proxy could not parse."""
+    """Removes the rules.
+
+    Returns how often each rule was applied, and the counts of traffic that the proxy could not parse.
+    """
     assert isinstance(env.cluster, Wire)
     counts = env.cluster.clear_rules(name)
     traffic = env.cluster.wire_traffic()
@@ -176,8 +180,8 @@ def _written(text: str, nodes: Sequence[str]) -> None:
 
 
 VERB: Final = Verb(
-    "hold, drop, duplicate or cut off requests and responses of chosen Kafka APIs, or answer with an error; the rules "
-    "are removed later",
+    "hold, drop, duplicate or cut off requests and responses of chosen Kafka APIs, or answer requests with an error; "
+    "the rules are removed later",
     _fault,
     nodes=False,
     named={name: preset.what for name, preset in PRESETS.items()},

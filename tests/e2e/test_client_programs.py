@@ -56,6 +56,24 @@ def test_a_wrong_program_is_found(tmp_path: Path, mistake: str, options: tuple[s
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("mistake", "options", "anomalies"),
+    [
+        nightly_if(False, "", ("--nemesis", "kill:client,leader-kill", "--nemesis-interval", "5"), set()),
+        nightly_if(True, "commits-what-it-aborted", ("--abort-p", "0.3"), {"duplicate-output", "aborted-output"}),
+    ],
+)
+def test_a_pipeline(tmp_path: Path, mistake: str, options: tuple[str, ...], anomalies: set[str]) -> None:
+    load = ("--writers", "1", "--instances", "2", "--partitions", "4", "--rate", "40", "--churn-interval", "5")
+    pipeline = ("--workload", "pipeline", *load, "--time-limit", "12")
+    program = f"exec:{sys.executable} {PROGRAM} {mistake}".strip()
+    ran = run(tmp_path, *pipeline, "--client", program, *AS_ROOT, *options, timeout_s=400, spark_master="local[*]")
+    assert ran.code == (1 if anomalies else 0) and anomalies <= ran.anomalies, ran.out
+    outputs = [json.loads(line) for path in (ran.folder / "pipeline").glob("read-*.jsonl") for line in path.open()]
+    assert sum(row.get("side") == "output" and row["committed"] for row in outputs) > 50, ran.out
+
+
+@pytest.mark.long
 def test_the_honest_program_passes_every_case() -> None:
     command = f"{sys.executable} {PROGRAM}"
     done = harness("client", "check", command, *AS_ROOT, "--json")

@@ -1,40 +1,40 @@
-"""The client programs in examples/clients: each is built as its client.yaml says, and passes `harness client check`."""
+"""The client programs in examples/clients pass `harness client check`, but for the failures that `fails` lists.
+
+Three in different languages run in CI, all of them at night.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
-import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
+from harness.clients.exec import examples
+from tests.conftest import absent, nightly_if
 from tests.e2e.harness_command import harness
 
-FOLDER = Path(__file__).parents[2] / "examples" / "clients"
-CLIENTS = sorted(path.parent.name for path in FOLDER.glob("*/client.yaml"))
-TOOLS = {"Go": "go", "Rust": "cargo", "JavaScript": "node", "Java": "java", "Python": "python3"}
-BUILD_S = 1200
+IN_CI = ("franz-go", "kafka-python", "platformatic-kafka")
+BUILD_AND_CHECK_S = 1800
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", CLIENTS)
-def test_it_follows_the_protocol(tmp_path: Path, name: str) -> None:
-    facts = yaml.safe_load((FOLDER / name / "client.yaml").read_text())
-    tool = TOOLS[facts["language"]]
-    if shutil.which(tool) is None:
-        assert "CI" not in os.environ, f"{tool} is not installed"
-        pytest.skip(f"{tool} is not installed")
-    copy = tmp_path / "clients"
-    shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("build", "node_modules", "target"))
-    here = copy / name
-    subprocess.run(facts["build"], shell=True, cwd=here, check=True, timeout=BUILD_S)
-    program, *arguments = facts["command"].split()
-    path = str(here / program) if "/" in program else program
-    command = " ".join([path, *(str(here / each) if (here / each).exists() else each for each in arguments)])
-    done = harness("client", "check", command, "--client-user", "root", "--json", timeout_s=600)
-    report = json.loads(done.stdout)
-    wrong = [f"{each['name']}: {each['why']}" for each in report["cases"] if each["outcome"] == "failed"]
+@pytest.mark.long
+@pytest.mark.timeout(BUILD_AND_CHECK_S)
+@pytest.mark.parametrize("name", [nightly_if(name not in IN_CI, name) for name in examples.NAMES])
+def test_it_follows_the_protocol(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # `make long` installs Go and Node here if the machine has none.
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}")
+    example = examples.find(name)
+    assert example is not None
+    if shutil.which(tool := shlex.split(example.build)[0]) is None:
+        absent(f"{tool} is not installed")
+    done = harness("client", "check", name, "--client-user", "root", "--json", timeout_s=BUILD_AND_CHECK_S)
+    assert done.stdout, done.stderr
+    wrong = [
+        f"{each['name']}: {each['why']}" for each in json.loads(done.stdout)["cases"] if each["outcome"] == "failed"
+    ]
     assert done.returncode == 0 and not wrong, wrong

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from harness.run.start_workers import client_config
 JOIN_MS = "20000"
 TURNS = 400  # of a few tenths of a second each; far more than needed
 _INDEX = itertools.count()
+PROGRAM = f"exec:{sys.executable} {Path(__file__).with_name('line_client.py')}"
 
 
 @pytest.fixture
@@ -40,11 +42,11 @@ class Slot:
     """A client; after `info`, which an overloaded machine may cause, a new process of the slot."""
 
     def __init__(self, config: Mapping[str, Any], process: int) -> None:
-        self._config, self._process = config, process
+        self._config, self._process, self._library = config, process, str(config["library"])
         self._client = self._open()
 
     def _open(self) -> Any:
-        return opener("confluent", "pipeline")({**self._config, "process": self._process})
+        return opener(self._library, "pipeline")({**self._config, "process": self._process})
 
     def invoke(self, op: Op) -> Op:
         done: Op = self._client.invoke(op)
@@ -64,16 +66,21 @@ def completed(client: Slot, f: str, value: Any = None, **extra: Any) -> Op:
     return done
 
 
-def test_records_are_worked_off_and_read(bootstrap: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("library", "transform"), [("confluent", "aggregate"), (PROGRAM, "identity")], ids=["confluent", "program"]
+)
+def test_records_are_worked_off_and_read(bootstrap: str, tmp_path: Path, library: str, transform: str) -> None:
     for name in ("history", "events", "pipeline"):
         (tmp_path / name).mkdir()
     (tmp_path / "history" / "00000.jsonl").write_bytes(op_json.header("r", 0, 0, 0))
     plan = make(
         {"workload": "pipeline", "cluster": "mock", "partitions": 4, "writers": 1, "instances": 2,
-         "pipeline_mode": "at-least-once", "transform": "aggregate", "op_timeout_s": 60}
+         "pipeline_mode": "at-least-once", "transform": transform, "op_timeout_s": 60}
     ).model_copy(update={"run": "r"})  # fmt: skip
     made = workload_of(plan)
     config = client_config(plan, bootstrap) | {
+        "library": library,
+        "client_user": "root",
         "folder": str(tmp_path),
         "logic_options": {**made.client_options, "work_s": 0.3},
         "consumer_config": {"check.crcs": "false", "max.poll.interval.ms": JOIN_MS, **made.consumer_config},
@@ -108,7 +115,7 @@ def test_records_are_worked_off_and_read(bootstrap: str, tmp_path: Path) -> None
     ]
     assert sum(row.get("caught_up", False) for row in rows) == 3
     made_of = {(row["id"], row["n"]) for row in rows if row.get("side") == "output"}
-    assert made_of == {(id, id // 24 + 1) for id in ids}
+    assert made_of == {(id, id // 24 + 1 if transform == "aggregate" else 0) for id in ids}
     assert {row["id"] for row in rows if row.get("side") == "input"} == set(ids)
     committed = json.loads((tmp_path / "pipeline" / "committed.json").read_text())
     assert sum(committed["offsets"].values()) == 100

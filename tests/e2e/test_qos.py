@@ -182,7 +182,7 @@ def test_what_it_cannot_do_is_one_message(broker: LoopbackCluster, tmp_path: Pat
     message = refused("--input", "nothing-there", "--output", "nor-this", "--checkpoint", str(tmp_path / "c"))
     assert "has no topic nothing-there, nor-this" in message
     message = refused("--input", "other", "--output", "nor-this", "--checkpoint", str(tmp_path / "c"))
-    assert "of another query: input was" in message
+    assert "of another comparison: input was" in message
     assert "different topics" in refused("--input", "a", "--output", "a")
     assert "--window 0" in refused("--input", "a", "--output", "b", "--window", "0")
     assert "no such folder" in refused("--input", "a", "--output", str(tmp_path / "none"))

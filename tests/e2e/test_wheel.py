@@ -42,7 +42,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     uv = Path(sys.executable).with_name("uv")
     # A copy, because a build leaves files among the sources, and picks up those that an earlier build left.
-    unwanted = shutil.ignore_patterns(".*", "build", "runs", "tests", "docs", "*.egg-info", "__pycache__")
+    unwanted = shutil.ignore_patterns(
+        ".*", "build", "runs", "tests", "docs", "*.egg-info", "__pycache__", "node_modules", "target"
+    )
     shutil.copytree(ROOT, folder / "sources", ignore=unwanted)
     make = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
     _run(*make, "--wheel-dir", folder, folder / "sources", cwd=folder, within_s=120)

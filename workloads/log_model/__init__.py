@@ -6,10 +6,10 @@ What can go wrong, in a program of three actions:
     abort producer=3
     read-all isolation=read_committed                         [[0, "k1", "v1"]]; the model: []
 
-Under read_committed, a consumer must not see records of aborted transactions. The log under test returns one, the
-model does not: a divergence, "records of aborted transactions are read under read_committed".
+Under read_committed, a consumer must not see records of aborted transactions. The log under test returns such a record,
+and the model does not. This is a divergence: "records of aborted transactions are read under read_committed".
 
 The actions are drawn from a seed. Each is applied to the log under test (the simulated log with a bug, or a topic on
-real brokers) and to the model. Their outcomes and visible states must be equal, and invariants must hold that do not
-depend on the model. A divergence is shrunk to a short program that reproduces it.
+real brokers) and to the model. The outcomes and the visible states of both must be equal. In addition, there are
+invariants that must hold whatever the model says. A divergence is shrunk to a short program that reproduces it.
 """

@@ -1,9 +1,11 @@
-"""Runs a topic on real brokers alongside the model: applies each action to both and compares what can be observed.
+"""Runs a topic on real brokers alongside the model: applies each action to the brokers and to the model, and compares
+what can be observed.
 
 Brokers do some things in their own time: the high watermark follows the log end, markers follow the end of a
-transaction, retention and the cleaner run periodically. The model does all of this at once after each action, and the
-brokers have until a deadline to reach the same state. A state that can no longer become equal is reported at once.
-Where Kafka allows several answers, each is accepted, and a comment at that place says why.
+transaction, retention and the cleaner run periodically. The model does all of this immediately after each action; the
+brokers have until a deadline to reach the state of the model. A state of the brokers that can no longer become that of
+the model is reported without waiting. Where Kafka allows several outcomes, all of them are accepted, and a comment in
+the code says why.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ UNCLEANED: Final = "superseded records are cleaned"
 
 
 class Remote(NamedTuple):
-    """The observed tiers of a partition.
+    """What brokers show about the local log and the remote tier of a partition.
 
     local_start  start offset of the local log
-    last         last offset that counts as copied; None if brokers do not report it
+    last         the last copied offset; None if brokers do not report it
     copies       (base, end, bytes, largest timestamp in ms) of each copied segment; the timestamp is None if unknown
     """
 
@@ -56,12 +58,12 @@ class Remote(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The observed state of a partition, from requests and, in `bases`, from disks.
+    """The observed state of a partition. `bases` is read from the brokers' disks, everything else from requests.
 
-    bases  base offsets of each replica's segments, the leader's first
+    bases  the base offsets of each replica's segments, those of the leader first
 
-    The replicas' segments must agree before the next action: each replica applies retention by itself, and a segment
-    that is appended to before its retention check may no longer be due there.
+    The segments of all replicas must agree before the next action. Each replica applies retention by itself, and if a
+    replica got an append before its retention check, a segment that was due for deletion might no longer be due.
     """
 
     start: int
@@ -76,7 +78,7 @@ class Brokers(Protocol):
     """A fresh topic on real brokers."""
 
     def apply(self, action: Action, now: int) -> tuple[Outcome, int]:
-        """Executes the action, whose positions are numbers; `now` is the clock in ms.
+        """Executes the action, in which positions must be numbers. `now` is the time of the model's clock in ms.
 
         Returns the outcome and, for an append, its size in bytes. Raises ClusterTrouble.
         """
@@ -86,9 +88,9 @@ class Brokers(Protocol):
 
 
 class BrokerSession:
-    """A fresh topic on brokers and a fresh model, compared action by action.
+    """Compares a fresh topic on brokers with a fresh model, action by action.
 
-    ignored  divergences of these kinds are not reported
+    ignored  the kinds of divergences that are not reported
     """
 
     def __init__(
@@ -115,12 +117,12 @@ class BrokerSession:
         self.got = Outcome()
 
     def _tick(self) -> int:
-        """Sets the model's clock to the current time, and returns that in ms."""
+        """Sets the model's clock to the current time, and returns this time in ms."""
         self.model.apply(Action("tick", {"ms": self._now_ms() - self.model.now}))
         return self.model.now
 
     def _needs_no_follower(self, action: Action) -> bool:
-        """Returns whether the action needs nothing from followers."""
+        """Returns whether the action completes even if no follower fetches."""
         if action.f == "delete-records":  # a rejection comes at once
             return bool(action.arg("at") > self.model.views()[action.arg("partition")].high_watermark)
         numbered = action.f == "append" and action.arg("producer") >= 0
@@ -129,8 +131,8 @@ class BrokerSession:
     def skips(self, action: Action) -> bool:
         """Returns whether `step` skips the action.
 
-        It does if the action would show an ignored divergence, if the model cannot predict its outcome, or if these
-        brokers do not support it.
+        An action is skipped if it would show a divergence that is ignored, if the model cannot predict its outcome, or
+        if these brokers do not support it.
         """
         if action.f == "append" and action.arg("magic") < 2 and not self._target.old:
             return True
@@ -139,10 +141,10 @@ class BrokerSession:
         return f"outcome of {action.f}" in self._ignored or (self._uneven and action.f in ("elect", "restart"))
 
     def _shows_known_deviation(self, action: Action) -> bool:
-        """Returns whether the action shows one of two known deviations of brokers.
+        """Returns whether the action shows one of the two known deviations of brokers.
 
-        They are a retry of a batch whose transaction has ended, and DeleteRecords into a batch above the last stable
-        offset.
+        The deviations occur at a retry of a batch whose transaction has ended, and at DeleteRecords with an offset that
+        lies within a batch above the last stable offset.
         """
         if action.f == "retry" and action.arg("producer") > 1:
             return not self.model.in_transaction(action.arg("producer"), action.arg("partition"))
@@ -153,9 +155,10 @@ class BrokerSession:
         return views[partition].last_stable < at and self.model.within_batch(partition, at)
 
     def step(self, action: Action) -> Divergence | None:
-        """Applies the action to both; `done` and `got` are then the exact action and its outcome on the brokers.
+        """Applies the action to the brokers and to the model, and returns the first divergence, or None.
 
-        After a divergence, nothing more can be compared. Raises ClusterTrouble.
+        Afterwards, `done` is the action as it was applied, and `got` is its outcome on the brokers. After a divergence,
+        nothing more can be compared. Raises ClusterTrouble.
         """
         self._steps += 1
         self.done = None
@@ -196,7 +199,10 @@ class BrokerSession:
         return Divergence(self._steps - 1, *divergence) if divergence else None
 
     def _expected(self, action: Action, size: int) -> Outcome:
-        """Returns the model's outcome. Also makes the model do what brokers do by themselves."""
+        """Returns the outcome of the action in the model.
+
+        Also makes the model do what brokers do without being asked.
+        """
         if action.f == "restart" and not self._target.alone:
             # The in-sync followers still have what a killed broker forgets (KIP-107).
             action = Action("restart", {"how": "clean"})
@@ -211,7 +217,10 @@ class BrokerSession:
         return expected
 
     def _settled(self, wanted: Sequence[View]) -> Sequence[Seen]:
-        """Returns the observed state once it equals the model's, can no longer become equal, or the deadline passes."""
+        """Waits until the observed state equals the model's, or can no longer become equal, or the deadline passes.
+
+        Returns the observed state.
+        """
         deadline = time.monotonic() + self._target.deadline_s
         while True:
             seen = self._brokers.seen()
@@ -232,7 +241,7 @@ class BrokerSession:
         return any(True for _ in self._differences(want, seen))
 
     def _differences(self, want: View, seen: Seen) -> Iterator[tuple[str, str]]:
-        """Yields (kind, description) of every difference that is not ignored."""
+        """Yields (kind, description) for every difference that is not ignored."""
         found = [
             (name.replace("_", " "), f"{getattr(seen, name)}, the model: {getattr(want, name)}")
             for name in ("start", "high_watermark", "end", "last_stable")
@@ -245,9 +254,9 @@ class BrokerSession:
         yield from (difference for difference in found if difference[0] not in self._ignored)
 
     def _segments(self, want: View, seen: Seen, followers: bool = False) -> str:
-        """Returns how the base offsets of the leader's segments differ from the model's; "" if they agree.
+        """Returns how the base offsets of the leader's segments differ from those of the model; "" if they agree.
 
-        With `followers`, the segments of every replica are compared.
+        With `followers`, compares the segments of every replica.
         """
         if seen.bases is None or self._compacts:
             return ""
@@ -270,7 +279,7 @@ class BrokerSession:
         seen: Sequence[Seen],
         views: Sequence[View],
     ) -> Iterator[tuple[str, str]]:
-        """Yields (kind, description) of every divergence, the most informative first."""
+        """Yields (kind, description) for every divergence, the most informative divergence first."""
         leaked = list(self._uncommitted(action, outcome))
         yield from leaked
         if not leaked and not self._agrees(action, expected, outcome):
@@ -288,7 +297,7 @@ class BrokerSession:
             yield from self._uncleaned()
 
     def _uncommitted(self, action: Action, outcome: Outcome) -> Iterator[tuple[str, str]]:
-        """Yields records returned that read_committed must not return."""
+        """Yields (kind, description) for records that were returned, although read_committed must not return them."""
         if action.f not in _READS or action.arg("isolation") != "read_committed" or outcome.error:
             return
         ledger = self._ledgers.partitions[action.arg("partition")]
@@ -316,7 +325,7 @@ class BrokerSession:
         return got == expected
 
     def _retry(self, action: Action, expected: Outcome, got: Outcome) -> bool:
-        """Returns whether a broker may give this different answer to a retried batch.
+        """Returns whether Kafka allows brokers to answer a retried batch with `got` instead of the expected outcome.
 
         An invariant checks that nothing was appended.
         """
@@ -329,7 +338,9 @@ class BrokerSession:
         return got.error == NO_TXN and action.arg("producer") > 1
 
     def _uncleaned(self) -> Iterator[tuple[str, str]]:
-        """Yields records that the model's cleaner would have removed and the brokers' has not by the deadline."""
+        """Yields (kind, description) for records that the model's cleaner removes, but no broker's cleaner by the
+        deadline.
+        """
         cleaned = copy.deepcopy(self.model)
         cleaned.apply(Action("clean"))
         deadline = time.monotonic() + self._target.deadline_s
@@ -348,9 +359,9 @@ class BrokerSession:
 
 
 def tier(log: SimulatedLog) -> None:
-    """Makes the model do what the brokers of a tiered topic do by themselves, until nothing changes.
+    """Makes the model do what the brokers of a tiered topic do without being asked, until nothing changes any more.
 
-    That is: copy every segment that may be copied, and apply retention to both tiers.
+    These are two things: copying every segment that may be copied, and applying retention to both tiers.
     """
     before: Sequence[View] = ()
     while before != (before := log.views()):
@@ -388,7 +399,7 @@ def run(
     ignored: frozenset[str],
     target: Target = BROKERS,
 ) -> Divergence | None:
-    """Applies the actions to a fresh topic and returns the first divergence, or None. Raises ClusterTrouble."""
+    """Applies the actions to a fresh topic. Returns the first divergence, or None. Raises ClusterTrouble."""
     session = BrokerSession(settings, brokers, target, ignored)
     for action in actions:
         if (found := session.step(action)) is not None:

@@ -2,8 +2,9 @@
 
     topics(seed, steps, weights)     topics of at most TOPIC_STEPS actions each, `steps` actions in all
 
-The n-th action depends only on seed, weights and n, not on the outcomes of earlier actions, because positions are
-relative. The same lists therefore apply to the model, to the model with a bug, and to real brokers.
+The n-th action depends only on seed, weights and n. It does not depend on the outcomes of earlier actions, because its
+position is relative ("end-2"). The same list of actions can therefore be applied to the model, to the model with a bug,
+and to real brokers.
 """
 
 from __future__ import annotations
@@ -55,19 +56,19 @@ _ANCHORS: Final = ("start", "local", "second", "hw", "stable", "end")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A fresh topic's settings, and the actions on it."""
+    """The settings of a fresh topic, and the actions on it."""
 
     settings: LogSettings
     actions: tuple[Action, ...]
 
 
 def parse_weights(text: str, usual: Mapping[str, int] = WEIGHTS) -> dict[str, int]:
-    """Returns the usual weights with the changes in a text such as "append=10,read=5". Raises BadInput."""
+    """Returns the weights `usual`, changed as a text such as "append=10,read=5" says. Raises BadInput."""
     weights = dict(usual)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = part.partition("=")
         if name not in usual or not number.isdecimal() or int(number) > 1000:
-            raise BadInput(f"--weights {part}: write NAME=0..1000, with NAME one of {', '.join(usual)}")
+            raise BadInput(f"--weights {part}: write NAME=WEIGHT (0 to 1000), with a NAME out of {', '.join(usual)}")
         weights[name] = int(number)
     if not any(weights.values()):
         raise BadInput(f"--weights {text}: at least one action needs a weight above 0")
@@ -75,7 +76,7 @@ def parse_weights(text: str, usual: Mapping[str, int] = WEIGHTS) -> dict[str, in
 
 
 def topics(seed: int, steps: int, weights: Mapping[str, int] = WEIGHTS) -> Iterator[Topic]:
-    """Yields topics one after another, `steps` actions in all. Every group of neighbours has all KINDS."""
+    """Yields topics one after another, `steps` actions in all. Each group of len(KINDS) topics has one of each kind."""
     for at, begin in enumerate(range(0, steps, TOPIC_STEPS)):
         kinds = Draw.of(seed, "log-kinds", at // len(KINDS)).shuffled(KINDS)
         settings = draw_settings(Draw.of(seed, "log-settings", at), kinds[at % len(KINDS)])
@@ -97,7 +98,7 @@ def _actions(seed: int, begin: int, end: int, weights: Mapping[str, int], settin
 
 
 def draw_settings(draw: Draw, kind: str) -> LogSettings:
-    """Draws the settings of a topic of one kind."""
+    """Draws the settings of a topic of this kind."""
     cleanup = "delete" if kind == "tiered" else kind
     return LogSettings(
         partitions=draw.choice((1, 1, 1, 2)),
@@ -120,13 +121,16 @@ def draw_action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n
 
 
 def placed(f: str, partition: int, args: Mapping[str, Any]) -> Action:
-    """Returns the action on a partition, if it takes one."""
+    """Returns an action on a partition. `partition` is left out if the action does not take one."""
     common = {"partition": partition} if partition and "partition" in ARGUMENTS[f] else {}
     return Action(f, {**common, **args})
 
 
 def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
-    """Returns the n-th action if it belongs to one of TURNS. Every TURN_STEPS-th step may start one."""
+    """Returns the n-th action if it belongs to a scripted sequence (one of TURNS), else None.
+
+    Every TURN_STEPS-th step may start a sequence.
+    """
     draw = Draw.of(seed, "log-turn", n // TURN_STEPS)
     possible = [turn for turn in TURNS if all(weights.get(f) for f, _ in turn)]
     if draw.below(3) or not possible:
@@ -142,7 +146,7 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
 
 
 def chosen(number: int, weights: Mapping[str, int]) -> str:
-    """Returns the action that a number below the sum of the weights selects."""
+    """Returns the action that a number selects. The number must be less than the sum of the weights."""
     for f, weight in weights.items():
         if number < weight:
             return f
@@ -190,7 +194,7 @@ def _arguments(f: str, draw: Draw, settings: LogSettings, n: int) -> dict[str, A
 
 
 def _batch(draw: Draw, n: int) -> dict[str, Any]:
-    """Draws an append: mostly small batches of recent records, some old, from the future, or without keys or times."""
+    """Draws the arguments of an append: mostly a few recent records; sometimes old or future ones, or without keys."""
     records = drawn_records(draw, n, draw.choice(AGES))
     producer = draw.choice((-1, -1, -1, 0, 1, 2, 2, 3))
     args: dict[str, Any] = {} if producer < 0 else {"producer": producer}

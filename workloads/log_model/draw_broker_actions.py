@@ -1,11 +1,11 @@
-"""Draws, from a seed, the actions for a topic on real brokers; like `draw_actions`, but on a scale of hours.
+"""Draws, from a seed, the actions for a topic on real brokers; like `draw_actions`, but with times of hours.
 
     topics(seed, steps, target, weights)     topics one after another, `steps` actions in all
 
-A broker has its own clock and does much by itself. Ages of records are therefore whole hours, and retention times lie
-between whole hours, so that no outcome depends on the broker's speed. What the clock, retention and the cleaner do by
-themselves is not an action here, except for `clean`, which waits for the cleaner. Restarts are rare, because each
-takes seconds.
+A broker has its own clock and does much without being asked. Ages of records are therefore whole hours, and retention
+times lie between whole hours, so that no outcome depends on the broker's speed. Passing time and retention are not
+actions here, because they happen without being asked. The action `clean` waits for the cleaner. Restarts are rare,
+because each takes seconds.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class Target:
 
     actions     the supported actions
     kinds       kinds of topics: KINDS or TIERED_KINDS
-    retains     whether it applies retention
-    full        whether a fetch returns as much as its limit allows; others may return less
-    alone       whether brokers have no followers
-    old         whether it accepts message formats before 2
-    known       whether to include actions that show known deviations of brokers; see docs/understand/findings.md
-    deadline_s  how long the cluster may take for what it does by itself
-    again_s     the same while a divergence is reproduced
+    retains     whether the cluster applies retention
+    full        whether a fetch returns as much as its limit allows; if not, it may return less
+    alone       whether partitions have no followers
+    old         whether the cluster accepts message formats before 2
+    known       whether to apply actions that show known deviations of brokers; see docs/understand/findings.md
+    deadline_s  how many seconds the cluster may take for what it does without being asked
+    again_s     the value of deadline_s while a divergence is reproduced
     """
 
     actions: frozenset[str] = frozenset(WEIGHTS)
@@ -99,21 +99,21 @@ TURN_STEPS: Final = 10
 
 
 def wants_controller(plan: Mapping[str, Any]) -> bool:
-    """Returns whether a plan holds followers back and so should have a dedicated controller.
+    """Returns whether a plan needs a dedicated controller, because it has actions that hold followers back.
 
-    A follower that is cut off from the leader is then not cut off from the controller.
+    With a dedicated controller, a follower that is cut off from the leader is not cut off from the controller.
     """
     holds = re.search(r"(^|,)\s*hold=[1-9]", str(plan.get("weights", "")))
     return holds is not None and str(plan.get("cluster", "local")) == "local"
 
 
 def wants_disks(weights: str) -> bool:
-    """Returns whether brokers lose power in the run."""
+    """Returns whether these weights include power failures of brokers."""
     return bool(parse_weights(weights)["power"])
 
 
 def parse_weights(text: str) -> dict[str, int]:
-    """Returns the usual weights for brokers, with the changes in a text such as "append=10,read=5". Raises BadInput."""
+    """Returns the usual weights for brokers, changed as a text such as "append=10,read=5" says. Raises BadInput."""
     return actions.parse_weights(text, WEIGHTS)
 
 
@@ -150,9 +150,9 @@ def _possible(settings: LogSettings, target: Target, weights: Mapping[str, int])
 
 
 def draw_settings(draw: Draw, kind: str) -> LogSettings:
-    """Draws a topic's settings. Times lie between whole hours.
+    """Draws a topic's settings. Retention times lie between whole hours.
 
-    The local retention of a tiered topic never exceeds its total retention, because brokers reject that.
+    The local retention of a tiered topic never exceeds the topic's total retention, because brokers reject that.
     """
     half = HOUR_MS // 2
     if kind == "tiered":
@@ -187,7 +187,10 @@ def _action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n: in
 
 
 def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
-    """Returns the n-th action if it belongs to one of BROKER_TURNS. Every TURN_STEPS-th step may start one."""
+    """Returns the n-th action if it belongs to a scripted sequence (one of BROKER_TURNS), else None.
+
+    Every TURN_STEPS-th step may start a sequence.
+    """
     draw = Draw.of(seed, "broker-turn", n // TURN_STEPS)
     turns = (*BROKER_TURNS, *TIERED_TURNS, *TIERED_TURNS) if settings.tiered else BROKER_TURNS
     possible = [turn for turn in turns if all(weights.get(f) or f == "advance" for f, _ in turn)]
@@ -205,9 +208,10 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
 
 
 def _of_old_format(draw: Draw, action: Action) -> Action:
-    """Turns every fifth append without sequence numbers into message format 0 or 1, uncompressed.
+    """Turns an append without sequence numbers into message format 0 or 1, uncompressed, in one of five cases.
 
-    A broker converts these to format 2 and would compress them itself, so their size could not be predicted.
+    A broker converts these messages to format 2. If they were compressed, it would compress the converted batch itself,
+    and its size could not be predicted.
     """
     if action.f != "append" or action.arg("producer") >= 0 or draw.below(5):
         return action
@@ -216,7 +220,7 @@ def _of_old_format(draw: Draw, action: Action) -> Action:
 
 
 def _keyed(records: list[list[Any]]) -> list[list[Any]]:
-    """Gives every record a key. A compacted topic rejects records without one, which would not test the cleaner."""
+    """Gives every record a key: a compacted topic rejects records without a key, which would not test the cleaner."""
     return [[key or "k", value, age] for key, value, age in records]
 
 

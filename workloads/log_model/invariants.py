@@ -1,7 +1,8 @@
 """The invariants of a log: what must hold after each action, whatever the model says.
 
-Each has a name and a function that returns what is wrong, or "". They are judged from views, outcomes and a ledger of
-acknowledged records. Sources: Bradstreet and Wong ("Checked properties"), and the rules in `harness/sim`.
+Each invariant has a name, and a function that returns what is wrong, or "" if the invariant holds. The functions judge
+from views (the visible states of the partitions), outcomes of actions, and a ledger of acknowledged records. Sources:
+Bradstreet and Wong ("Checked properties"), and the rules in `harness/sim`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ CUTS: Final = ("restart", "elect")
 
 
 class Step(NamedTuple):
-    """One action on a topic, as an invariant sees it.
+    """One action on a topic, and its effect on one partition.
 
-    at        the partition under consideration
-    before    its view before the action
-    after     its view after the action
-    ledger    its ledger before the action
+    at        the number of this partition
+    before    the view of the partition before the action
+    after     the view of the partition after the action
+    ledger    the ledger of the partition before the action
     previous  the name of the previous action
     """
 
@@ -40,7 +41,7 @@ class Step(NamedTuple):
 
     @property
     def mine(self) -> bool:
-        """Whether the action concerned this partition, or all."""
+        """Returns whether the action concerned this partition, or all partitions."""
         return "partition" not in ARGUMENTS[self.action.f] or self.action.arg("partition") == self.at
 
     @property
@@ -49,7 +50,7 @@ class Step(NamedTuple):
 
 
 def bounds(step: Step) -> str:
-    """log start <= last stable offset <= high watermark <= log end."""
+    """Checks: log start offset <= last stable offset <= high watermark <= log end offset."""
     view = step.after
     if view.start <= view.last_stable <= view.high_watermark <= view.end:
         return ""
@@ -57,7 +58,7 @@ def bounds(step: Step) -> str:
 
 
 def start_goes_back(step: Step) -> str:
-    """Log start decreases only after a kill or a power loss, and not below its checkpoint."""
+    """Checks: the log start offset decreases only after a kill or a power loss, and not below its checkpoint."""
     low = step.before.start
     if step.action.f == "restart" and step.action.arg("how") != "clean":
         low = min(low, step.ledger.saved_start)
@@ -65,16 +66,16 @@ def start_goes_back(step: Step) -> str:
 
 
 def high_watermark_goes_back(step: Step) -> str:
-    """The high watermark decreases only after a kill or a power loss; the latter may lose all of it."""
+    """Checks: the high watermark decreases only after a kill or a power loss, down to its checkpoint or log end."""
     low = step.before.high_watermark
     if step.action.f == "restart" and step.action.arg("how") != "clean":
         low = min(low, step.ledger.saved_high, step.after.end)
     now = step.after.high_watermark
-    return f"it went from {step.before.high_watermark} to {now}" if now < low else ""
+    return f"the high watermark went from {step.before.high_watermark} to {now}" if now < low else ""
 
 
 def segments_in_line(step: Step) -> str:
-    """Local segments are adjacent, and the last one ends at log end."""
+    """Checks: local segments are adjacent, and the last one ends at the log end offset."""
     spans = step.after.local
     for span, following in pairwise(spans):
         if span.end != following.base or span.base > span.end:
@@ -83,7 +84,7 @@ def segments_in_line(step: Step) -> str:
 
 
 def covered(step: Step) -> str:
-    """Every offset from log start to log end is in a local or a committed remote segment."""
+    """Checks: every offset from log start to log end is in a local segment or a committed remote segment."""
     at = step.after.start
     for span in sorted((*step.after.remote, *step.after.local)):
         if span.base <= at:
@@ -92,7 +93,7 @@ def covered(step: Step) -> str:
 
 
 def only_replicated_is_tiered(step: Step) -> str:
-    """Nothing above the high watermark is copied to the remote tier."""
+    """Checks: nothing above the high watermark is copied to the remote tier."""
     if step.action.f != "upload" or not step.mine:
         return ""
     new = [span for span in step.after.uploading if span.end > step.after.high_watermark]
@@ -100,7 +101,7 @@ def only_replicated_is_tiered(step: Step) -> str:
 
 
 def _removed(step: Step) -> Iterator[tuple[Any, int]]:
-    """Yields each local segment that a retention pass deleted, and the total size of the later ones."""
+    """Yields each local segment that a retention pass deleted, and the total size in bytes of the segments after it."""
     first, later_bytes = step.after.local[0].base, sum(span.size for span in step.before.local)
     for span in step.before.local:
         later_bytes -= span.size
@@ -109,9 +110,9 @@ def _removed(step: Step) -> Iterator[tuple[Any, int]]:
 
 
 def nothing_deleted_early(step: Step) -> str:
-    """A retention pass deletes only segments below log start or beyond the retention size or time.
+    """Checks: a retention pass deletes only segments below log start or beyond the retention size or time.
 
-    In a tiered topic, they must also be in the remote tier.
+    In a tiered topic, these segments must also be in the remote tier.
     """
     if step.action.f != "check":
         return ""
@@ -133,7 +134,7 @@ def nothing_deleted_early(step: Step) -> str:
 
 
 def nothing_kept_late(step: Step) -> str:
-    """After a retention pass, the first segment is neither below log start nor beyond the retention size or time."""
+    """Checks: after a retention pass, the first segment is not below log start or beyond the retention size or time."""
     if step.action.f != "check" or step.settings.tiered:
         return ""
     span, more = step.after.local[0], len(step.after.local) > 1
@@ -145,25 +146,28 @@ def nothing_kept_late(step: Step) -> str:
     if span.max_timestamp >= 0 and 0 <= ms < step.ledgers.now - span.max_timestamp:
         return f"{span} is older than {ms} ms"
     later_bytes = sum(span.size for span in step.after.local[1:])
-    return f"{span} was kept, although {later_bytes} bytes come after it, of {size}" if 0 <= size <= later_bytes else ""
+    if 0 <= size <= later_bytes:
+        return f"{span} was kept, although the later segments have {later_bytes} bytes; the limit is {size}"
+    return ""
 
 
 def second_pass_finds_nothing(step: Step) -> str:
-    """A retention pass directly after another one deletes nothing."""
+    """Checks: a retention pass directly after another one deletes nothing."""
     if step.action.f != "check" or step.previous != "check" or step.settings.tiered:
         return ""
     removed = [span for span, _ in _removed(step)]
-    return f"it deleted {removed[0]}" if removed else ""
+    return f"the second pass deleted {removed[0]}" if removed else ""
 
 
 def log_end(step: Step) -> str:
-    """Only appends and markers raise log end; a retry adds nothing; a restart or election keeps what was safe."""
+    """Checks: only appends and markers raise log end; a retry does not; a restart or election keeps what was safe."""
     f, before, after, value = step.action.f, step.before.end, step.after.end, step.outcome.value
     if f == "append" and step.mine and not step.outcome.error:
         count = len(step.action.arg("records"))
-        return "" if value == [before, before + count] == [before, after] else f"{value} at {before}..{after}"
+        right = value == [before, before + count] == [before, after]
+        return "" if right else f"the append got the offsets {value}; log end went from {before} to {after}"
     if f in ("append", "commit", "abort", "init"):
-        return "" if before <= after <= before + 1 else f"from {before} to {after}"
+        return "" if before <= after <= before + 1 else f"log end went from {before} to {after}"
     if f in CUTS and step.mine:
         cut = value[step.at] if f == "restart" else value
         keep = before
@@ -172,11 +176,11 @@ def log_end(step: Step) -> str:
         elif step.action.arg("how") == "power":
             keep = step.ledger.flushed
         return "" if keep <= cut <= before else f"truncated to {cut}, although everything below {keep} was safe"
-    return "" if before == after else f"from {before} to {after} by {f}"
+    return "" if before == after else f"log end went from {before} to {after}, because of {f}"
 
 
 def reads(step: Step) -> str:
-    """Reads return exactly the acknowledged records that may be visible, in order, from the requested offset on."""
+    """Checks: reads return, in order, exactly those acknowledged records from the offset on that may be visible."""
     if step.action.f not in ("read", "read-all") or not step.mine:
         return ""
     view = step.before
@@ -228,7 +232,7 @@ def _missing(step: Step, begin: int) -> str:
 
 
 def _superseded(step: Step, acked: Acked) -> bool:
-    """Returns whether compaction may remove the record."""
+    """Returns whether compaction may have removed the record."""
     offset, _, key, value = acked.record
     if key is None or value is None or step.ledgers.state(acked) == ABORTED:
         return True
@@ -254,7 +258,7 @@ PROPERTIES: Final[dict[str, Callable[[Step], str]]] = {
 
 
 def broken(steps: Sequence[Step]) -> tuple[str, str]:
-    """Returns the first invariant that a partition violates, and why; ("", "") if all hold."""
+    """Returns (name, what is wrong) for the first invariant that a partition violates; ("", "") if there is none."""
     for step in steps:
         for name, holds in PROPERTIES.items():
             if why := holds(step):

@@ -1,6 +1,7 @@
 """The ledger of a topic: which records were acknowledged at which offsets, and how their transactions ended.
 
-It is built from actions and outcomes alone, so it can judge the model as well as the log under test.
+The ledger is derived from actions and outcomes alone, so it can be used to judge the model as well as the log under
+test.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ ABORTED: Final = "aborted"
 
 @dataclass(slots=True)
 class Acked:
-    """An acknowledged record [offset, timestamp, key, value]; `txn`: the number of its transaction, or -1."""
+    """An acknowledged record [offset, timestamp, key, value].
+
+    `txn` is the number of its transaction, or -1 without one.
+    """
 
     record: list[Any]
     txn: int
@@ -33,10 +37,10 @@ class Ledger:
     records      offset -> record
     end          the log end offset
     flushed      the offset below which everything is on disk
-    deleted      the highest offset up to which records were deleted on request
-    saved_start  the checkpointed log start offset
-    saved_high   the checkpointed high watermark
-    replicated   the highest value that the high watermark has had, of what is still in the log
+    deleted      the highest offset up to which DeleteRecords has deleted records
+    saved_start  the log start offset in its checkpoint
+    saved_high   the high watermark in its checkpoint
+    replicated   the highest value so far of the high watermark, but lowered to the log end offset by each truncation
     cleaned      whether compaction may have removed superseded records
     """
 
@@ -50,7 +54,7 @@ class Ledger:
     cleaned: bool = False
 
     def cut(self, offset: int, end: int) -> None:
-        """Removes everything from `offset` on; the log now ends at `end`."""
+        """Removes the records from `offset` on. The log now ends at `end`."""
         self.records = {at: acked for at, acked in self.records.items() if at < offset}
         self.end = end
         self.flushed = min(self.flushed, offset)
@@ -58,7 +62,7 @@ class Ledger:
 
 
 class Ledgers:
-    """The ledgers of a topic's partitions, with the state of its transactions, its clock and its settings."""
+    """The ledgers of a topic's partitions, and the topic's transactions, clock and settings."""
 
     def __init__(self, settings: LogSettings, now: int) -> None:
         self.partitions = [Ledger() for _ in range(settings.partitions)]
@@ -71,7 +75,7 @@ class Ledgers:
         return COMMITTED if acked.txn < 0 else self.states[acked.txn]
 
     def take(self, action: Action, outcome: Outcome, views: Sequence[View]) -> None:
-        """Records the outcome of an action. `views`: the views of the partitions after it."""
+        """Records the outcome of an action. `views` are the views of the partitions after the action."""
         if outcome.error:
             return
         if action.f == "append":

@@ -1,7 +1,7 @@
 """Short scripted sequences of actions that rarely occur by chance: from known bugs, and for transactions.
 
-Each is a list of (f, arguments), used as it is except for the partition and the records, which are drawn. `age` is the
-age of the records, in ms unless stated otherwise.
+Each sequence is a list of (f, arguments). It is used as it is written here, except for the partition and the records,
+which are drawn. `age` is the age of the records, in ms unless stated otherwise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Searches a seed's topics for a divergence, and measures how quickly bugs are found."""
+"""Searches the topics drawn from a seed for a divergence, and measures how quickly bugs are found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workloads.log_model.shrink import Shrunk, shrink
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A divergence at step `step` of a seed, counted from 1, and the shortest program found that shows it."""
+    """A divergence at the step number `step` (from 1) of a seed, and the shortest program found that shows it."""
 
     seed: int
     step: int
@@ -26,11 +26,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """How a bug was found.
+    """How quickly a bug was found.
 
-    seeds    number of seeds tried
-    steps    for each seed that found it, the step
-    lengths  for each seed that found it, the length of the shrunk program
+    seeds    the number of seeds tried
+    steps    for each seed that found the bug, the step at which it did
+    lengths  for each seed that found the bug, the length of the shrunk program
     """
 
     bug: str
@@ -40,12 +40,15 @@ class Detection:
 
 
 def replay(opened: Open, settings: LogSettings, actions: Sequence[Action]) -> Divergence | None:
-    """Applies the actions to a fresh topic of the log under test and to the model; returns the first divergence."""
+    """Applies the actions to a fresh topic of the log under test and to the model.
+
+    Returns the first divergence, or None.
+    """
     return run(settings, actions, opened)
 
 
 def search(seed: int, steps: int, opened: Open, weights: Mapping[str, int] = WEIGHTS) -> Found | None:
-    """Returns the first divergence in a seed's steps, shrunk; None if there is none."""
+    """Returns the first divergence within `steps` steps of a seed, with the shrunk program; None if there is none."""
     done = 0
     for topic in topics(seed, steps, weights):
         if (divergence := run(topic.settings, topic.actions, opened)) is not None:
@@ -57,7 +60,7 @@ def search(seed: int, steps: int, opened: Open, weights: Mapping[str, int] = WEI
 
 
 def detections(bugs: Sequence[str], seeds: Sequence[int], steps: int) -> Iterator[Detection]:
-    """Yields how quickly each bug is found."""
+    """Yields, for each bug, how quickly it is found."""
     for bug in bugs:
         opened = simulated(frozenset({bug}))
         shrunk_runs = [one for seed in seeds if (one := search(seed, steps, opened)) is not None]
@@ -66,7 +69,7 @@ def detections(bugs: Sequence[str], seeds: Sequence[int], steps: int) -> Iterato
 
 
 def text(found: Found, bugs: Sequence[str]) -> str:
-    """Returns the program of a divergence as text, with comments on what it shows."""
+    """Returns the program of a divergence as text, with comments that say what it shows."""
     last = found.shrunk.found
     lines = [f"# seed {found.seed}, step {found.step}: {last.what}", f"# {last.seen}"]
     if bugs:

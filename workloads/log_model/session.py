@@ -1,4 +1,4 @@
-"""Runs one topic under test alongside the model: applies each action to both and compares the results."""
+"""Runs one topic of a log under test alongside the model: applies each action to both and compares the results."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Open = Callable[[LogSettings], LogUnderTest]
 class Divergence:
     """A difference between a log and the model.
 
-    at    index of the action
+    at    the index of the action in the list
     what  the kind of difference
-    seen  description of what was observed
+    seen  a description of what was observed
     """
 
     at: int
@@ -39,7 +39,10 @@ class Session:
         self._steps, self._previous = 0, ""
 
     def step(self, action: Action) -> Divergence | None:
-        """Applies the action to both. After a divergence, nothing more can be compared."""
+        """Applies the action to both, and returns the first divergence, or None.
+
+        Nothing can be compared after a divergence.
+        """
         exact = resolve(action, self.model.views())
         expected, got = self.model.apply(exact), self._log.apply(exact)
         views, wanted = list(self._log.views()), self.model.views()
@@ -79,7 +82,7 @@ def _outcome_text(outcome: Outcome) -> str:
 
 
 def run(settings: LogSettings, actions: Sequence[Action], under_test: Open) -> Divergence | None:
-    """Applies the actions to a fresh topic and returns the first divergence, or None."""
+    """Applies the actions to a fresh topic. Returns the first divergence, or None."""
     session = Session(settings, under_test(settings))
     for action in actions:
         if (found := session.step(action)) is not None:

@@ -1,9 +1,10 @@
 """Shrinks a list of actions that shows a divergence, by replaying shorter and simpler lists.
 
-First it removes parts of the list, from large ones down to single actions (Zeller and Hildebrandt, "Simplifying and
-Isolating Failure-Inducing Input", 2002). Then it simplifies settings and arguments. Both repeat until nothing helps. A
-shorter list counts only if it shows a divergence of the same kind. Nothing is random, so the result is a function of
-the list. The number of replays is limited; at the limit, the best list so far is the result.
+First, parts of the list are removed, from large parts down to single actions (Zeller and Hildebrandt, "Simplifying and
+Isolating Failure-Inducing Input", 2002). Then settings and arguments are simplified. Both steps are repeated until
+neither changes anything. A new list is adopted only if it shows a divergence of the same kind. Nothing is random, so
+the result is a function of the list. The number of replays is limited; at the limit, the best list so far is the
+result.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ REPLAYS_MAX: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """A list that shows the divergence at its last action, and how many replays it took to find."""
+    """The shrunk list, which shows the divergence at its last action, and how many replays it took to find."""
 
     settings: LogSettings
     actions: tuple[Action, ...]
@@ -38,7 +39,7 @@ class _Search:
         self.replays = 0
 
     def try_(self, settings: LogSettings, actions: Sequence[Action]) -> bool:
-        """Adopts the list if it shows the same kind of divergence, without the actions after that."""
+        """Adopts the list if it shows the same kind of divergence. The actions after the divergence are left out."""
         if self.replays >= REPLAYS_MAX:
             return False
         self.replays += 1
@@ -49,7 +50,7 @@ class _Search:
         return True
 
     def leave_out(self) -> None:
-        """Removes as many actions as possible, from halves of the list down to single actions."""
+        """Removes as many actions as possible: first halves of the list, at last single actions."""
         size = max(len(self.actions) // 2, 1)
         while True:
             shorter, at = False, len(self.actions) - size
@@ -62,7 +63,7 @@ class _Search:
             size = size if size == 1 else size // 2
 
     def simplify(self) -> bool:
-        """Simplifies settings and arguments. Returns whether anything changed."""
+        """Tries to simplify settings and arguments. Returns whether anything changed."""
         before = (self.settings, self.actions)
         for settings in _plainer_settings(self.settings):
             self.try_(settings, [_on(action, settings) for action in self.actions])
@@ -97,14 +98,17 @@ def _plainer_settings(settings: LogSettings) -> Iterator[LogSettings]:
 
 
 def _on(action: Action, settings: LogSettings) -> Action:
-    """Returns the action on a partition that exists."""
+    """Returns the action with a partition that exists under these settings."""
     if action.args.get("partition", 0) < settings.partitions:
         return action
     return replace(action, args={name: value for name, value in action.args.items() if name != "partition"})
 
 
 def _plainer(action: Action) -> Iterator[Action]:
-    """Yields the action with one argument simplified, the simplest first. Repeated, this terminates."""
+    """Yields variants of the action in which one argument is simpler, the simplest variant first.
+
+    Repeated simplification comes to an end.
+    """
     for name, value in action.args.items():
         default = ARGUMENTS[action.f][name][1]
         if default is not ... and value != default:

@@ -1,7 +1,7 @@
 """The table of recovery scenarios. Sources: KAFKA-615; KIP-101; Kafka's LogManager and LogLoader, 4.1.
 
 Segments are 1 MiB, the minimum since Kafka 4.0, so about 52 records of 20 kB fill one. A scenario sends RECORDS to one
-partition, whose log then has four segments. `settle` waits until all but the last are flushed and
+partition, whose log then has four segments. The act `settle` waits until all segments but the last one are flushed and
 recovery-point-offset-checkpoint says so. The last segment is therefore the only one after the recovery point.
 """
 
@@ -43,7 +43,7 @@ def _start(recovers: Recovers, *says: str, who: str = "leader", never: tuple[str
 
 
 def _restarted(how: str, kind: str, start: Act, who: str = "leader") -> tuple[Any, ...]:
-    """Sends records, stops or kills a server, damages a file, starts the server, and sends more records."""
+    """Returns steps: send records, stop or kill a server, damage one of its files, start it, send more records."""
     damage = (Act("damage", who, kind),) if kind else ()
     return (*BEGIN, Act(how, who), *damage, start, Send(20))
 
@@ -53,7 +53,7 @@ def _scenario(name: str, shows: str, *steps: Any, **more: Any) -> Scenario:
 
 
 def _marks() -> list[Scenario]:
-    """Scenarios for what decides how much a start recovers: the clean shutdown marker and the recovery point."""
+    """Returns scenarios for what decides how much a start recovers: clean shutdown marker and recovery point."""
     quiet = ("corrupt", "invalid-messages")
     rows = [
         ("clean-restart", "stop", "", "none", (), "a clean shutdown: no segment is recovered"),
@@ -78,7 +78,7 @@ def _marks() -> list[Scenario]:
 
 
 def _after() -> list[Scenario]:
-    """Scenarios with damage after the recovery point, in the part of the log that recovery scans."""
+    """Returns scenarios with damage after the recovery point, in the part of the log that recovery scans."""
     kinds = {
         "flip-last": "a flipped bit in the last segment",
         "tail-last": "a partially written last batch",
@@ -100,7 +100,10 @@ def _after() -> list[Scenario]:
 
 
 def _before() -> list[Scenario]:
-    """Scenarios with damage before the recovery point, which recovery does not scan; only readers find it."""
+    """Returns scenarios with damage before the recovery point.
+
+    Recovery does not scan this part; only readers find the damage.
+    """
     found = []
     unseen = ("corrupt", "invalid-messages")
     for kind, what in {"flip-first": "a flipped bit", "zero-first": "a page of zeroes"}.items():
@@ -147,7 +150,7 @@ def _before() -> list[Scenario]:
 
 
 def _aids() -> list[Scenario]:
-    """Scenarios with damage to the files next to the segments: indexes, producer snapshots, epoch checkpoints."""
+    """Returns scenarios with damage to the files beside segments: indexes, producer snapshots, epoch checkpoints."""
     found = []
     kinds = {
         "index-bad": "garbage at the beginning of every offset index",
@@ -214,7 +217,7 @@ def _power() -> list[Scenario]:
 
 
 def _formats() -> list[Scenario]:
-    """Scenarios with a power cut soon after a node was formatted and started for the first time."""
+    """Returns scenarios with a power cut soon after a node was formatted and started for the first time."""
     begun = (Send(60), Act("kill", "follower"))
     cut = (_start("any", who="follower"), Act("power-off", "follower"))
     needs = frozenset({"disks"})
@@ -289,7 +292,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
 
 
 def settings(name: str) -> dict[str, Any]:
-    """Returns the fields of the plan that a scenario sets."""
+    """Returns the fields of the plan that a scenario sets, and their values."""
     own = dict(SCENARIOS[name].settings)
     broker = {**BROKER, **own.pop("broker_config", {})}
     return {**SHARED, **own, "broker_config": broker}

@@ -2,11 +2,11 @@
 
 The `expect` of an act says what its outcome must be; checker.checks.recovery checks it:
 
-    recovers   start: which segments of the run's logs the server recovers: "none"; "point", those at or after the
-               recovery point that was on disk; "all"; "any", no expectation
+    recovers   for a start: which segments of the run's logs the server recovers. "none", "all", "point" (those at or
+               after the recovery point that was on disk), or "any" (no expectation)
     ends       the server refuses to start and exits
-    says       names of messages that its log must have (nemesis.recovery.log_lines); "a|b": one of them
-    never      names of messages that its log must not have
+    says       names of messages (nemesis.recovery.log_lines) that the server's log must have; "a|b": a or b
+    never      names of messages that the server's log must not have
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ Recovers = Literal["none", "point", "all", "any"]
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """`records` sends by all clients. `during` is executed `after_s` after the first of them, while they continue."""
+    """`records` sends by all clients together.
+
+    The act `during` starts `after_s` seconds after the first of these sends.
+    """
 
     records: int
     during: Act | None = None
@@ -29,14 +32,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One client reads all logs from their beginning, with this many polls."""
+    """One client reads all logs from the beginning, with this number of polls."""
 
     polls: int = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something done to servers. `nemesis.recovery.run_steps` defines `do`, `who` and `kind`."""
+    """An act on servers. `nemesis.recovery.run_steps` describes `do`, `who` and `kind`."""
 
     do: str
     who: str = "leader"
@@ -58,13 +61,14 @@ Step = Send | Read | Act
 class Scenario:
     """A row of the table of scenarios.
 
-    shows      what it demonstrates, in one sentence
+    shows      what the scenario demonstrates, in one sentence
     lost       whether acknowledged records may be lost, because the durability rule does not protect them
-    reported   whether no replica can repair the damage: clients must get a checksum error, never a bad record
-    settings   fields of the plan, on top of those that all scenarios share
-    needs      "disks" (a disk of its own for each node), "network" (packets can be dropped)
-    damaged    on how many nodes at once data is destroyed
-    unsynced   on how many nodes at once unflushed data is lost
+    reported   whether clients must get a checksum error, and never a bad record, because no replica can repair the
+               damage
+    settings   fields of the plan, in addition to those that all scenarios share
+    needs      what the cluster must have: "disks" (a separate disk for each node), "network" (packets can be dropped)
+    damaged    the number of nodes whose data is destroyed at the same time
+    unsynced   the number of nodes that lose unflushed data at the same time
     nodes_min  minimum number of nodes
     """
 

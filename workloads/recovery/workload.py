@@ -7,13 +7,14 @@ What can go wrong, with segments at base offsets 0, 52, 104 and 156 and the reco
     nemesis    step  {"do": "start", "who": "leader"}                           its log: no segment recovered
     process 2  fail  poll  the checksum of a batch does not match
 
-The server was killed, so it must recover every segment at or after the recovery point, here segment 156. Recovery
-would have truncated the log at the damaged batch and replicated the rest again. The server skipped recovery and serves
-the damage (`recovery-divergence`).
+The server was killed, so it must recover every segment at or after the recovery point, here segment 156. Recovery would
+have truncated the log at the damaged batch and replicated the rest again. In this run, the server skipped recovery and
+returns the damaged batch to clients (`recovery-divergence`).
 
-Clients send records as in the delivery workload. The acts on servers in between are nemesis ops and recorded in the
-history, with their expected outcome. `workloads.recovery.scenarios` has the scenarios, `nemesis.recovery.run_steps`
-executes the acts, and `checker.checks.recovery` judges them. The final polls are those of the queue workload.
+Clients send records as in the delivery workload. Between the sends there are acts, which do something to servers. Acts
+are nemesis ops; the history records them with their expected outcome. `workloads.recovery.scenarios` has the scenarios,
+`nemesis.recovery.run_steps` executes the acts, and `checker.checks.recovery` judges their outcome. The final polls are
+those of the queue workload.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ STEP: Final = "step"
 
 
 def act(done: Act, number: int, scenario: Scenario) -> Op:
-    """Returns the nemesis op of an act. `number`: its position among the scenario's acts, from 0."""
+    """Returns the nemesis op for an act. `number` is the act's place among the acts of the scenario, counted from 0."""
     value: dict[str, Any] = {**done.value, "scenario": scenario.name, "number": number, "of": acts(scenario)}
     if number == 0:
         value["rule"] = {"lost": scenario.lost, "reported": scenario.reported}
@@ -61,7 +62,7 @@ def acts(scenario: Scenario) -> int:
 
 
 def generator(scenario: Scenario, keys: int, rate_hz: float) -> Generator:
-    """Returns the generator of a scenario: each step starts after the previous one has finished."""
+    """Returns the generator of a scenario's steps. Each step starts after the previous one has finished."""
     parts: list[Generator] = []
     sent, number = 0, 0
     for step in scenario.steps:
@@ -85,7 +86,7 @@ def generator(scenario: Scenario, keys: int, rate_hz: float) -> Generator:
 
 
 def _first(generator: Generator, slot: int) -> Generator:
-    """Returns the generator for the first slot; nothing for the others."""
+    """Returns `generator` for the first slot (0), and a generator without ops for all other slots."""
     return generator if slot == 0 else NOTHING
 
 

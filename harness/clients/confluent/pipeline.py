@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import confluent_kafka as ck
@@ -171,6 +172,9 @@ class ConfluentPipeline:
             return found_marks(consumer.committed(requested, timeout=timeout_s))
         except ck.KafkaException as error:
             raise converted(error) from None
+        except UnicodeDecodeError as error:
+            # Seen now and then with metadata that another library had written.
+            raise ClientError("_METADATA", f"metadata of a committed offset: {error}", "retriable") from None
         finally:
             holder = [consumer]
             del consumer
@@ -193,6 +197,41 @@ class ConfluentPipeline:
 
     def close(self) -> None:
         """Does nothing, because there is nothing to close."""
+
+
+class BesideConfluent:
+    """The part of `pipeline.library.PipelineLibrary` for which other libraries use librdkafka: reading logs, committed
+    offsets, and admin requests. The user's properties do not apply there: they are for the other library."""
+
+    def __init__(self) -> None:
+        self._confluent = ConfluentPipeline()
+
+    def logs(self, pipeline: PipelineConfig) -> ConfluentLogs:
+        return self._confluent.logs(_without_properties(pipeline))
+
+    def admin(self, pipeline: PipelineConfig) -> Admin:
+        return self._confluent.admin(_without_properties(pipeline))
+
+    def committed(
+        self, pipeline: PipelineConfig, partitions: Iterable[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Mark | None]:
+        return self._confluent.committed(_without_properties(pipeline), partitions, timeout_s)
+
+    def commit(self, pipeline: PipelineConfig, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
+        self._confluent.commit(_without_properties(pipeline), marks, timeout_s)
+
+    def sizes(self, pipeline: PipelineConfig, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
+        """Returns how many partitions each topic has. Raises ClientError."""
+        admin = self.admin(pipeline)
+        try:
+            rows = admin.partitions(topics, timeout_s)
+        finally:
+            admin.close()
+        return {topic: sum(row["topic"] == topic for row in rows) for topic in topics}
+
+
+def _without_properties(pipeline: PipelineConfig) -> PipelineConfig:
+    return replace(pipeline, settings=replace(pipeline.settings, producer_config={}, consumer_config={}))
 
 
 def open_client(config: Mapping[str, Any]) -> Any:

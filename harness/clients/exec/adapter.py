@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from harness.clients.exec import command, open_fields
@@ -18,6 +19,7 @@ from harness.clients.exec.process import BROKE_PROTOCOL, NOBODY, ClientProcess
 from harness.clients.exec.producer import ExecProducer
 from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
+from harness.pipeline_app import ports
 from harness.protocol.error_codes import ClientError
 
 PROTOCOL: Final = 1
@@ -92,21 +94,32 @@ def _facts(ok: Mapping[str, Any]) -> dict[str, Any]:
     return {name: ok[name] for name in ("library", "version", "capabilities")}
 
 
-def needed(made: Settings, subscribes: bool) -> list[str]:
-    """Returns the names of the capabilities that a client with these settings needs.
+def needed(config: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the capabilities that a run needs.
 
-    subscribes  whether the workload uses consumer groups
+    config  has these fields of the configuration of the run's workers: idempotence, txn, sub_via, consumer_config, and
+            for the pipeline logic_options
     """
-    protocol = str(made.consumer_config.get(open_fields.GROUP_PROTOCOL, "classic")).lower()
+    protocol = str(config["consumer_config"].get(open_fields.GROUP_PROTOCOL, "classic")).lower()
+    pipeline = config.get("logic_options", {}).get("options", {})
+    txn = config["txn"] or pipeline.get("mode") in ports.TRANSACTIONAL
     found = ["produce", "consume"]
-    found += ["idempotence"] if made.idempotence else []
-    found += ["transactions"] if made.txn else []
-    if subscribes:
+    found += ["idempotence"] if config["idempotence"] or pipeline else []
+    found += ["transactions"] if txn else []
+    if "subscribe" in config["sub_via"]:
         found += ["groups-consumer" if protocol == "consumer" else "groups"]
-        found += ["send-offsets"] if made.txn else []
+        found += ["send-offsets"] if txn else []
     return found
 
 
+def refuse_incapable(client: str, facts: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Raises BadInput if a program, by its answer to `hello`, lacks a capability that the run needs: see `needed`."""
+    missing = [each for each in needed(config) if each not in facts["capabilities"]]
+    if missing:
+        raise BadInput(f"--client {client}: {facts['library']} {facts['version']} has no {', '.join(missing)}")
+
+
+@lru_cache  # an experiment starts the same program in each of its runs
 def greet(client: str, environment: Sequence[str] = (), user: str = NOBODY) -> dict[str, Any]:
     """Returns {"library", "version", "capabilities"} of the client program that `client` ("exec:COMMAND") names.
 
@@ -129,20 +142,12 @@ def problem(config: Mapping[str, Any]) -> str:
     Starts the program, greets it with `hello`, and lets it open a producer and a consumer.
     """
     try:
-        library = _library(config)
+        library = program_of(config)
     except BadInput as error:
         return str(error)
     made = parse_settings(config)
     try:
         library.running()
-        missing = [
-            each
-            for each in needed(made, "subscribe" in config.get("sub_via", ()))
-            if each not in library.facts["capabilities"]
-        ]
-        if missing:
-            facts = library.facts
-            return f"--client {config['library']}: {facts['library']} {facts['version']} has no {', '.join(missing)}"
         library.producer(made).close()
         library.consumer(made).close(leave=False)
     except (BadInput, ClientError) as error:
@@ -152,7 +157,8 @@ def problem(config: Mapping[str, Any]) -> str:
     return ""
 
 
-def _library(config: Mapping[str, Any]) -> Exec:
+def program_of(config: Mapping[str, Any]) -> Exec:
+    """The client program of a worker's configuration. Raises BadInput."""
     argv = command.argv(str(config["library"]))
     return Exec(argv, parse_settings(config), config.get("client_env", ()), config.get("client_user", NOBODY))
 
@@ -161,5 +167,5 @@ def open_client(config: Mapping[str, Any]) -> Any:
     """Opens the client of one process: a `queue.QueueClient`."""
     from harness.clients.queue import QueueClient
 
-    library = _library(config)
+    library = program_of(config)
     return QueueClient(parse_settings(config), library, library.close)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -40,7 +40,8 @@ class Case:
 class Bench:
     """What a case works with: brokers, its own topic of two partitions, and processes that are stopped when it ends.
 
-    answer  puts rules of the wire proxy into effect, in place of earlier ones; they end with the case
+    make_topic  creates another topic with two partitions
+    answer      puts rules of the wire proxy into effect, in place of earlier ones; they end with the case
     """
 
     argv: Sequence[str]
@@ -48,6 +49,7 @@ class Bench:
     topic: str
     user: str
     environment: Sequence[str]
+    make_topic: Callable[[str], None]
     answer: Callable[..., None]
     stack: ExitStack = field(default_factory=ExitStack)
     numbers: Any = field(default_factory=itertools.count)
@@ -297,19 +299,47 @@ def committed_offsets_are_where_the_next_member_begins(bench: Bench) -> None:
 
 
 def a_revocation_comes_in_time_to_commit(bench: Bench) -> None:
+    first = bench.consumer(group=f"{bench.topic}-group")
+    _revocation(bench, first, lambda offsets: first.commit(offsets, 5.0))
+
+
+def a_revocation_comes_in_time_for_a_transaction(bench: Bench) -> None:
+    settings = bench.settings(txn=True, group=f"{bench.topic}-group")
+    program = bench.program(settings)
+    producer, first = program.producer(settings), program.consumer(settings)
+    producer.init(CASE_S)
+    output = f"{bench.topic}-output"
+    bench.make_topic(output)
+
+    def transaction(offsets: Mapping[TopicPartition, int]) -> None:
+        producer.begin()
+        delivery = producer.send((output, 0), b"output")
+        producer.wait([delivery], 5.0)
+        if delivery.error is not None:
+            raise delivery.error
+        producer.send_offsets(offsets, first, 5.0)
+        producer.commit(5.0)
+
+    _revocation(bench, first, transaction)
+    reader = bench.consumer()
+    reader.assign({(output, 0): 0})
+    found = record_values(bench.read(reader, 1))
+    expect(found == [b"output"], f"a record was sent and committed in a transaction, and {found} was read")
+
+
+def _revocation(bench: Bench, first: ExecConsumer, commit: Callable[[Mapping[TopicPartition, int]], None]) -> None:
+    """A second member joins the group of a first one, which commits the offsets of the partitions that it gives up."""
     bench.send(bench.producer(), [b"0", b"1"])
     bench.send(bench.producer(), [b"2", b"3"], partition=1)
-    group = f"{bench.topic}-group"
     events: list[tuple[str, Sequence[TopicPartition]]] = []
     first_refusal: list[str] = []
-    first = bench.consumer(group=group)
     positions: dict[TopicPartition, int] = {}
 
     def rebalanced(event: str, partitions: Sequence[TopicPartition], committed: object) -> None:
         events.append((event, sorted(partitions)))
         if event == "revoked":
             try:
-                first.commit({each: positions[each] for each in partitions if each in positions}, 5.0)
+                commit({each: positions[each] for each in partitions if each in positions})
             except ClientError as error:
                 first_refusal.append(str(error))
 
@@ -317,14 +347,14 @@ def a_revocation_comes_in_time_to_commit(bench: Bench) -> None:
     for record in bench.read(first, 4):
         positions[record.topic, record.partition] = record.offset + 1
     expect(len(positions) == 2, f"the only member of a group read {positions}, not both partitions")
-    second = member(bench, group)
+    second = member(bench, f"{bench.topic}-group")
     deadline, given_up = time.monotonic() + CASE_S, False
     while not given_up and time.monotonic() < deadline:
         repeated = [*bench.poll(first), *bench.poll(second)]
-        expect(not repeated, f"records were read again though their offsets were committed on revocation: {repeated}")
+        expect(not first_refusal, f"a commit within the revocation failed: {first_refusal}")
+        expect(not repeated, f"records were read again after the second member joined: {repeated}; events: {events}")
         given_up = any(event != "assigned" for event, _ in events)
     expect(given_up, f"no revocation was reported within {CASE_S:.0f} s after a second member joined; events: {events}")
-    expect(not first_refusal, f"a commit within the revocation failed: {first_refusal}")
     more = [*bench.read(second, 1, 3.0), *bench.read(first, 1, 1.0)]
     expect(not more, f"records were read again though their offsets were committed on revocation: {more}")
 
@@ -348,5 +378,6 @@ CASES: Final = tuple(
         (a_revocation_comes_in_time_to_commit, ("groups",)),
         (the_same_with_the_consumer_protocol, ("groups-consumer",)),
         (offsets_are_committed_with_a_transaction, ("send-offsets", "groups")),
+        (a_revocation_comes_in_time_for_a_transaction, ("send-offsets", "groups")),
     )
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from harness.clients.client_protocols import Batch, Rebalanced
@@ -37,9 +39,10 @@ class ExecConsumer:
         limit_s = max(self._timeout_s, timeout_s + POLL_GRACE_S)
         ok = self._process.polling("poll", fields, limit_s, self._rebalance)
         try:
-            return answers.batch(ok, records_max, self._process.library)
+            batch = answers.batch(ok, records_max, self._process.library)
         except BadAnswer as why:
             raise self._process.broke_protocol(why) from None
+        return replace(batch, errors=[self._process.without_secrets(each) for each in batch.errors])
 
     def _rebalance(self, message: dict[str, Any]) -> None:
         event, partitions, committed = answers.rebalance(message)
@@ -57,10 +60,19 @@ class ExecConsumer:
         if self._subscribed and not leave:
             self._process.kill()  # as a crash would end it
             return
+        with contextlib.suppress(ClientError):
+            self._close(leave, CLOSE_S)
+
+    def leave(self, timeout_s: float) -> None:
+        """Leaves the group, and closes the consumer. Raises ClientError; then the process has been killed."""
+        self._close(True, timeout_s)
+
+    def _close(self, leave: bool, timeout_s: float) -> None:
         try:
-            self._process.polling("close", {"role": "consumer", "leave": leave}, CLOSE_S, self._rebalance)
+            self._process.polling("close", {"role": "consumer", "leave": leave}, timeout_s, self._rebalance)
         except ClientError:
             self._process.kill()
+            raise
 
 
 def _ignore(event: str, partitions: Sequence[TopicPartition], committed: Mapping[TopicPartition, int | None]) -> None:

@@ -22,7 +22,7 @@ class ExecProducer:
         self._process, self._timeout_s = process, made.patience_s
         process.request("open", open_fields.producer(made), self._timeout_s)
 
-    def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
+    def send(self, partition: TopicPartition, payload: bytes, key: bytes | None = None) -> Delivery:
         delivery = Delivery()
 
         def answered(ok: dict[str, Any] | None, error: ClientError | None) -> None:
@@ -33,7 +33,7 @@ class ExecProducer:
         fields = {
             "topic": partition[0],
             "partition": partition[1],
-            "key": None,
+            "key": None if key is None else base64.b64encode(key).decode(),
             "value": base64.b64encode(payload).decode(),
         }
         self._process.post("send", fields, self._timeout_s, answered)

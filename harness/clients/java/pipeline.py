@@ -1,59 +1,49 @@
-"""The pipeline's library for Kafka's Java client: sources, sinks and writers.
-
-Readers of logs, committed offsets and admin requests use librdkafka, as for every client.
-"""
+"""The pipeline's library for Kafka's Java client: sources, sinks and writers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from harness.clients.client_protocols import Admin
-from harness.clients.confluent.pipeline import ConfluentLogs, ConfluentPipeline
+from harness.clients.confluent.pipeline import BesideConfluent
 from harness.clients.java.jvm import Machine
 from harness.clients.java.pipeline_sink import JavaSink, opened, sent
 from harness.clients.java.pipeline_source import JavaSource
 from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.library import Sent
-from harness.pipeline_app.ports import Failed, Mark, Sink, Source
+from harness.pipeline_app.ports import Failed, Sink, Source
 from harness.protocol.error_codes import ClientError, TopicPartition
 
 
 class JavaWriter:
     """`pipeline.library.Writer`, with the plan's acks, retries and idempotence. Never transactional."""
 
-    def __init__(self, machine: Machine, pipeline: PipelineConfig, admin: Callable[[], Admin]) -> None:
+    def __init__(self, machine: Machine, pipeline: PipelineConfig, library: BesideConfluent) -> None:
         self._producer = opened(machine, replace(pipeline.settings, txn=False))
-        self._admin = admin
+        self._pipeline, self._library = pipeline, library
 
     def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
         rows = [(topic, partition, key, value) for (topic, partition), key, value in records]
         return sent(self._producer, rows, timeout_s)
 
     def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
-        admin = self._admin()
-        try:
-            rows = admin.partitions(topics, timeout_s)
-        finally:
-            admin.close()
-        return {topic: sum(row["topic"] == topic for row in rows) for topic in topics}
+        return self._library.sizes(self._pipeline, topics, timeout_s)
 
     def close(self) -> None:
         self._producer.close()
 
 
-class JavaPipeline:
+class JavaPipeline(BesideConfluent):
     """`pipeline.library.PipelineLibrary` for the Java client.
 
     The JVM starts when it is first needed, and again after it was killed.
     """
 
     def __init__(self, java: Mapping[str, str]) -> None:
+        super().__init__()
         self._java = java
         self._machine: Machine | None = None
-        self._rest = ConfluentPipeline()
 
     def _running(self) -> Machine:
         """Returns the JVM, after starting it if it does not run. Raises ClientError."""
@@ -77,30 +67,11 @@ class JavaPipeline:
         return JavaSink(self._for_an_instance(), pipeline)
 
     def writer(self, pipeline: PipelineConfig) -> JavaWriter:
-        return JavaWriter(self._running(), pipeline, partial(self.admin, pipeline))
-
-    def logs(self, pipeline: PipelineConfig) -> ConfluentLogs:
-        return self._rest.logs(_without_properties(pipeline))
-
-    def admin(self, pipeline: PipelineConfig) -> Admin:
-        return self._rest.admin(_without_properties(pipeline))
-
-    def committed(
-        self, pipeline: PipelineConfig, partitions: Iterable[TopicPartition], timeout_s: float
-    ) -> dict[TopicPartition, Mark | None]:
-        return self._rest.committed(_without_properties(pipeline), partitions, timeout_s)
-
-    def commit(self, pipeline: PipelineConfig, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
-        self._rest.commit(_without_properties(pipeline), marks, timeout_s)
+        return JavaWriter(self._running(), pipeline, self)
 
     def close(self) -> None:
         if self._machine is not None:
             self._machine.kill()
-
-
-def _without_properties(pipeline: PipelineConfig) -> PipelineConfig:
-    """Returns the settings without the user's properties, which are for the Java client, not for librdkafka."""
-    return replace(pipeline, settings=replace(pipeline.settings, producer_config={}, consumer_config={}))
 
 
 def open_client(config: Mapping[str, Any]) -> Any:

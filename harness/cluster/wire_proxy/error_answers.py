@@ -1,7 +1,7 @@
 """Responses that carry an error: to a request that no broker receives, or in place of a broker's response.
 
 The messages come from kio, which generates them from Kafka's own schemas. kio takes a moment to load, so it is imported
-when a response is first needed. Pure: bytes in, bytes out.
+with the first rule that needs it. Pure: bytes in, bytes out.
 """
 
 from __future__ import annotations
@@ -28,6 +28,12 @@ _CONTENTS: Final[Mapping[str, object]] = {"records": b"", "base_offset": -1}
 
 class NotPossibleError(Exception):
     """No such response can be made: kio does not know the version, or the message has no field for an error."""
+
+
+def load() -> None:
+    """Imports kio, so that the first response is made at once."""
+    import kio.index
+    import kio.serial  # noqa: F401
 
 
 def refusal(request: bytes, error: str) -> bytes:

@@ -31,11 +31,12 @@ from typing import Any, Final
 
 import orjson
 
+from harness.cluster.wire_proxy import error_answers
 from harness.cluster.wire_proxy.connection import Connection
 from harness.cluster.wire_proxy.connection_parts import Counters, Numbered, Shared
 from harness.cluster.wire_proxy.loop import READ, Endpoint, Loop
 from harness.cluster.wire_proxy.rules import HeldFrame, Rules
-from harness.model.wire_rules import CLIENTS, Traffic, rule_of
+from harness.model.wire_rules import ANSWER, CLIENTS, Traffic, rule_of
 
 CONTROL_FD: Final = 3
 LINE_BYTES_MAX: Final = 1 << 20
@@ -154,6 +155,8 @@ class Proxy:
 
     def _apply(self, message: dict[str, Any]) -> Any:
         rules = [rule_of(data) for data in message["rules"]]
+        if any(rule.action == ANSWER for rule in rules):
+            error_answers.load()
         self._clear(message)
         self.rules.apply(message["name"], rules, message["seed"])
         return []

@@ -1,8 +1,9 @@
-"""Fast conversion of common ops between EDN and the data of a history line; ten times as fast as `ops`.
+"""Fast conversion between EDN and the data of a history line, for common ops; ten times as fast as `ops`.
 
-`quick` turns whole blocks of lines into JSON by text replacement. It returns None for lines of unusual shape:
-the common shape has integers, the known fields, sends and polls only. `text_of` formats such ops as text.
-Results are equal to those of `ops` (tests/unit/model/test_edn_ops.py).
+`quick` turns whole blocks of lines into JSON by text replacement. For a line with an unusual shape, it yields None.
+The usual shape consists of integers and the known fields, and its micro-ops are sends and polls. `text_of` returns
+the EDN text of such ops.
+The results are equal to those of `ops` (tests/unit/model/test_edn_ops.py).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _UNSURE: Final = object()
 
 
 def loads(text: str, where: str = "text") -> Any:
-    """Equivalent to `reader.loads`; twice as fast for text without escapes, comments, sets and inner tags."""
+    """Returns the same as `reader.loads`. Twice as fast for text without escapes, comments, sets and inner tags."""
     try:
         value = _form(text)
     except (ValueError, ArithmeticError):
@@ -33,7 +34,7 @@ def loads(text: str, where: str = "text") -> Any:
 
 
 def _form(text: str) -> Any:
-    """Return the form, or _UNSURE for unusual or invalid text, which is left to `reader.loads` and its errors."""
+    """Returns the form in a text. Returns _UNSURE if the text is unusual or invalid; call `reader.loads` then."""
     if "\\" in text or ";" in text or text.count('"') % 2:
         return _UNSURE
     if tag := _TAG.match(text):
@@ -101,7 +102,7 @@ _QUOTES: Final = 2 * (6 + 2)  # six field names, and two values that are strings
 
 
 def quick(block: bytes) -> Iterator[dict[str, Any] | None]:
-    """Yield the data of each line of a block, equal to that of `data_of`; None for lines of unusual shape.
+    """Yields the data of each line of a block, equal to that of `data_of`. Yields None for a line of unusual shape.
 
     The lines are converted lazily, because the garbage collector scans all data that is alive.
     """
@@ -123,7 +124,10 @@ def _odd(line: bytes) -> bool:
 
 
 def _checked(line: bytes) -> dict[str, Any] | None:
-    """Return the line's data if it has all fields and no unexpected quotes (duplicate keys, other names), else None."""
+    """Returns the data of a line that `quick` has turned into JSON; None if the line is not of the usual shape.
+
+    The usual shape has all fields, and no other quotes than expected (others hint at duplicate keys or unknown names).
+    """
     try:
         data: dict[str, Any] = orjson.loads(line)
         value, quotes = data["value"], _QUOTES
@@ -146,7 +150,7 @@ def _checked(line: bytes) -> dict[str, Any] | None:
 
 
 def text_of(data: Mapping[str, Any], record: bool = False) -> str:
-    """Return the EDN text of a line's data. Raises ValueError."""
+    """Returns the EDN text of an op, given as the data of its line. Raises ValueError if the data is not an op."""
     return _quick_text(data, record) or reader.dumps(form_of(data, record))
 
 
@@ -154,7 +158,7 @@ _PLAIN: Final = str.maketrans("", "", "0123456789-[] ,")
 
 
 def _numbers(value: Any) -> str:
-    """Return the EDN text of nested lists of integers. Raises ValueError for anything else."""
+    """Returns the EDN text of nested lists of integers. Raises ValueError for anything else."""
     text = repr(value)
     if text.translate(_PLAIN):
         raise ValueError
@@ -162,7 +166,7 @@ def _numbers(value: Any) -> str:
 
 
 def _quick_text(data: Mapping[str, Any], record: bool) -> str | None:
-    """Return the EDN text of an op that contains only integers; None for others."""
+    """Returns the EDN text of an op whose values are all integers; None for other ops."""
     try:
         f, value = data["f"], data["value"]
         if len(data) != 6 or type(value) is not list or not NAME.fullmatch(f):

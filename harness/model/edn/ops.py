@@ -6,11 +6,12 @@
      "value": [["poll", [[3, [[0, {"edn": ":a"}]]]]], ["send", 3, [1, 7]]],
      "extra": {"rebalance_log": [{"keys": [3]}]}}
 
-Values that JSON lacks are written as {"edn": "their text"}: keywords, symbols, characters, sets, lists that are
-not vectors, tags, exact decimals, ratios, integers beyond 64 bits, maps whose keys are not all keywords. A map
-with keyword keys is a JSON object. Keywords that are usual in their place (type, f, the names of micro-ops and
-fields) are written as their name. If the line could not be converted back into exactly the same form (because
-it had a list for a vector, or a string for a keyword), its field "edn" contains the text of the whole form too.
+Values that JSON does not have are written as {"edn": "text of the value"}: keywords, symbols, characters, sets, lists
+that are not vectors, tags, exact decimals, ratios, integers beyond 64 bits, maps whose keys are not all keywords. A map
+with keyword keys is a JSON object. Where a keyword is usual (type, f, the names of micro-ops and fields), only its name
+is written. If the line could then not be converted back into exactly the same form (because the form had a list instead
+of a vector, or a string instead of a keyword), a field "edn" is added, with the text of the whole form. A form is any
+value that EDN text stands for.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")  # cannot be encoded in UTF-8
 
 
 def carry(value: Any) -> Any:
-    """Return a value as JSON data, which `uncarry` converts back."""
+    """Returns a value as JSON data, which `uncarry` converts back into the value."""
     kind = type(value)
     if value is None or kind is bool or (kind is str and (value.isascii() or not _SURROGATE.search(value))):
         return value
@@ -57,12 +58,15 @@ def carry(value: Any) -> Any:
 
 
 def _named(value: dict[Any, Any]) -> bool:
-    """Whether all keys are keywords. False for a map whose only key is `edn`: `carry` wraps values in such maps."""
+    """Returns whether all keys are keywords.
+
+    Returns False if the only key is `edn`: `carry` wraps values in such maps.
+    """
     return tuple(value) != (_EDN,) and all(type(key) is Keyword and NAME.fullmatch(key) for key in value)
 
 
 def uncarry(data: Any) -> Any:
-    """Return the value that `carry` converted to this JSON data."""
+    """Returns the value that `carry` converted to this JSON data."""
     if type(data) is list:
         return [uncarry(item) for item in data]
     if type(data) is not dict:
@@ -76,7 +80,7 @@ def uncarry(data: Any) -> Any:
 
 
 def shown(data: Any) -> Any:
-    """Return JSON data for display: a value that `carry` wrapped becomes its EDN text."""
+    """Returns JSON data for display: if `carry` wrapped a value as {"edn": text}, the text."""
     wrapped = type(data) is dict and len(data) == 1 and type(data.get(_EDN)) is str
     return data[_EDN] if wrapped else data
 
@@ -86,7 +90,10 @@ def _keyword(name: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two forms are equal, including their types. NaN equals itself; the order of maps does not matter."""
+    """Returns whether two forms are equal, including their types.
+
+    NaN equals NaN; the order of keys in maps does not matter.
+    """
     kind = type(one)
     if kind is not type(other):
         return False
@@ -109,10 +116,10 @@ def _entries(of: dict[Any, Any]) -> list[tuple[str, str]]:
 
 
 def data_of(form: Any, exact: bool = False, record: bool = False) -> dict[str, Any]:
-    """Return the data of a line from the form of an op. Raises ValueError if the form is not a map.
+    """Returns the data of a history line for an op in EDN form. Raises ValueError if the form is not a map.
 
-    exact   add the field "edn" where it is needed
-    record  `form_of` will be called with `record` too: the tag RECORD needs no field "edn"
+    exact   add the field "edn" if the line could not be converted back otherwise
+    record  `form_of` will be called with `record` too, so the tag RECORD does not require the field "edn"
     """
     op = form
     if type(op) is Tagged:  # #jepsen.history.Op{...}
@@ -150,7 +157,7 @@ def _extra(name: Any) -> str:
 
 
 def _micro_ops(value: Any) -> Any:
-    """[[:send k v] [:poll {k pairs}]] -> [["send", k, v], ["poll", [[k, pairs], ...]]]."""
+    """Converts [[:send k v] [:poll {k pairs}]] to [["send", k, v], ["poll", [[k, pairs], ...]]]."""
     if not isinstance(value, list | tuple):
         return carry(value)
     return [_micro_op(mop) if isinstance(mop, list | tuple) and mop else carry(mop) for mop in value]
@@ -164,14 +171,14 @@ def _micro_op(mop: Any) -> list[Any]:
 
 
 def _listed(value: Any, depth: int = 1) -> Any:
-    """Convert sequences to lists down to a depth; `carry` the values below."""
+    """Converts sequences to lists, in the outer `depth` levels; the values inside are converted with `carry`."""
     if depth and isinstance(value, list | tuple):
         return [_listed(item, depth - 1) for item in value]
     return carry(value)
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of `extra`: keywords to their names, sequences to lists, maps to objects."""
+    """Converts a value of `extra`: keywords to their names, sequences to lists, maps to JSON objects."""
     if isinstance(value, dict):
         return {_extra(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -180,7 +187,9 @@ def _plain(value: Any) -> Any:
 
 
 def form_of(data: Mapping[str, Any], record: bool = False) -> Any:
-    """Return the form of a line's data: that of its field "edn", else the most common one. Raises ValueError.
+    """Returns the EDN form of a history line: the form in its field "edn", else the most common one.
+
+    Raises ValueError if the field "edn" is not valid.
 
     record  wrap the map in the tag RECORD
     """

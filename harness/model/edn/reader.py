@@ -7,8 +7,8 @@
     17N 1.5M 2/3                      int; Decimal; Fraction
 
 Tags are data: no objects are constructed from them. Nesting is limited to MAX_DEPTH, duplicate map keys are
-errors, and errors name line and column. A map key that is a collection is wrapped in Frozen, which is hashable.
-Not supported: metadata, namespaced maps `#:ns{}`. Source: the EDN format specification.
+errors, and errors contain the line and the column. A map key that is a collection is wrapped in Frozen, which is
+hashable. Not supported: metadata, namespaced maps `#:ns{}`. Source: the EDN format specification.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ keyword: Final = lru_cache(4096)(Keyword)  # a history has few distinct keywords
 
 
 class Symbol(str):
-    """A symbol: a bare name."""
+    """A symbol: a name without a prefix."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class Char(str):
 
 
 class Bag(tuple[Any, ...]):
-    """A set, in the order of the text."""
+    """A set. Its elements are in the order of the text."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class Tagged:
 
 
 class Frozen:
-    """A collection as a map key. Two are equal if their EDN texts are."""
+    """A collection that is a map key. Two such keys are equal if their EDN texts are equal."""
 
     __slots__ = ("text", "value")
 
@@ -121,7 +121,10 @@ def _unescape(text: str) -> str:
 
 
 def bare(token: str) -> Any:
-    """Return the value of a token without a prefix: a constant, number or symbol. Raises ValueError and the like."""
+    """Returns the value of a token without a prefix: a constant, number or symbol.
+
+    Raises ValueError or ArithmeticError if there is no such value.
+    """
     if token in _CONSTANTS:
         return _CONSTANTS[token]
     number = _NUMBER.match(token)
@@ -133,14 +136,20 @@ def bare(token: str) -> Any:
 
 
 def put(into: dict[Any, Any], key: Any, value: Any) -> None:
-    """Set a key. If it equals a key of another type in Python but not in EDN (:a and "a", 1 and true), wrap it."""
+    """Sets `key` in the dict `into` to a value.
+
+    If the dict has an equal key of another EDN type (:a and "a", or 1 and true, are equal in Python), wraps `key`.
+    """
     if key in into and type(key) is not Frozen and type(next(k for k in into if k == key)) is not type(key):
         key = Frozen(key)
     into[key] = value
 
 
 def mapped(items: list[Any]) -> dict[Any, Any]:
-    """Return the map of alternating keys and values. Raises ValueError."""
+    """Returns the map of a list in which keys and values alternate.
+
+    Raises ValueError if the list is not a valid map.
+    """
     if len(items) % 2:
         raise ValueError("a map needs a value for each key")
     result: dict[Any, Any] = {}
@@ -168,7 +177,10 @@ def _close(opener: str, items: list[Any]) -> Any:
 
 
 def _special(text: str, at: int) -> tuple[Any, int] | None:
-    """Read a constant that begins with ##, which _TOKEN does not match. Returns (value, end) or None."""
+    """Reads a constant that begins with ##, which _TOKEN does not match.
+
+    Returns (value, end); None if there is none.
+    """
     match = re.compile(r"[\s,]*(##-?[A-Za-z]+)").match(text, at)
     if match and match.group(1) in _SPECIAL:
         return _SPECIAL[match.group(1)], match.end()
@@ -176,7 +188,7 @@ def _special(text: str, at: int) -> tuple[Any, int] | None:
 
 
 class _Reader:
-    """Reads one form after another. Uses an explicit stack instead of recursion."""
+    """A reader of EDN forms, one after another. Uses an explicit stack instead of recursion."""
 
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where, self.at = text, where, 0
@@ -185,7 +197,7 @@ class _Reader:
         return BadHistory(f"{_place(self.text, self.at if at is None else at, self.where)}: not EDN ({why})")
 
     def form(self) -> Any:
-        """Read the next form. Raises BadHistory, or EOFError if the text ends before the form does."""
+        """Reads the next form. Raises BadHistory, or EOFError if the text ends before the form does."""
         text, match_token = self.text, _TOKEN.match
         # Each level: (opener, items, pending prefixes: tags and discards whose form is still to come).
         items, prefixes = list[Any](), list[Any]()
@@ -226,7 +238,7 @@ class _Reader:
                 items.append(value)
 
     def _other(self) -> tuple[Any, int]:
-        """Read a form that _TOKEN does not match. Returns (value, end). Raises as `form` does."""
+        """Reads a form that _TOKEN does not match. Returns (value, end). Raises the same errors as `form`."""
         special = _special(self.text, self.at)
         if special is not None:
             return special
@@ -261,7 +273,7 @@ class _Reader:
 
 
 def loads(text: str, where: str = "text") -> Any:
-    """Return the only form of a text. Raises BadHistory, with `where`, line and column, if there is not exactly one."""
+    """Returns the only form in a text. If there is not exactly one, raises BadHistory with `where`, line and column."""
     reader = _Reader(text, where)
     try:
         value = reader.form()
@@ -287,7 +299,7 @@ def _float(value: float) -> str:
 
 
 def dumps(value: Any) -> str:
-    """Return the EDN text of a value that `loads` can return. Raises TypeError for other types."""
+    """Returns the EDN text of a value of a type that `loads` can return. Raises TypeError for other types."""
     if value is None or isinstance(value, bool):
         return {None: "nil", True: "true", False: "false"}[value]
     if isinstance(value, int):

@@ -1,11 +1,11 @@
 """The actions on a log under test, as plain data: for the model, the model with bugs, and real brokers.
 
 An action is a name with arguments. A position may be relative to the current state of the log, so that a list of
-actions remains meaningful if some are removed: "end-2", "hw+1", "start", "stable", "local", "second" (the second
-local segment), "37%" (of the way from the log start offset to one past the log end offset), or a number. A record of
-`append` is [key, value, age]: its timestamp is `age` ms before the broker's clock. `txn` needs a producer. `size` is
-the batch's size on disk; 0: calculated by the model. `who` selects the broker that restarts if there are several:
-the leader of the first partition, or one of its followers.
+actions remains meaningful if some are removed: "end-2", "hw+1", "start", "stable", "local", "second" (the second local
+segment), "37%" (of the way from the log start offset to one past the log end offset), or a number. A record of `append`
+is [key, value, age]: its timestamp is `age` ms before the broker's clock. The argument `txn` of `append` requires the
+argument `producer`. `size` is the batch's size on disk in bytes; if it is 0, the model calculates the size. `who`
+selects the broker that restarts if there are several: the leader of the first partition, or one of its followers.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Action:
     args: Mapping[str, Any] = field(default_factory=dict)
 
     def arg(self, name: str) -> Any:
-        """Return an argument, or its default."""
+        """Returns the value of an argument, or the argument's default."""
         return self.args.get(name, ARGUMENTS[self.f][name][1])
 
     def text(self) -> str:
@@ -108,29 +108,36 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of an action: an error's name, or empty with a value of plain data."""
+    """The result of an action.
+
+    error  the name of the error; empty if the action succeeded
+    value  the result of a successful action, as plain data
+    """
 
     error: str = ""
     value: Any = None
 
 
 class LogUnderTest(Protocol):
-    """A log to which actions are applied: the model, or the model with a bug."""
+    """A log to which actions are applied: the model without bugs, or with some."""
 
     def apply(self, action: Action) -> Outcome:
-        """Apply an action whose position is a number (`resolve`)."""
+        """Applies an action. A position in it must already be a number (see `resolve`)."""
 
     def views(self) -> Sequence[View]:
-        """Return the visible state of each partition."""
+        """Returns the visible state of each partition."""
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON without spaces."""
+    """Returns a value as JSON without spaces."""
     return json.dumps(value, separators=(",", ":")).replace(" ", "\\u0020")
 
 
 def position(at: int | str, view: View) -> int:
-    """Return the offset of a position. Raises BadInput."""
+    """Returns the offset that a position such as "hw-1" stands for in a partition with the state `view`.
+
+    Raises BadInput if the position is not valid.
+    """
     if isinstance(at, int):
         return at
     if (share := SHARE.fullmatch(at)) is not None:
@@ -152,7 +159,7 @@ def position(at: int | str, view: View) -> int:
 
 
 def resolve(action: Action, views: Sequence[View]) -> Action:
-    """Return the action with its position as a number, for a log with this state."""
+    """Returns the action with its position replaced by an offset. `views`: the current states of the partitions."""
     if "at" not in ARGUMENTS[action.f]:
         return action
     at = position(action.arg("at"), views[action.arg("partition")])

@@ -1,7 +1,7 @@
 """Programs: lists of actions as text, which people can read, edit and run.
 
-Each line is an action; the first may set the topic's settings. Every value is JSON without spaces. Lines that start
-with # are comments.
+Each line is an action, except that the first line may set the topic's settings. Every value is JSON without spaces.
+Lines that start with # are comments.
 
     settings segment_bytes=500 tiered=true
     append producer=1 records=[["k1","v1",0],["k2",null,500]]
@@ -23,14 +23,14 @@ POLICIES = ("delete", "compact", "compact,delete")
 
 
 def program(settings: LogSettings, actions: Sequence[Action]) -> str:
-    """Return the text of a program."""
+    """Returns the text of a program with these topic settings and actions."""
     plain, given = asdict(LogSettings()), asdict(settings)
     first = [f"{name}={as_json(value)}" for name, value in given.items() if value != plain[name]]
     return "\n".join([" ".join(["settings", *first]), *(action.text() for action in actions)]) + "\n"
 
 
 def parse(text: str, where: str) -> tuple[LogSettings, list[Action]]:
-    """Parse a program. Raises BadInput, which names the line."""
+    """Parses a program. Raises BadInput with `where` and the number of the line if a line is not valid."""
     settings, actions = LogSettings(), []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
@@ -68,7 +68,7 @@ def _settings(args: Mapping[str, Any], place: str) -> LogSettings:
         raise BadInput(f"{place}: partitions={settings.partitions}: must be from 1 to 16")
     if settings.cleanup not in POLICIES or (settings.tiered and settings.compacts):
         raise BadInput(
-            f"{place}: cleanup={settings.cleanup}: must be one of {', '.join(POLICIES)}; with tiered=true, delete"
+            f"{place}: cleanup={settings.cleanup}: must be one of {', '.join(POLICIES)}; with tiered=true, only delete"
         )
     return settings
 
@@ -83,7 +83,7 @@ def _action(f: str, args: Mapping[str, Any], place: str, settings: LogSettings) 
             wanted = " or ".join(CHOICES.get(kind, (kind,)))
             raise BadInput(f"{place}: {f} needs {name} ({wanted}), not {as_json(args.get(name))}")
     if unknown := sorted(args.keys() - known.keys()):
-        raise BadInput(f"{place}: {f} has no argument {unknown[0]}; it has {', '.join(known) or 'none'}")
+        raise BadInput(f"{place}: {f} has no argument {unknown[0]}; its arguments: {', '.join(known) or 'none'}")
     action = Action(f, dict(args))
     if "partition" in known and not 0 <= action.arg("partition") < settings.partitions:
         raise BadInput(f"{place}: no partition {action.arg('partition')}; the topic has {settings.partitions}")

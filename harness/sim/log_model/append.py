@@ -1,14 +1,15 @@
 """Appends to the log model: batches, transaction markers, rolling of segments.
 
 Rules, each with its source:
-- A batch that does not fit first rolls the segment, even if it then turns out to be a retry or is rejected for its
-  sequence numbers (observed on brokers 4.1.1; followers never receive such a batch, so they do not roll).
+- A batch that does not fit into the segment first rolls the segment, even if the batch then turns out to be a retry or
+  is rejected for its sequence numbers (observed on brokers 4.1.1; followers never receive such a batch, so they do not
+  roll).
 - An append gets the next offsets, from the log end offset on; nothing else increases the log end offset.
 - A batch larger than `segment.bytes` is rejected (Kafka's topic settings).
 - In a compacted topic every record needs a key (KIP-135, topic setting cleanup.policy).
 - A transaction's first batch in a partition opens the transaction there; commit and abort write a marker to each
-  partition that it wrote to (KIP-98). A marker takes an offset, and can roll a segment like a batch.
-- Forcing a segment to roll has no effect if it is empty (Bradstreet and Wong).
+  partition that the transaction wrote to (KIP-98). A marker takes an offset, and can roll a segment like a batch.
+- A forced roll has no effect if the active segment is empty (Bradstreet and Wong).
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ Triple = tuple[int, str | None, str | None]
 
 
 def roll(log: Partition) -> bool:
-    """Roll the active segment, after which it is on disk. Returns False, and does nothing, if it is empty."""
+    """Flushes the active segment to disk and starts a new one.
+
+    Does nothing, and returns False, if the active segment is empty.
+    """
     if not log.active.batches and log.active.base == log.end:
         return False
     log.segments.append(Segment(log.end, log.now, log.now))
@@ -48,9 +52,11 @@ def append(
     transactional: bool = False,
     size: int = 0,
 ) -> tuple[int, int] | str:
-    """Append a batch of (timestamp, key, value). Returns its offsets [base, end), or the error's name.
+    """Appends a batch of records (timestamp, key, value).
 
-    size  size on disk in bytes, if known; 0: the size without compression
+    Returns the offsets [base, end) of the batch, or the name of the error.
+
+    size  size of the batch on disk in bytes, if known; 0: use the size without compression
     """
     base = log.end
     records = tuple(Record(base + at, *triple) for at, triple in enumerate(triples))
@@ -77,7 +83,10 @@ def append(
 
 
 def end_transaction(log: Partition, producer: int, epoch: int, commit: bool) -> int:
-    """Write the marker of the producer's transaction, even if a truncation has removed its records."""
+    """Appends the commit or abort marker of the producer's transaction, even if a truncation removed all its records.
+
+    Returns the offset of the marker.
+    """
     offset, kind = log.end, "commit" if commit else "abort"
     log.ended.append(Ended(producer, log.open.pop(producer, offset), offset, commit))
     _put(log, Batch(offset, offset, (), MARKER_BYTES, log.now, producer, epoch, -1, True, kind))
@@ -85,9 +94,10 @@ def end_transaction(log: Partition, producer: int, epoch: int, commit: bool) -> 
 
 
 def truncate(log: Partition, end: int) -> None:
-    """Truncate the log to `end`, which is the start of a batch.
+    """Truncates the log to `end`, which must be the base offset of a batch.
 
-    If a transaction lost its marker, it is written again: the coordinator sends it until it is replicated (KIP-98).
+    If this removes the marker of a transaction but not all of its records, the marker is appended again: the
+    coordinator sends a marker until it is replicated (KIP-98).
     """
     if end >= log.end:
         return

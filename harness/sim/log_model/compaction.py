@@ -1,15 +1,15 @@
 """Compaction of the log model (topic setting cleanup.policy=compact).
 
 Rules, each with its source:
-- A pass cleans the inactive segments that end at or below the last stable offset, each as a whole (Kafka
-  documentation, "Log Compaction"; KIP-98). Brokers may clean a segment in part; compare those by the rules below.
+- A pass cleans the inactive segments that end at or below the last stable offset, each as a whole (Kafka documentation,
+  "Log Compaction"; KIP-98). Brokers may clean only part of a segment; then only the rules below apply.
 - The record with the highest offset of each key is kept, at its offset; earlier ones are removed. The order never
   changes. A record without a key is removed.
 - A tombstone is kept until `delete.retention.ms` after the first pass that kept it (KIP-534). A marker is kept until
-  the same time after the first pass that finds no record of its transaction (KIP-98, KIP-534).
+  `delete.retention.ms` after the first pass that finds no record of the marker's transaction (KIP-98, KIP-534).
 - Records of aborted transactions are removed, and do not replace earlier records of their key (KIP-98).
-- A batch keeps its first and last offset. An empty batch is kept only if it is the last one of its producer, because
-  it has the producer's sequence numbers (KIP-98).
+- A batch keeps its first and last offset. A batch without records is kept only if it is its producer's last batch,
+  because it has the producer's last sequence numbers (KIP-98).
 - Adjacent cleaned segments are merged as long as the sum of their sizes does not exceed `segment.bytes`.
 """
 
@@ -24,7 +24,7 @@ from harness.sim.log_model.segments import Segment
 
 
 def clean(log: Partition) -> int:
-    """Run one pass of the cleaner. Returns how many records it removed."""
+    """Runs one pass of the cleaner. Returns the number of removed records."""
     if not log.settings.compacts:
         return 0
     upper = min(log.last_stable, log.active.base)
@@ -59,7 +59,7 @@ def clean(log: Partition) -> int:
 
 
 def _latest(log: Partition, segments: Iterable[Segment]) -> dict[str, int]:
-    """Return for each key the offset of the record to keep."""
+    """Returns, for each key, the offset of the only record of the key to keep."""
     found: dict[str, list[int]] = {}
     for segment in segments:
         for batch in segment.batches:
@@ -87,7 +87,7 @@ def _kept(log: Partition, batch: Batch, latest: dict[str, int]) -> tuple[Record,
 def _after(
     log: Partition, batch: Batch, records: tuple[Record, ...], alive: bool, last: dict[int, int]
 ) -> Batch | None:
-    """Return the batch after a pass; None if it is removed."""
+    """Returns the batch as it is after the pass; None if the pass removes it."""
     horizon = log.now + log.settings.delete_retention_ms
     if batch.control:
         if alive:
@@ -108,7 +108,7 @@ def _after(
 
 
 def _merged(segments: Iterable[Segment], limit: int) -> list[Segment]:
-    """Merge adjacent cleaned segments, by their sizes before the pass."""
+    """Merges adjacent cleaned segments, up to a total of `limit` bytes, by their sizes before the pass."""
     groups: list[tuple[int, list[Segment]]] = []
     for segment in segments:
         if groups and groups[-1][0] + segment.size <= limit:

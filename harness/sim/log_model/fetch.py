@@ -4,17 +4,17 @@ Rules, each with its source:
 - A fetch below the log start offset or above the log end offset is out of range; a fetch between the bound of its
   isolation level and the log end offset is empty (Bradstreet and Wong). The bound is the high watermark, or the last
   stable offset under read_committed (KIP-98).
-- A batch is returned only if all of it is below the bound. On brokers the bound lies between batches, because
-  followers fetch whole batches and so advance the high watermark; here it may lie within a batch (Bradstreet and
-  Wong).
-- A fetch ends at the end of a segment, and before the batch that would exceed its byte limit; but it always returns
-  at least one batch, however small the limit is (KIP-74). The application gets the records from the requested offset
-  on, without markers, and under read_committed without those of aborted transactions (KIP-98).
-- Earliest is the log start offset, latest is the bound (KIP-79, KIP-98); earliest-local is the start of the local
-  log (KIP-405), latest-tiered the last offset in the remote tier, -1 for none (KIP-1005).
+- A batch is returned only if all of it is below the bound. On brokers the bound never lies within a batch, because
+  followers fetch whole batches, which advances the high watermark batch by batch; in the model, the bound may lie
+  within a batch (Bradstreet and Wong).
+- A fetch ends at the end of a segment, and before the batch that would exceed its byte limit; but a fetch always
+  returns at least one batch, however small the limit is (KIP-74). The application gets the records from the requested
+  offset on, without markers, and under read_committed without those of aborted transactions (KIP-98).
+- Earliest is the log start offset, latest is the bound (KIP-79, KIP-98); earliest-local is the start of the local log
+  (KIP-405), latest-tiered is the last offset in the remote tier, or -1 if that is empty (KIP-1005).
 - The lookup of a timestamp T uses the first segment whose largest timestamp is at least T. The result is the offset of
-  that segment's first record, at or above the log start offset, whose timestamp is at least T; none if this offset is
-  not below the bound (KIP-79, KIP-33). The remote tier is searched before the local log (KIP-405).
+  that segment's first record, at or above the log start offset, whose timestamp is at least T. If this offset is not
+  below the bound, there is no result (KIP-79, KIP-33). The remote tier is searched before the local log (KIP-405).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMITTED: Final = "read_committed"
 
 
 class Fetched(NamedTuple):
-    """The records that the application gets, and the position after them."""
+    """The records that the application gets, and the offset at which its next fetch starts."""
 
     records: list[Record]
     position: int
@@ -42,7 +42,7 @@ def bound(log: Partition, isolation: str) -> int:
 
 
 def fetch(log: Partition, offset: int, isolation: str, max_bytes: int) -> Fetched | str:
-    """Return the result of one fetch from `offset` with a byte limit, or the error's name."""
+    """Returns the result of one fetch from `offset` with a byte limit, or the name of the error."""
     if not log.start <= offset <= log.end:
         return OUT_OF_RANGE
     upper, size = bound(log, isolation), 0
@@ -66,7 +66,7 @@ def _last(batch: Batch) -> int:
 
 
 def _from(log: Partition, offset: int) -> Iterator[Sequence[Batch]]:
-    """Yield the batches of each segment that may contain the offset or later ones, remote segments first."""
+    """Yields the batches of each segment that may contain `offset` or later offsets, remote segments first."""
     local = log.local_start
     if offset < local:
         for copy in log.remote:
@@ -84,7 +84,7 @@ def _seen(log: Partition, batch: Batch, offset: int, isolation: str) -> Iterator
 
 
 def by_time(log: Partition, timestamp: int, isolation: str) -> int:
-    """Return the offset of the first record with this timestamp (ms) or a later one; -1 for none."""
+    """Returns the offset of the first record with this timestamp (ms) or a later one; -1 if there is none."""
     found = _by_time(log, timestamp)
     return found if found is not None and found < bound(log, isolation) else -1
 

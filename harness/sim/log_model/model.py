@@ -1,10 +1,11 @@
 """The complete log model: partitions, a clock, producers and their transaction coordinator; with or without bugs.
 
-`SimulatedLog` can be either side of a comparison: without bugs it defines correct behaviour, and with some of `bugs`
-it is a log in which they must be found. It is deterministic and does no input or output. Rules of the coordinator:
-- A producer id has at most one open transaction, which ends with a marker in each partition that it wrote to. Ending
-  a transaction that is not open is an error (KIP-98). A new epoch aborts the open transaction, and fences the old
-  epoch (KIP-98).
+`SimulatedLog` can be either side of a comparison: without bugs it defines correct behaviour; with some of `bugs`
+enabled, it stands for a broker in which the comparison must find these bugs. It is deterministic and does no input or
+output. Rules of the coordinator:
+- A producer id has at most one open transaction. The transaction ends with a marker in each partition that it wrote to.
+  Ending a transaction that is not open is an error (KIP-98). A new epoch aborts the open transaction, and fences the
+  old epoch (KIP-98).
 - A transactional batch is appended only if its transaction is open at the coordinator (KIP-890); a batch with an
   older epoch is rejected.
 - Time advances only by the action `tick`, and a topic's settings change only by `set`. Cleaning, retention, uploads
@@ -54,11 +55,11 @@ class SimulatedLog:
         return self._now
 
     def in_transaction(self, producer: int, partition: int) -> bool:
-        """Whether the producer has an open transaction that wrote to the partition."""
+        """Returns whether the producer has an open transaction that wrote to the partition."""
         return producer in self._producers and partition in self._producers[producer].partitions
 
     def within_batch(self, partition: int, offset: int) -> bool:
-        """Whether an offset lies within a batch of the local log, after its first offset."""
+        """Returns whether an offset lies within a batch of the local log, after its first offset."""
         return any(batch.base < offset <= batch.last for batch in self._partitions[partition].batches())
 
     @property
@@ -113,7 +114,10 @@ class SimulatedLog:
         )
 
     def retry(self, action: Action) -> Outcome:
-        """Send a batch again: the last one, or the one `back` batches earlier. Do nothing if there is none."""
+        """Sends the producer's last batch again, or the one `back` batches before it.
+
+        Does nothing if there is no such batch.
+        """
         partition, producer, back = action.arg("partition"), self._producer(action), action.arg("back")
         sent = producer.sent.get(partition, [])
         if not 0 <= back < len(sent):
@@ -129,7 +133,10 @@ class SimulatedLog:
         return self._send(action, again, action.arg("size"))
 
     def gap(self, action: Action) -> Outcome:
-        """Send a batch that leaves a gap in the sequence numbers. Do nothing if the producer has sent none."""
+        """Sends a batch that leaves a gap in the sequence numbers.
+
+        Does nothing if the producer has not sent any batch yet.
+        """
         producer, partition = self._producer(action), action.arg("partition")
         if not producer.sent.get(partition):
             return Outcome()
@@ -138,7 +145,10 @@ class SimulatedLog:
         return self._send(action, sent, action.arg("size"))
 
     def zombie(self, action: Action) -> Outcome:
-        """Send a transactional batch with the producer's previous epoch. Do nothing if it has had only one."""
+        """Sends a transactional batch with the producer's previous epoch.
+
+        Does nothing if the producer has had only one epoch.
+        """
         return Outcome(FENCED) if self._producer(action).epoch else Outcome()
 
     def init(self, action: Action) -> Outcome:
@@ -176,7 +186,7 @@ class SimulatedLog:
         return Outcome(value=[[record.plain() for record in found.records], found.position])
 
     def read_all(self, action: Action) -> Outcome:
-        """Fetch from the log start offset until the position no longer advances."""
+        """Fetches from the log start offset on, until a fetch no longer advances the position."""
         records: list[Any] = []
         at, before = self._log(action).start, -1
         while at != before:
@@ -225,20 +235,22 @@ class SimulatedLog:
         return _answered(retention.delete_records(self._log(action), action.arg("at")))
 
     def restart(self, action: Action) -> Outcome:
-        """Restart the broker. Returns the offset to which each partition was truncated."""
+        """Restarts the broker. Returns, for each partition, the offset to which it was truncated."""
         cuts = [restarts.restart(log, action.arg("how")) for log in self._partitions]
         for at, cut in enumerate(cuts):
             self._lost(at, cut)
         return Outcome(value=cuts)
 
     def elect(self, action: Action) -> Outcome:
-        """Elect another leader. Returns the offset to which the partition was truncated."""
+        """Elects another leader. Returns the offset to which the partition was truncated."""
         cut = restarts.elect(self._log(action), action.arg("at"))
         self._lost(action.arg("partition"), cut)
         return Outcome(value=cut)
 
     def _lost(self, partition: int, cut: int) -> None:
-        """Remove lost batches from those that `retry` sends again, because they would rightly be appended."""
+        """Forgets the batches that the truncation to `cut` removed, because the log would append them if they were
+        resent.
+        """
         for producer in self._producers.values():
             if sent := producer.sent.get(partition):
                 producer.sent[partition] = [batch for batch in sent if batch.end <= cut]

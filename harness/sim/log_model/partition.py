@@ -63,10 +63,11 @@ class Partition:
     open         producer -> first offset of its open transaction in this partition
     ended        transactions that ended in this partition
     remote       segments in the remote tier, in offset order; uncommitted ones last
-    cleaned      the offset up to which compaction has cleaned
+    cleaned      the offset up to which compaction has cleaned the log
     flushed      the offset up to which all records are on disk
-    replicated   the highest high watermark so far, within the log that still exists
-    saved_start, saved_high  log start offset and high watermark in the checkpoints
+    replicated   the highest value so far of the high watermark, but lowered to the log end offset by each truncation
+    saved_start  the log start offset in its checkpoint
+    saved_high   the high watermark in its checkpoint
     """
 
     settings: LogSettings
@@ -102,20 +103,20 @@ class Partition:
 
     @property
     def copied(self) -> int:
-        """One past the last offset in the remote tier's committed copies (0: none)."""
+        """One past the last offset in the remote tier's committed copies; 0 if there are none."""
         return max((copy.end for copy in self.remote if copy.committed), default=0)
 
     def segment_end(self, at: int) -> int:
-        """Return one past the last offset of the segment with this index."""
+        """Returns one past the last offset of `segments[at]`."""
         return self.segments[at + 1].base if at + 1 < len(self.segments) else self.end
 
     def batches(self) -> Iterator[Batch]:
-        """Yield every batch of the local log."""
+        """Yields every batch of the local log."""
         for segment in self.segments:
             yield from segment.batches
 
     def aborted(self, batch: Batch) -> bool:
-        """Whether the batch belongs to a transaction that was aborted."""
+        """Returns whether the batch belongs to a transaction that was aborted."""
         if not batch.transactional:
             return False
         return any(
@@ -142,5 +143,5 @@ class Partition:
 
 
 def new_partition(settings: LogSettings, bugs: frozenset[str] = frozenset()) -> Partition:
-    """Return an empty log with one empty segment."""
+    """Returns a partition with one empty segment."""
     return Partition(settings, bugs, segments=[Segment(0, 0, 0)])

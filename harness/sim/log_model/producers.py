@@ -3,8 +3,8 @@
 Rules, each with its source:
 - A batch with the sequence numbers of one of the producer's last five batches is a retry: it is acknowledged with the
   offset of that batch, and not appended (KIP-98, KAFKA-5494).
-- Otherwise its first sequence number must follow the last one. A producer without state in the partition may start
-  with any number (KIP-360), one with a new epoch starts with 0 (KIP-98).
+- The first sequence number of any other batch must follow the producer's last one. A producer without state in the
+  partition may start with any number (KIP-360); a producer with a new epoch must start with 0 (KIP-98).
 - A batch with an older epoch is rejected: the producer has been fenced (KIP-98, KIP-360).
 - Deleting a producer's records, also by retention, does not remove its state (KIP-360).
 - A marker has the producer's epoch, but no sequence numbers (KIP-98).
@@ -38,7 +38,7 @@ class Sequences:
     written: dict[int, list[Written]] = field(default_factory=dict)
 
     def judge(self, producer: int, epoch: int, first: int, count: int) -> Written | str | None:
-        """Return the earlier batch that this one repeats, the error that rejects it, or None if it may be appended."""
+        """Returns the earlier batch that this batch repeats, the name of the error that rejects this batch, or None."""
         known = self.written.get(producer)
         if not known:
             return None
@@ -56,7 +56,7 @@ class Sequences:
         self.written.setdefault(producer, []).append(written)
 
     def truncate(self, end: int) -> None:
-        """Remove the batches at `end` and above."""
+        """Removes the batches at `end` and above."""
         self.written = {
             producer: kept
             for producer, all_ in self.written.items()

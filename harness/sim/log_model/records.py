@@ -23,10 +23,11 @@ AS_ALL: Final = -2  # local retention: the same as the topic's
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """A topic's settings. Sizes are in bytes, times in ms; -1: no limit; local_*: -2: the same as without local_.
+    """A topic's settings. Sizes are in bytes and times in ms; -1 means no limit.
 
     cleanup  delete, compact, or compact,delete
     tiered   remote.storage.enable; not for compacted topics (KIP-405)
+    local_*  a limit of the local log; -2: the limit without `local_` applies to the local log too
     """
 
     partitions: int = 1
@@ -70,9 +71,11 @@ class Record:
 class Batch:
     """A batch from offset `base` to `last`, both included.
 
-    producer, epoch, sequence  those of an idempotent producer; -1: none
+    producer  the id of the idempotent producer; -1: none
+    epoch     the epoch of the idempotent producer; -1: none
+    sequence  the sequence number of the first record; -1: none
     control   "commit" or "abort" for the marker of the producer's transaction, otherwise ""
-    horizon   time in ms from which compaction may remove its tombstones, or the marker (KIP-534); -1: not set
+    horizon   time in ms from which compaction may remove the batch's tombstones, or the marker (KIP-534); -1: not set
     """
 
     base: int
@@ -89,7 +92,7 @@ class Batch:
 
 
 def batch_size(records: Sequence[Record]) -> int:
-    """Return the size on disk in bytes, without compression, which the model does not have."""
+    """Returns the size of a batch on disk in bytes, without compression; the model does not compress."""
     return _HEADER_BYTES + sum(record.size for record in records)
 
 

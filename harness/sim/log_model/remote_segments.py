@@ -9,7 +9,7 @@ from harness.sim.log_model.records import Batch
 
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:
-    """A copy of a segment, with offsets [base, end). It may be used only once it is `committed` (KIP-405)."""
+    """A copy of a segment, with offsets [base, end). The copy may be used only once it is `committed` (KIP-405)."""
 
     base: int
     end: int

@@ -2,14 +2,15 @@
 
 Rules, each with its source:
 - Clean restart: nothing changes (Bradstreet and Wong).
-- Kill: all appended records remain, because the operating system has them. The high watermark and the log start
-  offset go back to their last checkpoints (`replica.high.watermark.checkpoint.interval.ms`,
-  `log.flush.start.offset.checkpoint.interval.ms`), but not below the first segment. Only in these two cases do they
-  go back; with in-sync followers, the new leader hides it.
-- Power failure: like a kill, and the log also loses all records that were not on disk. A segment is on disk once it
-  is rolled (Kafka documentation, "Log"). If the log would end before its log start offset, it restarts there, empty.
-- A new leader has all records below the high watermark, even if a kill moved that back; it may lack the last records
-  above it (KIP-101).
+- Kill: all appended records remain, because the operating system has them. The high watermark and the log start offset
+  go back to their last checkpoints (`replica.high.watermark.checkpoint.interval.ms`,
+  `log.flush.start.offset.checkpoint.interval.ms`), but not below the first segment. The two offsets go back only after
+  a kill or a power failure; if there are in-sync followers, one of them becomes leader, and this is not visible.
+- Power failure: like a kill, and the log also loses all records that were not on disk. A segment is on disk once it is
+  rolled (Kafka documentation, "Log"). If the remaining log would end before the log start offset, an empty log starts
+  at the log start offset.
+- A new leader has all records below the highest value that the high watermark has had, even if a kill has moved it
+  back. The new leader may lack the last records above that value (KIP-101).
 - Copies to the remote tier that were not committed are discarded.
 """
 
@@ -26,19 +27,21 @@ POWER: Final = "power"
 
 
 def checkpoint(log: Partition) -> None:
-    """Write the high watermark and the log start offset to their checkpoints."""
+    """Writes the high watermark and the log start offset to their checkpoints."""
     log.saved_high, log.saved_start = log.high_watermark, log.start
 
 
 def flush(log: Partition) -> int:
-    """Flush all records to disk. Returns the log end offset."""
+    """Flushes all records to disk. Returns the log end offset."""
     log.flushed = log.end
     return log.end
 
 
 def restart(log: Partition, how: str) -> int:
-    """Stop the broker (CLEAN, POWER or "kill") and start it again. Returns the offset to which the log was truncated;
-    the log end offset if it was not."""
+    """Stops the broker (`how`: CLEAN, POWER or "kill") and starts it again.
+
+    Returns the offset to which the log was truncated, or the log end offset if nothing was truncated.
+    """
     log.remote = [copy for copy in log.remote if copy.committed]
     if how == CLEAN:
         if "start-goes-back" in log.bugs:
@@ -57,7 +60,7 @@ def restart(log: Partition, how: str) -> int:
 
 
 def _first(log: Partition) -> int:
-    """Return the lowest offset from which the log is complete, locally or in the remote tier."""
+    """Returns the lowest offset from which on the log is complete, in the local log and the remote tier together."""
     first = log.segments[0].base
     for copy in reversed(log.remote):
         if copy.committed and copy.end >= first:
@@ -72,9 +75,10 @@ def _restart_empty(log: Partition) -> None:
 
 
 def elect(log: Partition, offset: int) -> int:
-    """Make another replica the leader, whose log ends at `offset`, or after the batch that contains it.
+    """Elects a new leader whose log ends at `offset`, or later: it keeps all replicated records, and only whole
+    batches.
 
-    Returns its log end offset.
+    Returns the log end offset of the new leader.
     """
     log.remote = [copy for copy in log.remote if copy.committed]
     end = max(offset, log.replicated)

@@ -1,22 +1,23 @@
 """Retention and DeleteRecords in the log model.
 
 Rules, each with its source:
-- A check deletes segments in three passes: those below the log start offset, those beyond the size limit, those
-  beyond the time limit. Each pass starts at the oldest segment and stops at the first that is kept. In this order, a
-  second check deletes nothing more (since KAFKA-12177; before, the log start offset came last, and it could).
-- Size: a segment is deleted if the remaining ones still have `retention.bytes` or more. Time: a segment is deleted if
-  its largest timestamp is more than `retention.ms` ago. Neither applies to a topic that is only compacted.
+- A check deletes segments in three passes: those below the log start offset, those beyond the size limit, those beyond
+  the time limit. Each pass starts at the oldest segment and stops at the first segment that it keeps. In this order, a
+  second check deletes nothing more. (Before KAFKA-12177, the pass for the log start offset was the last one, and a
+  second check could delete more.)
+- Size: a segment is deleted if the remaining segments still have `retention.bytes` or more. Time: a segment is deleted
+  if its largest timestamp is more than `retention.ms` ago. Neither applies to a topic that is only compacted.
 - Nothing at or above the high watermark is deleted. The active segment may be deleted by size or time, unless it is
-  empty; then a new segment is rolled first, at the log end offset (Bradstreet and Wong). It is never deleted only
-  because it lies below the log start offset.
+  empty; then a new segment is rolled first, at the log end offset (Bradstreet and Wong). The active segment is never
+  deleted only because it lies below the log start offset.
 - The log start offset follows the deletion, and never goes back (KIP-107).
-- DeleteRecords raises the log start offset to any offset up to the high watermark; -1 means the high watermark. A
-  lower offset than the log start offset has no effect, and one above the high watermark is an error. It is also an
+- DeleteRecords raises the log start offset to any offset up to the high watermark; -1 means the high watermark. A lower
+  offset than the log start offset has no effect, and one above the high watermark is an error. DeleteRecords is also an
   error in a topic that is only compacted (KIP-107).
 - With tiered storage the local limits apply, and only segments with committed copies, or below the log start offset,
-  are deleted. The log start offset stays; only the local log starts later. If the active segment is due, it is
-  rolled, so that it can be copied (KIP-405). Brokers only check whether the remote tier has an offset as high as the
-  segment's last one; the model checks for a copy of the segment itself.
+  are deleted. The log start offset does not change; only the local log starts later. If the active segment exceeds a
+  local limit, it is rolled, so that it can be copied (KIP-405). Brokers only check whether the remote tier has an
+  offset as high as the segment's last one; the model checks for a copy of the segment itself.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
 
 
 def local_limits(settings: LogSettings) -> tuple[int, int]:
-    """Return the retention limits of the local log: (ms, bytes), -1 for no limit."""
+    """Returns the retention limits of the local log as (ms, bytes); -1 means no limit."""
     ms, size = settings.retention_ms, settings.retention_bytes
     if settings.tiered and settings.local_retention_ms != AS_ALL:
         ms = settings.local_retention_ms
@@ -46,7 +47,7 @@ def local_limits(settings: LogSettings) -> tuple[int, int]:
 
 
 def check(log: Partition) -> int:
-    """Run one retention check of the local log. Returns how many segments were deleted."""
+    """Runs one retention check of the local log. Returns the number of deleted segments."""
     passes = [_below_start]
     if log.settings.deletes:
         passes = [_below_start, _beyond_size, _beyond_time]
@@ -81,7 +82,10 @@ def _beyond_time(log: Partition) -> IsDue:
 
 
 def _delete(log: Partition, is_due: IsDue) -> int:
-    """Delete segments from the oldest on, while `is_due` returns True and the rules permit. Returns their number."""
+    """Deletes segments from the oldest on, while `is_due` returns True and the rules permit.
+
+    Returns how many it deleted.
+    """
     count, rolls = 0, False
     for at, segment in enumerate(log.segments):
         active, end = at + 1 == len(log.segments), log.segment_end(at)
@@ -105,7 +109,7 @@ def _delete(log: Partition, is_due: IsDue) -> int:
 
 
 def _may_go(log: Partition, segment: Segment, end: int, active: bool) -> bool:
-    """Whether tiered storage permits to delete the local segment that ends at `end`; True without tiered storage."""
+    """Returns whether tiered storage, if enabled, permits deleting the local segment that ends at `end`."""
     if not log.settings.tiered or (not active and log.start >= end):
         return True
     early = "tiered-deleted-early" in log.bugs
@@ -113,14 +117,14 @@ def _may_go(log: Partition, segment: Segment, end: int, active: bool) -> bool:
 
 
 def forget(log: Partition) -> None:
-    """Remove ended transactions whose records can no longer be read."""
+    """Forgets ended transactions whose records can no longer be read."""
     low = min(log.start, log.saved_start, log.high_watermark)
     if log.ended and log.ended[0].marker < low:
         log.ended = [ended for ended in log.ended if ended.marker >= low]
 
 
 def delete_records(log: Partition, offset: int) -> int | str:
-    """Delete the records below `offset`. Returns the new log start offset, or the error's name."""
+    """Deletes the records below `offset`. Returns the new log start offset, or the name of the error."""
     if not log.settings.deletes:
         return POLICY
     target = log.high_watermark if offset == -1 else offset

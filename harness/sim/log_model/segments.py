@@ -2,11 +2,12 @@
 
 Rules, each with its source (Kafka's topic settings, and Bradstreet and Wong):
 - A segment is rolled before an append that would make it larger than `segment.bytes`, and before an append whose
-  largest timestamp is more than `segment.ms` after that of the segment's first batch. If either has no timestamp,
-  it is rolled once it is older than `segment.ms` by the broker's clock. An empty segment is never rolled (KIP-33).
+  largest timestamp is more than `segment.ms` after that of the segment's first batch. If the append or the first batch
+  has no timestamp, the segment is rolled if it is older than `segment.ms` by the broker's clock. An empty segment is
+  never rolled (KIP-33).
 - The base offset of the new segment is the log end offset. Records are appended only to the last, active segment.
-- The largest timestamp of a segment is the largest of its records; if they have none, the time of the last write
-  (KIP-33).
+- The largest timestamp of a segment is the largest timestamp of its records. If no record has a timestamp, it is the
+  time of the last write to the segment (KIP-33).
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from harness.sim.log_model.records import Batch, LogSettings
 
 @dataclass(slots=True)
 class Segment:
-    """A local segment. `created` and `modified` are ms of the broker's clock; max_timestamp is -1 if no record has a
-    timestamp."""
+    """A local segment.
+
+    created        when it was created, in ms of the broker's clock
+    modified       when it was last written to, in ms of the broker's clock
+    max_timestamp  the largest timestamp of its records in ms; -1 if no record has one
+    """
 
     base: int
     created: int
@@ -39,14 +44,14 @@ class Segment:
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified
 
     def truncate(self, end: int) -> None:
-        """Remove all batches at and after offset `end`, which must be the base offset of a batch."""
+        """Removes all batches from offset `end` on, which must be the base offset of a batch."""
         self.batches = [batch for batch in self.batches if batch.last < end]
         self.size = sum(batch.size for batch in self.batches)
         self.max_timestamp = max((batch.max_timestamp for batch in self.batches), default=-1)
 
 
 def must_roll(segment: Segment, size: int, max_timestamp: int, settings: LogSettings, now: int) -> bool:
-    """Whether a batch of this size and largest timestamp (ms) must go to a new segment."""
+    """Returns whether a batch with this size in bytes and this largest timestamp in ms must go to a new segment."""
     if segment.size == 0:
         return False
     if segment.size > settings.segment_bytes - size:

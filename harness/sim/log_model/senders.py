@@ -9,7 +9,7 @@ from harness.sim.log_model.append import Triple
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A batch that a producer has sent and can send again. `end`: the offset behind it."""
+    """A batch that a producer has sent and can send again. `end` is one past the batch's last offset."""
 
     epoch: int
     sequence: int
@@ -23,8 +23,8 @@ class Producer:
     """The state of one producer.
 
     next        partition -> next sequence number
-    sent        partition -> the last batches sent
-    partitions  partitions of the open transaction
+    sent        partition -> the last batches sent to it
+    partitions  partitions that the open transaction wrote to
     """
 
     epoch: int = 0

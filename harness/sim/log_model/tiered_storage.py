@@ -4,11 +4,11 @@ Rules, each with its source:
 - The next segment to copy is the first inactive one that is not copied yet and ends above the log start offset; it is
   copied only if its end is not above the last stable offset (KIP-405; in Bradstreet and Wong, the high watermark).
 - A copy counts once it is committed; until then, its local segment is not deleted (Bradstreet and Wong). A restart or
-  an election discards uncommitted copies, and they are made again.
-- Remote segments are deleted from the oldest on, up to the first that is kept, if they are below the log start
-  offset, beyond the time limit, or beyond the size limit, which includes segments that only the local log has. The
-  log start offset follows. So no segment is deleted that ends above the high watermark, which a kill may have moved
-  back (KIP-405).
+  an election discards uncommitted copies; their segments are then copied again.
+- Remote segments are deleted from the oldest on, up to the first segment that is kept. A segment is deleted if it is
+  below the log start offset, beyond the time limit, or beyond the size limit. The size limit applies to the remote
+  segments plus those that only the local log has. The log start offset follows the deletion. A segment that ends above
+  the high watermark is never deleted, not even if a kill has moved the high watermark back (KIP-405).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.sim.log_model.retention import forget
 
 
 def upload(log: Partition) -> tuple[int, int] | None:
-    """Copy the next segment. Returns its offsets [base, end), or None if there is none to copy."""
+    """Copies the next segment. Returns the segment's offsets [base, end), or None if there is no segment to copy."""
     if not log.settings.tiered:
         return None
     copied_end = log.remote[-1].end if log.remote else 0
@@ -46,13 +46,13 @@ def upload(log: Partition) -> tuple[int, int] | None:
 
 
 def commit(log: Partition) -> int:
-    """Commit all copies. Returns one past the last offset in the remote tier."""
+    """Commits all copies. Returns one past the last offset in the remote tier; 0 if that is empty."""
     log.remote = [replace(copy, committed=True) for copy in log.remote]
     return log.copied
 
 
 def check(log: Partition) -> int:
-    """Run one retention check of the remote tier. Returns how many segments were deleted."""
+    """Runs one retention check of the remote tier. Returns the number of deleted segments."""
     settings, copied = log.settings, log.copied
     only_local = sum(segment.size for segment in log.segments if segment.base >= copied)
     spare = only_local + sum(copy.size for copy in log.remote if copy.committed) - settings.retention_bytes

@@ -1,7 +1,7 @@
 """A simulated run of the pipeline: writers, and instances that join, leave, crash and pause.
 
-It needs no brokers and does not wait; the same seed gives the same run. `files` returns the content of the files that
-a real run leaves in its folder, so that the checks can read both.
+It needs no brokers and does not wait; the same seed gives the same run. `files` returns the content of the files that a
+real run leaves in its folder, so that the checks can read a simulated run like a real one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DISTURBED: Final = 0.1  # fraction of the turns in which an instance joins, leav
 
 
 def simulate(options: Options, seed: int, turns: int = 300, eager: bool = True) -> World:
-    """Simulate a run with joins, leaves, kills and zombies, followed by undisturbed turns.
+    """Simulates a run with joins, leaves, kills and zombies, followed by undisturbed turns.
 
     eager  rebalances revoke all partitions, not only those that move
     """
@@ -97,7 +97,7 @@ def _step(world: World, process: int) -> None:
 
 
 def files(world: World) -> dict[str, list[dict[str, Any]]]:
-    """Return path in the run folder -> the lines of the file, or its only object."""
+    """Returns a dict: path in the run folder -> the objects in the file (the lines of a .jsonl file)."""
     options = world.options
     about = {"schema": 1, "mode": options.mode, "transform": options.transform, "input": [INPUT]}
     about |= {
@@ -118,7 +118,7 @@ def files(world: World) -> dict[str, list[dict[str, Any]]]:
 
 
 def _read(world: World) -> Iterator[dict[str, Any]]:
-    """Yield the input and output records in the form of the final reading."""
+    """Yields the lines that a real run writes when it reads all topics at its end: records, then the end offsets."""
     no_instance = {"n": None, "instance": None, "incarnation": None, "generation": None}
     for (topic, partition), records in world.inputs.items():
         for offset, id_, key in records:

@@ -1,9 +1,9 @@
 """The environment of simulated pipeline instances, in memory: input and output logs, a consumer group, transactions.
 
-The instances are the real ones (harness.pipeline_app). Time advances only by the schedule, and only one instance runs
-at a time. Reading and writing follow KIP-98 and KIP-447: a new producer with a transactional id fences the previous
-one and aborts its open transaction; offsets are accepted only from the group's current generation; each transaction
-ends with a marker, which takes an offset.
+The instances are the real ones (harness.pipeline_app). Only one instance runs at a time, and time advances only when
+the simulation calls one. Reading and writing follow KIP-98 and KIP-447: a new producer with a transactional id fences
+the previous one and aborts its open transaction; offsets are accepted only from the group's current generation; each
+transaction ends with a marker, which takes an offset.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class World:
     roster: list[int] = field(default_factory=list)
 
     def clock(self) -> int:
-        """Return the time in ns; every call returns a later one."""
+        """Returns the time in ns. Every call returns a later time than the one before."""
         self.now += 1000
         return self.now
 
     def write(self, keys: int) -> None:
-        """Write one input record, sometimes followed by a marker."""
+        """Writes one input record, sometimes followed by a marker."""
         id_, key = len(self.sent), self.draw.below(keys)
         at = (INPUT, key % self.partitions)
         offset = self.ends.get(at, 0)
@@ -91,20 +91,20 @@ class World:
     # --- the group ---
 
     def join(self, slot: int) -> None:
-        """Start a new process in a slot."""
+        """Starts a new process in a slot of the pipeline."""
         process = slot + 100 * len(self.events)
         self.members[process] = Member(self, slot, process)
         self.rebalance()
 
     def leave(self, process: int) -> None:
-        """Remove a process: abort its open transaction, as after its timeout, and rebalance the group."""
+        """Removes a process: aborts its open transaction, as brokers do after a timeout, and rebalances the group."""
         member = self.members.pop(process)
         self.end(member.txn_id, False, member.epoch)
         self.frozen.discard(process)
         self.rebalance()
 
     def rebalance(self) -> None:
-        """Start a new generation, which members notice at their next poll."""
+        """Starts a new generation, which members notice at their next poll."""
         self.generation += 1
         self.roster = self.awake()
         for process in self.roster:
@@ -114,7 +114,7 @@ class World:
         return sorted(self.members.keys() - self.frozen)
 
     def share(self, process: int) -> list[Partition]:
-        """Return the partitions of a process: round robin over the roster, shifted with the generation."""
+        """Returns the partitions of a process: round robin over the roster, shifted as the generation grows."""
         index, count = self.roster.index(process), len(self.roster)
         return [(INPUT, n) for n in range(self.partitions) if (n + self.generation // 2) % count == index]
 
@@ -130,7 +130,7 @@ class World:
                 self.open.setdefault(member.txn_id, []).append((at, record))
 
     def end(self, txn_id: str, committed: bool, epoch: int) -> None:
-        """Commit or abort the open transaction of a transactional id, if its producer has this epoch."""
+        """Commits or aborts the open transaction of a transactional id, if its producer has this epoch."""
         if self.epochs.get(txn_id) != epoch:
             return
         outputs = self.open.pop(txn_id, [])
@@ -141,7 +141,10 @@ class World:
 
 
 class Member:
-    """A process with its instance. It is the instance's source itself; the sink is a `Producer`."""
+    """A simulated process: a member of the consumer group, with its instance of the pipeline.
+
+    Implements the instance's source. Its sink is a `Producer`.
+    """
 
     def __init__(self, world: World, slot: int, process: int) -> None:
         self.world, self.slot, self.process = world, slot, process
@@ -167,7 +170,7 @@ class Member:
                 raise Killed
 
     def init(self) -> None:
-        """Simulate initTransactions: abort the open transaction, and fence the previous producer."""
+        """Simulates initTransactions: aborts the open transaction, and fences the previous producer."""
         world = self.world
         before = world.epochs.get(self.txn_id, -1)
         world.end(self.txn_id, False, before)
@@ -208,12 +211,12 @@ class Member:
         return found
 
     def _auto_commit(self) -> None:
-        """Commit the offsets of records returned by earlier polls, now and then, as a library does within polls."""
+        """In some polls, commits the offsets of the records from earlier polls, as a library with auto-commit does."""
         if self.due or self.world.draw.below(AUTO_COMMIT) == 0:
             self.world.marks |= {at: Mark(offset) for at, offset in self.positions.items()}
 
     def _rebalanced(self, on: Rebalances) -> bool:
-        """Revoke partitions, then assign the new share. Returns whether the assignment is left to a later poll."""
+        """Revokes partitions, then assigns the new share. Returns True if the assignment must wait for a later poll."""
         world = self.world
         share = world.share(self.process)
         if not self.revoked:
@@ -254,7 +257,7 @@ class Member:
 
 
 class Producer:
-    """The sink of a member."""
+    """The sink of a member: it writes the outputs and runs the transactions."""
 
     def __init__(self, member: Member) -> None:
         self._member = member

@@ -1,9 +1,9 @@
-"""One send, poll or txn op of a simulated client, as steps, with its errors and most of the bugs.
+"""One send, poll or txn op of a simulated client, run in steps, with its errors and most of the bugs.
 
 Errors are drawn from (seed, op index), so that they do not depend on the interleaving of clients: acknowledgements
-are lost (`info`, the record may be in the log), sends are refused (`fail`), commits get no response (`info`:
-committed, aborted, or left open until the transaction times out). Enabled bugs are in `bugs.BUGS`. Final ops have
-neither errors nor bugs.
+are lost (`info`, the record may be in the log), sends are refused (`fail`), commits get no response (`info`: the
+transaction was committed, aborted, or is left open until it times out). The bugs are listed in `bugs.BUGS`. Final ops
+have neither errors nor bugs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Attempt:
         return self._draw.random() < (0.0 if self._quiet else p)
 
     def _bug(self, name: str) -> bool:
-        """Whether an enabled bug occurs now."""
+        """Returns whether the bug `name` is enabled and occurs now."""
         return name in self._settings.bugs and self._happens(BUGS[name].rate)
 
     def _ended(self, type_: str, error: str | None = None) -> Op:
@@ -72,7 +72,7 @@ class Attempt:
         return self._ended(OK)
 
     def _plain_send(self, at: int, key: int, value: int) -> Op | None:
-        """Run one send. Returns the op's completion if it fails, else None."""
+        """Runs one send outside a transaction. Returns the op's completion if the send fails, else None."""
         if self._happens(self._trouble.refused_p):
             return self._ended(INFO if self._sent else FAIL, REFUSED)
         if not self._sent and self._bug("aborted-visible"):
@@ -131,7 +131,7 @@ class Attempt:
             self._reader.commit()
 
     def _unanswered(self, txn: int) -> Op:
-        """Complete a commit request that got no response."""
+        """Returns the completion of an op whose commit request got no response. The transaction's fate is drawn."""
         fate = self._draw.below(3)
         if fate == 0:
             self._commit(txn)
@@ -142,7 +142,7 @@ class Attempt:
         return self._ended(INFO, "commit: _TIMED_OUT: simulated: no answer")
 
     def _ghost(self, txn: int) -> Op:
-        """The bug `diverge`: the response to a send is lost, and one replica keeps the record."""
+        """Simulates the bug `diverge`: the response to a send is lost, and only one replica keeps the record."""
         at = self._sent[0]
         _, key, (_, value) = self._value[at]
         self._value[at] = ["send", key, value]
@@ -162,7 +162,7 @@ class Attempt:
     # --- steps ---
 
     def _append(self, at: int, key: int, value: int, txn: int | None) -> None:
-        """Append a record that is acknowledged, with the effects of enabled bugs."""
+        """Appends a record that is acknowledged, with the effects of the bugs that occur."""
         log, flight, lost = self._log, (self._process, key), False
         if flight in self._world.in_flight:
             offset = self._world.in_flight.pop(flight)

@@ -1,8 +1,8 @@
 """The bugs that the simulated log can have, and the anomalies that a checker must find for each.
 
-A bug occurs at random moments of the load, but never in the final polls, which read the log correctly. `shows` are
-the anomalies that a run of a few hundred ops must have. `may_show` are anomalies that may occur in addition, because of
-their definitions (a duplicate value has two offsets, so reading both looks like going backwards, ...).
+A bug occurs at random moments of the load, but never in the final polls, which read the log correctly. `shows` are the
+anomalies that a run of a few hundred ops must have. `may_show` are anomalies that may occur in addition, as a
+consequence (for example, a duplicate value has two offsets, so a consumer that reads both seems to go backwards).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class Bug:
     """One bug.
 
     summary    what goes wrong in the log
-    needs_txn  it cannot occur without transactions
-    rate       its probability at each opportunity
+    needs_txn  the bug cannot occur without transactions
+    rate       the probability that the bug occurs, each time that it could
     """
 
     summary: str

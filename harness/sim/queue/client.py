@@ -1,7 +1,8 @@
 """A client of the simulated log, which runs an op in steps like a real client, interleaved with other clients.
 
 `SimClient.steps(op)` is a coroutine that yields between its steps and returns the completion. `simulate` (`run.py`)
-interleaves many of them; `invoke` runs one to its end, for clients in threads of one process (`open_client`).
+interleaves many of these coroutines; `invoke` runs one to its end, for clients in the threads of one operating system
+process (`open_client`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class SimClient:
                     return done
 
     def crash(self) -> None:
-        """Disappear; the group notices at once."""
+        """Ends the client without closing it. The group removes it immediately."""
         if not self._left:
             self._left = True
             self._world.land(self._process)
@@ -56,7 +57,7 @@ class SimClient:
     # --- ops ---
 
     def steps(self, op: Op) -> Steps:
-        """Return the coroutine of one op, invoked now. The coroutine returns the completion."""
+        """Invokes an op now. Returns a coroutine that runs the op and returns its completion."""
         return self._steps(op, self._world.clock_ns())
 
     def _steps(self, op: Op, began_ns: int) -> Steps:
@@ -114,7 +115,7 @@ TRANSACTION_TIMEOUT_NS: Final = 1_000_000_000
 
 
 def _world(config: Mapping[str, Any]) -> World:
-    """Return the world of `config["run"]`; the first call creates it."""
+    """Returns the World of the run with the id `config["run"]`; the first call creates it."""
     with _WORLDS_LOCK:
         run = str(config["run"])
         if run not in _WORLDS:
@@ -133,15 +134,17 @@ def _world(config: Mapping[str, Any]) -> World:
 
 
 def open_client(config: Mapping[str, Any]) -> SimClient:
-    """Open the client of `config["process"]`. All clients of a run must be in one operating system process.
+    """Opens the client of the process `config["process"]`. All clients of a run must be in one operating system
+    process.
 
-    In addition to the settings of other clients: `seed`, and `sim` = {"bugs": [names], "lost_p": p, "refused_p": p}.
+    In addition to the settings of other clients, `config` has `seed`, and `sim` = {"bugs": [names], "lost_p": p,
+    "refused_p": p}.
     """
     return SimClient(_world(config), int(config.get("process", 0)))
 
 
 class SimAdmin:
-    """The admin role of a simulated cluster: one node that leads all partitions."""
+    """The admin client of a simulated cluster with one node, which leads all partitions."""
 
     def problem(self) -> str:
         return ""

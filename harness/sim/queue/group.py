@@ -1,8 +1,8 @@
 """A simulated consumer group: the assignment of keys to members, in generations, and the committed offsets.
 
-It follows the eager protocol in short: any change of members or subscriptions starts a generation. At its next poll, a
-member has all keys revoked and its new share assigned. Commits from an older generation are rejected. New owners start
-at the group's committed offsets.
+The group follows a simplified eager protocol: any change of members or subscriptions starts a new generation. At the
+next poll of a member, all of its keys are revoked, and its new share is assigned. Commits from an older generation are
+rejected. New owners start at the group's committed offsets.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 
 
 class Group:
-    """The group. Members are process numbers. Topics are numbers; a topic has the keys topic*P .. topic*P + P-1.
+    """The consumer group. Members are identified by process numbers, topics by numbers.
+
+    With P partitions per topic, topic number t has the keys t*P to t*P + P-1.
 
     Not thread-safe.
     """
@@ -24,7 +26,7 @@ class Group:
         self.generation = 0
 
     def subscribe(self, member: int, keys: Iterable[int]) -> None:
-        """Join the group, or change the member's subscription, for the topics of these keys."""
+        """Joins the group, or changes the member's subscription, for the topics of these keys."""
         self._topics[member] = frozenset(key // self._partitions for key in keys)
         self.generation += 1
 
@@ -33,7 +35,7 @@ class Group:
             self.generation += 1
 
     def share(self, member: int) -> list[int]:
-        """Return the member's keys in this generation: a topic's partitions are assigned round robin."""
+        """Returns the member's keys in this generation. The partitions of each topic are assigned round robin."""
         keys: list[int] = []
         for topic in sorted(self._topics.get(member, ())):
             members = sorted(each for each, topics in self._topics.items() if topic in topics)
@@ -42,7 +44,7 @@ class Group:
         return keys
 
     def commit(self, generation: int, positions: Mapping[int, int]) -> bool:
-        """Commit positions by key. Returns False, and commits nothing, if the generation is old."""
+        """Commits positions, given by key. Returns False, and commits nothing, if `generation` is not current."""
         if generation != self.generation:
             return False
         for key, position in positions.items():
@@ -54,7 +56,7 @@ class Group:
         return self._committed.get(key)
 
     def forget(self, key: int) -> None:
-        """The bug `lose-commit`: lose the key's last commit."""
+        """Simulates the bug `lose-commit`: the last commit for the key is lost."""
         before = self._before.pop(key, None)
         if before is None:
             self._committed.pop(key, None)

@@ -1,10 +1,10 @@
 """The simulated log: partitions, transactions with markers, and isolation levels.
 
-One object has all partitions of a run, by key. It has no clock, no randomness and no input or output, so the same
-calls always have the same results. It behaves like Kafka's log (KIP-98): commit and abort write a marker, which takes
-an offset, to every partition that the transaction wrote to. A reader under read_committed stops at the last stable
-offset, before the first record of an open transaction, and does not see aborted records. The methods under "bugs"
-violate these rules.
+One object contains all partitions of a run, identified by key. It has no clock, no randomness and no input or output,
+so the same calls always have the same results. It behaves like Kafka's log (KIP-98): commit and abort write a marker,
+which takes an offset, to every partition that the transaction wrote to. A reader under read_committed stops at the last
+stable offset, before the first record of an open transaction, and does not see aborted records. The methods under
+"bugs" violate these rules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ABORTED: Final = "aborted"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry at an offset. kind: record | marker | hole (empty) | reserved (to be filled later)."""
+    """The entry at an offset. `kind` is record, marker, hole (empty) or reserved (a record in flight may fill it)."""
 
     kind: str
     value: Any = None
@@ -46,14 +46,14 @@ class SimLog:
     # --- writing ---
 
     def begin(self) -> int:
-        """Begin a transaction. Returns its number."""
+        """Begins a transaction. Returns its number."""
         self._states.append(OPEN)
         self._first.append({})
         self._open.add(len(self._states) - 1)
         return len(self._states) - 1
 
     def append(self, key: int, value: Any, txn: int | None = None) -> int:
-        """Append a record, and return its offset. If `txn` is given, that transaction must be open."""
+        """Appends a record, and returns its offset. If `txn` is given, that transaction must be open."""
         if txn is not None:
             if self._states[txn] != OPEN:
                 raise ValueError(f"transaction {txn} is {self._states[txn]}")
@@ -81,21 +81,24 @@ class SimLog:
     # --- reading ---
 
     def keys(self) -> list[int]:
-        """Return the keys that have been written to."""
+        """Returns the keys that have been written to."""
         return sorted(self._entries)
 
     def high_watermark(self, key: int) -> int:
-        """Return one past the last offset that may be read."""
+        """Returns one past the last offset that may be read."""
         return min(self._reserved[key], default=len(self._entries[key]))
 
     def last_stable(self, key: int, own: int | None = None) -> int:
-        """Return the first offset of the open transactions, or the high watermark. `own` does not count as open."""
+        """Returns the first offset of any open transaction other than `own`; the high watermark if there is none."""
         end = self.high_watermark(key)
         firsts = (self._first[txn].get(key) for txn in self._open if txn != own)
         return min(end, min((at for at in firsts if at is not None), default=end))
 
     def end(self, key: int, isolation_level: str, own: int | None = None) -> int:
-        """Return the offset up to which a reader of this isolation level can read."""
+        """Returns one past the last offset that a reader with this isolation level can read.
+
+        `own` does not count as open.
+        """
         if isolation_level == "read_committed":
             return self.last_stable(key, own)
         return self.high_watermark(key)
@@ -103,9 +106,9 @@ class SimLog:
     def read(
         self, key: int, position: int, count: int, isolation_level: str, own: int | None = None
     ) -> tuple[list[tuple[int, Any]], int]:
-        """Return up to `count` records from `position` on as (offset, value), and the position after them.
+        """Returns up to `count` records from `position` on as (offset, value), and the position for the next read.
 
-        The position skips markers, aborted records and holes that follow the last record.
+        The next position is after any markers, aborted records and holes that follow the last record.
         """
         return self._read(key, position, count, isolation_level, self.end(key, isolation_level, own))
 
@@ -132,30 +135,33 @@ class SimLog:
     # --- bugs ---
 
     def read_dirty(self, key: int, position: int, count: int, reader: int) -> tuple[list[tuple[int, Any]], int]:
-        """Read like `read`, but with records of open transactions, up to the first of the transaction `reader`."""
+        """Reads like `read`, but also records of other open transactions.
+
+        Stops before the first record of the transaction `reader` itself.
+        """
         end = self.high_watermark(key)
         return self._read(key, position, count, "read_committed", min(end, self._first[reader].get(key, end)))
 
     def erase(self, key: int, offset: int) -> None:
-        """Remove a record; its offset stays empty."""
+        """Removes a record; its offset stays empty."""
         self._entries[key][offset] = _HOLE
 
     def truncate(self, key: int, offset: int) -> bool:
-        """Remove the record at `offset`, the last one. Returns False, and does nothing, if it is not the last."""
+        """Removes the record at `offset` if it is the last entry; otherwise does nothing, and returns False."""
         if len(self._entries[key]) != offset + 1:
             return False
         self._entries[key].pop()
         return True
 
     def reserve(self, key: int) -> int:
-        """Reserve an offset for a record in flight. Later offsets cannot be read until it is filled."""
+        """Reserves an offset for a record in flight, and returns it. Until `fill`, no later offset can be read."""
         self._entries[key].append(_RESERVED)
         offset = len(self._entries[key]) - 1
         self._reserved[key].add(offset)
         return offset
 
     def fill(self, key: int, offset: int, value: Any, txn: int | None = None) -> None:
-        """Fill a reserved offset with a record; with None, it stays empty."""
+        """Fills a reserved offset with a record. If `value` is None, the offset stays empty."""
         self._reserved[key].discard(offset)
         if value is None:
             self._entries[key][offset] = _HOLE
@@ -165,5 +171,5 @@ class SimLog:
         self._entries[key][offset] = Entry("record", value, txn)
 
     def leak(self, txn: int) -> None:
-        """Make the records of this transaction visible even if it aborts."""
+        """Makes the records of this transaction visible even if it aborts."""
         self._leaked.add(txn)

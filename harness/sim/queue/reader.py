@@ -10,7 +10,7 @@ from harness.sim.queue.log import SimLog
 
 
 class Reading(Protocol):
-    """The settings that a reader needs."""
+    """The settings that a `Reader` needs."""
 
     @property
     def isolation_level(self) -> str: ...
@@ -19,7 +19,7 @@ class Reading(Protocol):
 
 
 class Reader:
-    """The positions of one process, which is either assigned or subscribed. `mark` is called when an op starts."""
+    """The consumer of one process, which gets its keys by assign or by subscribe. Call `mark` when an op starts."""
 
     def __init__(self, log: SimLog, group: Group, process: int, settings: Reading) -> None:
         self._log, self._group, self._process, self._settings = log, group, process, settings
@@ -35,7 +35,10 @@ class Reader:
     # --- what to read ---
 
     def assign(self, keys: Sequence[int], seek_to_beginning: bool) -> None:
-        """Assign these keys. Those assigned before keep their positions; new ones start at offset 0."""
+        """Assigns these keys. Keys that were assigned before keep their positions; new keys start at offset 0.
+
+        seek_to_beginning  all keys start at offset 0
+        """
         if self.subscribed:
             self._revoke()
             self._group.leave(self._process)
@@ -58,7 +61,7 @@ class Reader:
             self._rebalances.append({"event": "revoked", "keys": sorted(self._positions)})
 
     def _sync(self, bug: Callable[[str], bool]) -> None:
-        """If there is a new generation, take its share of keys, at the group's committed offsets."""
+        """If the group has a new generation, takes the process's keys in it, and starts at their committed offsets."""
         if self._generation == self._group.generation:
             return
         self._revoke()
@@ -78,26 +81,26 @@ class Reader:
         self._rebalances.append({"event": "assigned", "keys": share, "committed": found})
 
     def rebalances(self) -> list[dict[str, Any]]:
-        """Return the rebalance events since the last call."""
+        """Returns the rebalance events since the previous call."""
         events, self._rebalances = self._rebalances, []
         return events
 
     # --- reading ---
 
     def mark(self) -> None:
-        """Start a new op: forget the start positions of the last one."""
+        """Starts a new op: forgets what the previous op read, and where it started."""
         self._origin, self._now = {}, {}
 
     def reported(self) -> None:
-        """Note the op's last records as read, because it was ok."""
+        """Remembers, for each key, the last record that the op read, because the op was ok."""
         self._last |= self._now
 
     def rewind(self) -> None:
-        """Move every key back to its position before the op, because it failed."""
+        """Moves every key back to its position before the op, because it failed."""
         self._positions |= {key: at for key, at in self._origin.items() if key in self._positions}
 
     def poll(self, txn: int | None, bug: Callable[[str], bool], ghosts: Mapping[int, list[int]]) -> list[list[Any]]:
-        """Poll once. Returns [[key, [[offset, value], ...]], ...]. `txn`: the transaction that polls."""
+        """Polls once, within the transaction `txn` if there is one. Returns [[key, [[offset, value], ...]], ...]."""
         own = txn if txn is not None and bug("precommitted-visible") else None
         dirty = txn if txn is not None and bug("dirty-read") else None
         if self.subscribed:
@@ -140,19 +143,19 @@ class Reader:
         return records
 
     def moved(self) -> dict[int, int]:
-        """Return the positions to commit: those of the keys read since `mark`, if subscribed."""
+        """Returns the positions to commit: of the keys read since `mark`, or none if the process is not subscribed."""
         return {key: self._positions[key] for key in self._origin} if self.subscribed else {}
 
     def commit(self) -> bool:
-        """Commit the positions of keys read since `mark`. Returns False if the generation is old."""
+        """Commits the positions of the keys read since `mark`. Returns False if the generation is not current."""
         if not self._origin:
             return True
         return self._group.commit(self._generation, self.moved())
 
     def current(self) -> bool:
-        """Whether a commit would be accepted."""
+        """Returns whether a commit would be accepted."""
         return not self._origin or self._generation == self._group.generation
 
     def positions(self) -> list[tuple[int, int]]:
-        """Return (key, position) of every assigned key."""
+        """Returns (key, position) of every assigned key."""
         return sorted(self._positions.items())

@@ -1,11 +1,11 @@
-"""Simulates a complete run: returns the history that a real run would record, from a seed.
+"""A complete simulated run: returns the history that a real run would record. The seed determines the history.
 
     simulate(seed=1)                              a correct log: a checker must find nothing
     simulate(seed=1, bugs=frozenset({"phantom"})) a log with a bug: a checker must find the bug's anomalies (`BUGS`)
 
 Processes run concurrently: each op is a coroutine (`client.SimClient.steps`), and the seed decides which one runs the
-next step. Ops fail or are indeterminate; after an indeterminate op the process is replaced (process p by
-p + processes). Consumers are assigned, subscribed and rebalanced, and clients crash. After the load, open transactions
+next step. Ops can fail or be indeterminate. After an indeterminate op the process is replaced: process p by process p +
+`processes`. Consumers are assigned, subscribed and rebalanced, and clients crash. After the load, open transactions
 end, and each slot does the final polls of the queue workload until it has been caught up for two seconds.
 """
 
@@ -69,7 +69,7 @@ class Run:
         slot.op, slot.steps = op, slot.client.steps(op)
 
     def step(self, slot: Slot) -> Op | None:
-        """Run one step of the slot's op. Returns the completion after the last step, else None."""
+        """Runs one step of the slot's op. Returns the completion after the last step, else None."""
         self._now_ns += self._draw.between(20_000, 800_000)
         self._world.expire()
         assert slot.steps is not None
@@ -89,7 +89,7 @@ class Run:
 
 
 class Load:
-    """Generates random ops on a few keys; each value is sent once."""
+    """A generator of random ops on a few keys. Each value is sent only once."""
 
     def __init__(
         self, run: Run, keys: int, txn: bool, sub_via: tuple[str, ...], length_max: int, crash_p: float
@@ -99,7 +99,10 @@ class Load:
         self._values = [0] * keys
 
     def next(self, fresh: bool) -> tuple[str, Any, dict[str, Any]]:
-        """Return (f, value, extra) of a slot's next op."""
+        """Returns (f, value, extra) of a slot's next op.
+
+        `fresh`: the slot has not assigned or subscribed any keys yet.
+        """
         draw = self._run.draw
         if draw.random() < self._crash_p:
             return "crash", None, {}
@@ -128,7 +131,7 @@ class Load:
 
 
 def _final_polls(keys: list[int], debug: bool) -> Script:
-    """Yield the invocations of one slot's final polls; each completion is sent back into the generator."""
+    """Yields the invocations of one slot's final polls. The caller sends each completion into the generator."""
     yield "crash", None, {"final": True}
     if debug:
         yield "debug-topic-partitions", keys, {"final": True}
@@ -146,7 +149,7 @@ def _final_polls(keys: list[int], debug: bool) -> Script:
 
 
 def _drain(run: Run, keys: list[int]) -> None:
-    """Run the final polls of all slots concurrently."""
+    """Runs the final polls of all slots concurrently."""
     scripts: dict[int, Script] = {at: _final_polls(keys, at == 0) for at in range(len(run.slots))}
     upcoming = {at: next(script) for at, script in scripts.items()}
     while scripts:
@@ -179,15 +182,15 @@ def simulate(
     trouble: Trouble | None = None,
     final: bool = True,
 ) -> list[Op]:
-    """Return the history of a run of `ops` ops plus final polls; equal arguments give equal histories.
+    """Returns the history of a run of `ops` ops plus final polls. Equal arguments give equal histories.
 
-    txn              ops are transactions; otherwise an op is one send, or only polls
-    bugs             names from `bugs.BUGS`; empty: a correct log
-    sub_via          how consumers get their keys
+    txn              ops are transactions; otherwise each op is one send, or consists only of polls
+    bugs             names from `bugs.BUGS`; if empty, the log is correct
+    sub_via          how consumers get their keys: assign, subscribe, or both
     trouble          how often responses are lost and sends refused
     final            whether the run ends with final polls
 
-    Raises BadInput for an unknown bug.
+    Raises BadInput if a bug is unknown.
     """
     settings = SimSettings(seed=seed, txn=txn, isolation_level=isolation_level, trouble=trouble or Trouble(), bugs=bugs)
     run = Run(settings, processes)

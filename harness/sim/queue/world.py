@@ -14,7 +14,7 @@ from harness.sim.queue.log import OPEN, SimLog
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The probabilities, per step, that a response is lost and that a send is refused."""
+    """The probabilities of errors: that the response to a step is lost, and that a send is refused."""
 
     lost_p: float = 0.02
     refused_p: float = 0.02
@@ -42,11 +42,11 @@ class SimSettings:
 
 @dataclass(slots=True)
 class Stale:
-    """An offset reserved below that of a record, for a send of another process invoked after the record's op was ok.
+    """An offset reserved just below the record of an op, for a later send of another process (bug `stale-order`).
 
     op       index of the record's op
     process  the process of the record's op
-    done_ns  when the op was ok; None before
+    done_ns  when the record's op was ok; None before that. Only a send invoked after this time may fill the offset.
     """
 
     offset: int
@@ -59,8 +59,8 @@ class World:
     """The shared state of a run's clients: the log, the group, and abandoned transactions.
 
     ghosts     key -> values of sends that timed out and are not in the log (for the bug `diverge`)
-    in_flight  (process, key) -> offset reserved for its next send (for the bug `reorder`)
-    stale      key -> offset reserved for a later send (for the bug `stale-order`)
+    in_flight  (process, key) -> offset reserved for the process's next send to the key (for the bug `reorder`)
+    stale      key -> offset reserved for a later send of another process (for the bug `stale-order`)
     """
 
     def __init__(self, settings: SimSettings, clock_ns: Callable[[], int], timeout_ns: int) -> None:
@@ -75,11 +75,11 @@ class World:
         self._phantoms = 0
 
     def abandon(self, txn: int) -> None:
-        """Leave a transaction open that its client has abandoned; `expire` aborts it after its timeout."""
+        """Leaves a transaction open whose client has given it up. `expire` aborts it once it has timed out."""
         self._abandoned.append((self.clock_ns() + self._timeout_ns, txn))
 
     def expire(self, everything: bool = False) -> None:
-        """Abort abandoned transactions that have timed out; with `everything`, all of them."""
+        """Aborts the abandoned transactions that have timed out; if `everything`, all abandoned transactions."""
         now_ns, kept = self.clock_ns(), []
         for until_ns, txn in self._abandoned:
             if not everything and until_ns > now_ns:
@@ -89,13 +89,15 @@ class World:
         self._abandoned = kept
 
     def land(self, process: int | None = None) -> None:
-        """Leave the offsets empty that are reserved for sends in flight, of one process or of all."""
+        """Gives up the offsets reserved for sends in flight, of one process or (None) of all; they stay empty."""
         for owner, key in [at for at in self.in_flight if process in (None, at[0])]:
             self.log.fill(key, self.in_flight.pop((owner, key)), None)
 
     def ended(self, op: int, ok: bool) -> None:
-        """Note that an op has completed. If it is ok, the offset that it reserved may be filled; otherwise it stays
-        empty."""
+        """Records that an op has completed.
+
+        If the op is ok, a later send may fill the `Stale` offset that it reserved. Otherwise that offset stays empty.
+        """
         for key, stale in list(self.stale.items()):
             if stale.op == op and ok:
                 stale.done_ns = self.clock_ns()
@@ -103,20 +105,23 @@ class World:
                 self.log.fill(key, self.stale.pop(key).offset, None)
 
     def stale_offset(self, process: int, key: int, began_ns: int) -> int | None:
-        """Return the reserved offset for a send of this process; None if there is none."""
+        """Returns the `Stale` offset that a send of this process may fill; None if there is none.
+
+        began_ns  when the send was invoked
+        """
         stale = self.stale.get(key)
         if stale is None or stale.done_ns is None or stale.process == process or began_ns < stale.done_ns:
             return None
         return self.stale.pop(key).offset
 
     def settle(self) -> None:
-        """End open transactions, and leave reserved offsets empty, as a healed cluster does after some time."""
+        """Ends open transactions, and leaves reserved offsets empty, as a cluster does some time after all faults."""
         self.land()
         for key in list(self.stale):
             self.log.fill(key, self.stale.pop(key).offset, None)
         self.expire(everything=True)
 
     def phantom(self, key: int) -> None:
-        """Append a record that was never sent."""
+        """Appends a record that was never sent."""
         self._phantoms += 1
         self.log.append(key, 1_000_000_000 + self._phantoms)

@@ -43,7 +43,7 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], str]] = {
     "completed twice": ([*SEND, {**SEND[1], "index": 2}], "line 3: process 0 completes an op as ok without"),
     "retired": (
         [SEND[0], INFO, {**SEND[1], "index": 2, "time_ns": 20}],
-        "line 3: process 0 completes an op, but its op 1 was info, which retired it",
+        "line 3: process 0 completes an op after its op 1 was info, which must be the last op",
     ),
     "failed and never invoked": (
         [*SEND, {**POLL[1], "index": 2, "type": "fail", "process": "p"}],
@@ -161,7 +161,7 @@ def test_one_bad_history_of_many_leaves_the_others_judged(tmp_path: Path) -> Non
     assert [Path(path) for path, _ in answers] == [good, bad, good]
     first, wrong, last = (answer for _, answer in answers)
     assert isinstance(first, Result) and first == last and first.valid == "valid"
-    assert isinstance(wrong, dict) and "retired it" in wrong["error"] and wrong["exit_code"] == 2
+    assert isinstance(wrong, dict) and "must be the last op" in wrong["error"] and wrong["exit_code"] == 2
     each = list(check_each(None, [(good, COMPATIBLE), (bad, COMPATIBLE), (tmp_path, COMPATIBLE)]))
     assert each[:2] == [answers[0], answers[1]]
     assert "no history" in each[2][1]["error"]  # type: ignore[index]

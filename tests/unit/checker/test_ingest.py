@@ -196,7 +196,7 @@ def test_truncated_gzip_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
         (text(SEND[0], {**SEND[1], "type": "okay"}, *POLL), "line 2: unknown op type 'okay'"),
         (
             text(SEND[0], {**SEND[1], "f": "poll"}, *POLL),
-            "line 2: completes 'poll', but process 0 had invoked",
+            "line 2: process 0 completes 'poll', but had invoked",
         ),
         (text(SEND[0], {**SEND[0], "index": 1}, *POLL), "line 2: process 0 invokes again"),
         (text(SEND[0], {**SEND[1], "value": [["send", 1]]}, *POLL), "line 2: not a micro-op"),

@@ -46,7 +46,7 @@ def test_a_completion_of_another_f_belongs_to_an_invocation_in_the_gap(tmp_path:
     ("line", "message"),
     [
         (op(7, 3, "invoke", "poll", [["poll"]]), "invokes again while its op 6 is open"),
-        (op(7, 3, "ok", "poll", [["poll", []]]), "completes 'poll', but process 3 had invoked 'send'"),
+        (op(7, 3, "ok", "poll", [["poll", []]]), "process 3 completes 'poll', but had invoked 'send'"),
     ],
 )
 def test_behind_the_last_gap_ops_are_whole(tmp_path: Path, line: dict[str, Any], message: str) -> None:
@@ -59,7 +59,7 @@ def test_a_retired_process_may_only_complete_in_a_gap(tmp_path: Path) -> None:
     retired = [op(0, 0, "invoke", "send", [["send", 1, 7]]), op(1, 0, "info", "send", [["send", 1, 7]])]
     again = op(4, 0, "ok", "poll", [["poll", []]])
     assert ops(tmp_path, *retired, again)[4]["invoke_index"] == 2
-    with pytest.raises(BadHistory, match="line 3: process 0 completes an op, but its op"):
+    with pytest.raises(BadHistory, match="line 3: process 0 completes an op after its op"):
         check_plain(written(tmp_path, text(*retired, {**again, "index": 2})), CheckOptions())
 
 

@@ -170,7 +170,7 @@ def test_no_events_is_no_trouble(tmp_path: Path) -> None:
 
 
 def test_unknown_check_is_refused() -> None:
-    with pytest.raises(BadInput, match="'nothing' is not known; one of queue"):
+    with pytest.raises(BadInput, match="'nothing' is not known; must be one of queue"):
         judge(in_memory(of_ops([])), CheckOptions(checks=("nothing",)))
 
 

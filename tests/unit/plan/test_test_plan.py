@@ -131,7 +131,7 @@ def test_options_override_a_plan_file() -> None:
         (["run", "--kafka-version", "2.3.1"], "give 2.4.0 or newer"),
         (["run", "--nodes", "99"], "--nodes 99"),
         (["run", "--cluster", "cloud"], "--cluster cloud"),
-        (["run", "--client", "kafkajs"], "--client kafkajs"),
+        (["run", "--client", "no-such-client"], "--client no-such-client"),
         (["run", "--nemesis", "kill:moon"], "no target 'moon'"),
         (["run", "--nemesis", "leader-kill,leader-kill"], "listed twice"),
         (["run", "--broker-config", "listeners=x"], "this setting is reserved for the harness"),

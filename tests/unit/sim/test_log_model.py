@@ -154,7 +154,7 @@ def test_a_program_is_read_as_it_was_written() -> None:
         ('restart how="softly"', "restart needs how (clean or kill or power)"),
         ('set name="tiered" value=true', "tiered cannot be set"),
         ('set name="cleanup" value="burn"', 'cleanup="burn"'),
-        ('settings tiered=true cleanup="compact"', "with tiered=true, delete"),
+        ('settings tiered=true cleanup="compact"', "with tiered=true, only delete"),
         ("settings partitions=0", "from 1 to 16"),
         ("settings color=1", "color=1: unknown setting"),
     ],

@@ -50,7 +50,7 @@ def test_other_checkpoints_are_refused(tmp_path: Path) -> None:
         checkpoint_store.opened(tmp_path / "c", SETTINGS)
     kept.close()
     other = Settings(("t",), ("v",), "localhost:2", window_ms=60_000, padding_ms=30_000)
-    with pytest.raises(BadInput, match=r'another query: output was \["u"\] and is now \["v"\]'):
+    with pytest.raises(BadInput, match=r'another comparison: output was \["u"\] and is now \["v"\]'):
         checkpoint_store.opened(tmp_path / "c", other)
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "precious.txt").touch()

@@ -70,6 +70,7 @@ class Listener:
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.fails: Failed | None = None
+        self.marks: Mapping[Partition, Mark | None] = {}
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
         self.events.append(("lost" if lost else "revoked", list(partitions)))
@@ -78,6 +79,7 @@ class Listener:
 
     def assigned(self, marks: Mapping[Partition, Mark | None]) -> Mapping[Partition, int]:
         self.events.append(("assigned", list(marks)))
+        self.marks = marks
         return {at: mark.offset if mark is not None else 0 for at, mark in marks.items()}
 
 

@@ -16,11 +16,13 @@ from typing import Any
 import orjson
 import pytest
 
+from harness.cluster.wire_proxy import error_answers
 from harness.cluster.wire_proxy.proxy import Proxy
 from harness.model.wire_rules import APIS, CLIENTS, Rule, RuleCounts, Traffic
 from tests.unit.cluster.wire_proxy.speech import Broker, correlation, end_txn, exactly, fetch, framed, produce, read
 
 PATIENCE_S = 5.0
+error_answers.load()  # which may take longer than that on a busy machine
 PRODUCE, FETCH, END = APIS["Produce"], APIS["Fetch"], APIS["EndTxn"]
 
 

@@ -1,0 +1,101 @@
+"""Builds the client programs of examples/clients when their build output is missing or older than their sources."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from harness.clients.exec import examples
+from harness.clients.exec.examples import Example
+from harness.cluster.distribution import download_cache
+from harness.model.errors_and_exit_codes import BadInput, Missing
+
+BUILD_S: Final = 1800.0
+BUILT: Final = ("build", "node_modules", "target")  # folders of build output
+SHARED: Final = "*-lines"  # folders beside the programs, with code that several of them use
+
+
+def resolved(clients: str) -> tuple[str, list[Example]]:
+    """Returns (the text of --client with "exec:COMMAND" in place of examples' names, these examples).
+
+    Raises BadInput.
+    """
+    names = [part.strip() for part in clients.split(",")]
+    found = {name: example for name in names if (example := examples.find(name)) is not None}
+    return ",".join(found[name].client if name in found else name for name in names), list(found.values())
+
+
+def build(example: Example, say: Callable[[str], None]) -> None:
+    """Builds a program, unless it is built and its sources have not changed since.
+
+    Raises Missing if its compiler is not installed, or if the build fails; then the message has what it printed.
+    """
+    if _fresh(example):
+        return
+    tool = shlex.split(example.build)[0]
+    if shutil.which(tool) is None:
+        raise Missing(
+            f"--client {example.name} is written in {example.language}, and `{tool}`, which builds it, is not "
+            f"installed: install it, or build the program elsewhere and give its command as exec:COMMAND"
+        )
+    mark = hashlib.sha256(str(example.folder).encode()).hexdigest()[:12]
+    lock = download_cache.root() / "clients" / f"{example.name}-{mark}.lock"
+    with download_cache.locked(lock, say, f"building {example.name}"):
+        if not _fresh(example):
+            say(f"building {example.name} ({example.language})")
+            _build(example)
+
+
+def _build(example: Example) -> None:
+    try:
+        done = subprocess.run(
+            example.build,
+            shell=True,
+            cwd=example.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=BUILD_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Missing(f"{example.folder}: `{example.build}` took longer than {BUILD_S:.0f} s, and was ended") from None
+    if done.returncode:
+        raise Missing(f"{done.stdout.rstrip()}\n{example.folder}: `{example.build}` failed, see above")
+    if not example.output.exists():
+        raise BadInput(f"{example.folder / examples.DESCRIPTION}: `{example.build}` made no {example.output.name}")
+    stamp = _stamp(example)
+    stamp.parent.mkdir(exist_ok=True)
+    stamp.touch()
+
+
+def _stamp(example: Example) -> Path:
+    """Returns the file whose time of modification is that of the last build that succeeded.
+
+    The time of the output is not: a compiler may leave it as it is, or fail after it has written some.
+    """
+    return example.folder / "build" / ".built"
+
+
+def _fresh(example: Example) -> bool:
+    stamp = _stamp(example)
+    if not stamp.exists() or not example.output.exists():
+        return False
+    built = stamp.stat().st_mtime
+    folders = [example.folder, *example.folder.parent.glob(SHARED)]
+    return all(path.stat().st_mtime <= built for folder in folders for path in _sources(folder))
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.is_dir() and path.name not in BUILT:
+            yield from _sources(path)
+        elif path.is_file() and path.name != examples.DESCRIPTION:
+            yield path
