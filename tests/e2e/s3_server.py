@@ -194,3 +194,7 @@ def busy(server: S3, every: int) -> Iterator[tuple[S3, list[str]]]:
         proxy.shutdown()
         thread.join()
         proxy.server_close()
+
+
+if __name__ == "__main__":
+    print(program())
