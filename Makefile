@@ -81,7 +81,7 @@ compilers: setup-dev
 # Meanwhile the broker versions of tests/e2e/test_kafka_versions.py are downloaded, which takes a minute or two each,
 # and the S3 server of tests/e2e/test_object_store.py is built.
 long: compilers
-	if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.s3_server >/dev/null; fi &
+	$(BIN)/python -m tests.e2e.s3_server >/dev/null &
 	$(BIN)/python -m harness.cluster.distribution.jars 2.4 4.3 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not nightly and not rootless" tests
 

@@ -11,7 +11,7 @@ from checker.tables.storage import uri_of
 from harness.cli import recovery
 from harness.cli.output import VERDICT_EXIT, say
 from harness.cli.parameters import FAULTS, RunsDir, SparkMaster, given, with_options
-from harness.model.errors_and_exit_codes import EXIT_INTERRUPTED
+from harness.model.errors_and_exit_codes import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 
 
 @with_options
@@ -72,4 +72,6 @@ def run(
     outcome = test.run(chosen, folder, say, spark_master, quiet, where, commands, uploading=uploading)
     say("")
     say(next_steps.text(outcome.folder, outcome.result))
+    if uploading is not None and not uploading.complete:
+        return EXIT_BAD_INPUT
     return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]

@@ -11,7 +11,7 @@ from typing import Final
 from checker.tables import storage
 from harness.cluster.local import process_owner
 from harness.history_writer import OWNER, require_run
-from harness.model.errors_and_exit_codes import BadInput, HarnessError, Missing
+from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.stored import find_runs, uploaded_run
 from harness.stored.uploaded_run import Manifest
 
@@ -51,6 +51,7 @@ class LiveUpload:
         self._store = storage.open_store(uri)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self.complete = False
 
     def begin(self, folder: Path) -> None:
         """Uploads the plan, so that a store that cannot be written is found before the run. Raises Missing."""
@@ -76,18 +77,22 @@ class LiveUpload:
             self._manifest = uploaded_run.commit(self._folder, self._place, self._manifest, names, [], complete=False)
 
     def finish(self, say: Say) -> None:
-        """Uploads the rest of a run that has ended; removes the upload of one that was refused. Raises Missing."""
+        """Uploads the rest of a run that has ended; removes the upload of one that was refused.
+
+        Does not raise, so that the run's own error is reported: `complete` says whether the store has everything.
+        """
         if self._thread is None:
             return
         self._stop.set()
         self._thread.join(STOP_S)
-        if not self._folder.exists():
-            self._place.remove([*self._place.sizes()])
-            return
         try:
-            _whole(self._folder, self._place, say)
-        except HarnessError as error:
-            raise Missing(
+            if self._folder.exists():
+                _whole(self._folder, self._place, say)
+                self.complete = True
+            else:
+                self._place.remove([*self._place.sizes()])
+        except (HarnessError, OSError) as error:
+            say(
                 f"the run is complete in {self._folder}, but not in the store ({error}); complete the upload: "
                 f"harness upload {self._folder} {self._place.uri}"
-            ) from None
+            )

@@ -28,6 +28,7 @@ BATCH_BYTES: Final = 64 << 20
 BATCH_FILES: Final = 32
 # Folders of unfinished work, by their names or how these begin.
 UNFINISHED: Final = (".segments", ".parts", ".scratch-")
+WORKING: Final = "cluster"  # the brokers' working files: gigabytes in a killed run, and secrets of secured clusters
 # Results, which a reader must see only together with everything that they refer to, are uploaded last.
 LAST: Final = ("tables/_schema.json", "results.json")
 
@@ -86,7 +87,8 @@ def files_of(folder: Path) -> dict[str, int]:
     """Returns the sizes of the files of a run folder that belong into a store, by name."""
     found = {}
     for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(UNFINISHED)]
+        hidden = (*UNFINISHED, WORKING) if parent == str(folder) else UNFINISHED
+        folders[:] = [name for name in folders if not name.startswith(hidden)]
         for name in names:
             file = Path(parent, name)
             regular = file.is_file() and not file.is_symlink() and file.suffix != PART

@@ -12,6 +12,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -62,15 +63,16 @@ def program() -> Path:
     found = folder / "versitygw"
     if found.is_file():
         return found
-    if shutil.which("go") is None:
+    path = os.pathsep.join((os.environ["PATH"], str(Path(sys.executable).parent)))  # `make compilers` installs it there
+    if (go := shutil.which("go", path=path)) is None:
         absent("go is not installed; it builds the S3 server")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not found.is_file():
             build = folder / "build"
-            environment = {**os.environ, "GOBIN": str(build)}
-            subprocess.run(["go", "install", f"{MODULE}@{VERSION}"], env=environment, check=True, timeout=BUILD_S)
+            environment = {**os.environ, "GOBIN": str(build), "PATH": path}
+            subprocess.run([go, "install", f"{MODULE}@{VERSION}"], env=environment, check=True, timeout=BUILD_S)
             (build / "versitygw").replace(found)
     return found
 

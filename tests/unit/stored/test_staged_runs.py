@@ -279,5 +279,28 @@ def test_a_store_that_fails_in_the_end_leaves_the_run_and_says_how_to_go_on(
         raise Missing("the store is overloaded")
 
     monkeypatch.setattr(storage.Store, "sizes", fails)
-    with pytest.raises(Missing, match=f"overloaded.*harness upload {going} {uri}/{RUN}"):
-        live.finish(print)
+    lines: list[str] = []
+    live.finish(lines.append)
+    assert not live.complete
+    assert "overloaded" in lines[-1] and f"harness upload {going} {uri}/{RUN}" in lines[-1]
+
+
+def test_the_working_files_of_brokers_are_not_uploaded(run: Path, uri: str) -> None:
+    before = {*uploaded_run.files_of(run)}
+    for name in ("cluster/n1/server.properties", "tables/.segments/00000/x", "history/00001.jsonl.part"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text("x")
+    (run / "link").symlink_to("/etc/passwd")
+    assert {*uploaded_run.files_of(run)} == before
+
+
+def test_messages_of_libraries_lose_the_credentials_that_they_contain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "0123456789abcdef")
+
+    def fails(uri: str) -> None:
+        raise OSError(f"request to {uri} signed\nwith 0123456789abcdef failed")
+
+    monkeypatch.setattr(storage, "_s3", fails)
+    with pytest.raises(Missing) as caught:
+        storage.open_store("s3://bucket/runs")
+    assert str(caught.value) == "s3://bucket/runs: the store failed (request to bucket/runs signed with ... failed)"
