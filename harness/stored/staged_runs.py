@@ -20,11 +20,9 @@ import orjson
 from checker.tables.storage import UPLOAD, Store, in_parallel, open_store
 from harness.model.errors_and_exit_codes import BadInput
 from harness.stored import uploaded_run
-from harness.stored.uploaded_run import Manifest, manifest_of
+from harness.stored.uploaded_run import DERIVED, Manifest, manifest_of
 
 LATEST: Final = "latest"
-# What a check makes: if one of these files is missing or has changed, the next check makes it again.
-DERIVED: Final = ("tables/", "results/", "plots/", "orders/", "results.json", "report.html")
 DRAWN: Final = ("plots/", "orders/", "report.html")
 BULKY: Final = ("history/", "tables/", "logs/", "cluster/", "data/")
 ATTEMPTS: Final = 3  # to read a run whose manifest changes meanwhile
@@ -207,8 +205,8 @@ def publish(folder: Path) -> str | None:
             f"complete it first: harness upload RUN {found.store.uri}"
         )
     now = {name: _state(folder / name) for name in uploaded_run.files_of(folder)}
-    changed = [name for name, state in now.items() if found.files.get(name) != state]
-    gone = [name for name in found.files if name not in now]
+    changed = [name for name, state in now.items() if name.startswith(DERIVED) and found.files.get(name) != state]
+    gone = [name for name in found.files if name.startswith(DERIVED) and name not in now]
     if not changed and not gone:
         return None
     if found.manifest is None:
@@ -217,6 +215,6 @@ def publish(folder: Path) -> str | None:
         found.store.remove(gone)
         manifest = None
     else:
-        manifest = uploaded_run.commit(folder, found.store, found.manifest, changed, gone)
+        manifest = uploaded_run.commit(folder, found.store, found.manifest, changed, gone, meanwhile=True)
     _staged[folder] = Staged(found.store, manifest, now)
     return f"{found.store.uri}: {len(changed)} files of the result written"

@@ -29,6 +29,8 @@ BATCH_FILES: Final = 32
 # Folders of unfinished work, by their names or how these begin.
 UNFINISHED: Final = (".segments", ".parts", ".scratch-")
 WORKING: Final = "cluster"  # the brokers' working files: gigabytes in a killed run, and secrets of secured clusters
+# What a check makes: if one of these files is missing or has changed, the next check makes it again.
+DERIVED: Final = ("tables/", "results/", "plots/", "orders/", "results.json", "report.html")
 # Results, which a reader must see only together with everything that they refer to, are uploaded last.
 LAST: Final = ("tables/_schema.json", "results.json")
 
@@ -110,7 +112,8 @@ def upload(folder: Path, store: Store, say: Say) -> Uploaded:
     gone = [name for name in stored if name not in files and name != UPLOAD]
     if old.complete and not changed and not gone:
         return Uploaded(0, 0, len(files))
-    commit(folder, store, old, changed, gone, say)
+    again = old.complete and all(name.startswith(DERIVED) for name in (*changed, *gone))
+    commit(folder, store, old, changed, gone, say, meanwhile=again)
     return Uploaded(len(changed), sum(files[name] for name in changed), len(files) - len(changed))
 
 
@@ -122,9 +125,14 @@ def commit(
     gone: Sequence[str],
     say: Say = lambda text: None,
     complete: bool = True,
+    meanwhile: bool = False,
 ) -> Manifest:
-    """Uploads the files in `changed`, removes those in `gone`, and makes both visible by a new manifest."""
-    manifest = replace(old.without([*changed, *gone]), complete=False)
+    """Uploads the files in `changed`, removes those in `gone`, and makes both visible by a new manifest.
+
+    complete   whether the run is complete afterwards
+    meanwhile  whether it is complete without these files, because a check can make them again
+    """
+    manifest = replace(old.without([*changed, *gone]), complete=meanwhile)
     write_manifest(store, manifest)
     store.remove(gone)
     done, size = 0, 0

@@ -100,6 +100,8 @@ def test_a_run_in_a_store_is_judged_and_shown_like_a_local_one(
     assert "harness-staged" not in shown.stdout
     compared = harness("compare", uri, str(folder))
     assert compared.returncode == 0, compared.stderr
+    site = harness("serve", "--runs", RUNS, "--export", str(tmp_path / "site"))
+    assert site.returncode == 0 and folder.name in (tmp_path / "site" / "index.html").read_text()
     exported = [tmp_path / "there.edn", tmp_path / "here.edn"]
     for out, name in zip(exported, (uri, str(folder)), strict=True):
         assert harness("export", name, "--out", str(out)).returncode == 0

@@ -152,6 +152,29 @@ def test_a_history_that_differs_from_the_manifest_is_never_judged(run: Path, uri
     assert segment.read_bytes() == content
 
 
+def test_a_check_that_ends_while_it_stores_its_result_leaves_a_complete_run(
+    run: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = check_plain(run, CheckOptions())
+    write_json(run / "results.json", to_data(expected))
+    uploaded(run, uri)
+    copy = histories.find(Path("runs"), f"{uri}/{run.name}")
+    write_json(copy / "results.json", to_data(Result("invalid")))
+    (copy / "results" / "unseen.parquet").unlink()
+
+    def fails(*_: object) -> None:
+        raise Missing("the store is overloaded")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(storage.Store, "upload", fails)
+        with pytest.raises(Missing):
+            staged_runs.publish(copy)
+    assert manifest(run, uri).complete
+    again = histories.find(Path("runs"), f"{uri}/{run.name}")
+    assert find_runs.result_of(again) is None and not (again / "results" / "unseen.parquet").exists()
+    assert check_plain(again, CheckOptions()) == expected
+
+
 def test_an_unfinished_upload_is_judged_up_to_its_last_segment_and_no_result_is_stored(run: Path, uri: str) -> None:
     store = storage.open_store(f"{uri}/{run.name}")
     started = uploaded_run.Manifest(run.name, False)
