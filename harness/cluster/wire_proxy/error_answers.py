@@ -26,6 +26,10 @@ _IDENTITIES: Final = (
 _CONTENTS: Final[Mapping[str, object]] = {"records": b"", "base_offset": -1}
 
 
+# First version of an API in which brokers answer PRODUCER_FENCED; before, it is INVALID_PRODUCER_EPOCH (KIP-588).
+_FENCED_SINCE: Final = {22: 4, 24: 2, 25: 2, 26: 2}  # InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn
+
+
 class NotPossibleError(Exception):
     """No such response can be made: kio does not know the version, or the message has no field for an error."""
 
@@ -47,7 +51,7 @@ def refusal(request: bytes, error: str) -> bytes:
         api, version = int.from_bytes(request[4:6], "big"), int.from_bytes(request[6:8], "big")
         schema = kio.index.load_request_schema(api, version)
         header, asked = _decoded(request, schema)
-        body, marked = _answer(kio.index.load_response_schema(api, version), asked, _code(error))
+        body, marked = _answer(kio.index.load_response_schema(api, version), asked, _code(error, api, version))
         return body, header.correlation_id, marked
 
     return _frame(make)
@@ -62,7 +66,7 @@ def failure(response: bytes, request: Request, error: str) -> bytes:
 
     def make() -> tuple[Any, int, bool]:
         header, body = _decoded(response, kio.index.load_response_schema(request.api, request.version))
-        failed, marked = _failed(body, _code(error))
+        failed, marked = _failed(body, _code(error, request.api, request.version))
         return failed, header.correlation_id, marked
 
     return _frame(make)
@@ -95,9 +99,11 @@ def _decoded(frame: bytes, schema: Any) -> tuple[Any, Any]:
     return header, body
 
 
-def _code(error: str) -> Any:
+def _code(error: str, api: int = -1, version: int = 0) -> Any:
     from kio.schema.errors import ErrorCode
 
+    if error == "PRODUCER_FENCED" and version < _FENCED_SINCE.get(api, 0):
+        return ErrorCode.invalid_producer_epoch
     return ErrorCode[error.lower()]
 
 

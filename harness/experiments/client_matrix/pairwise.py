@@ -11,10 +11,11 @@ Pair = tuple[tuple[int, str], ...]  # of positions and values
 
 
 def covering(allowed: Sequence[Combination], seed: int) -> list[Combination]:
-    """Combinations out of `allowed` that cover each pair of values that an allowed combination has.
+    """Chooses combinations from `allowed` so that every pair of values that occurs in `allowed` occurs in the result.
 
-    The greedy algorithm takes the combination with the most pairs that are not covered yet, so a prefix of the result
-    covers as much as possible. The seed decides between equally good ones.
+    Each step takes the combination with the most pairs that are not covered yet, so the first combinations cover the
+    most
+    pairs. The seed decides between combinations with equally many.
     """
     order = sorted(allowed, key=lambda each: sha256(f"{seed} {each}".encode()).digest())
     missing = {pair for each in order for pair in pairs(each)}
@@ -27,5 +28,5 @@ def covering(allowed: Sequence[Combination], seed: int) -> list[Combination]:
 
 
 def pairs(combination: Combination) -> frozenset[Pair]:
-    """The pairs of values of a combination."""
+    """Returns the pairs of values in a combination, each value with its position."""
     return frozenset(combinations(enumerate(combination), 2))

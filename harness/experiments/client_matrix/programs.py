@@ -16,7 +16,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A client program that is built. client: as in a plan; the rest is its answer to `hello`."""
+    """A client program that has been built.
+
+    client  the command or URI that runs the program, as in the field `client` of a plan
+
+    The library, its version and its capabilities are the program's answer to `hello`.
+    """
 
     name: str
     client: str
@@ -26,7 +31,10 @@ class Program:
 
 
 def names(text: str) -> list[str]:
-    """The client programs in a comma-separated list of names; all of them if it is empty. Raises BadInput."""
+    """Returns the names in a comma-separated list of client programs; the names of all client programs if it is empty.
+
+    Raises BadInput for an unknown name.
+    """
     chosen = [part.strip() for part in text.split(",") if part.strip()]
     for name in chosen:
         if name not in examples.NAMES:
@@ -36,7 +44,8 @@ def names(text: str) -> list[str]:
 
 
 def prepare(chosen: Sequence[str], user: str, say: Say) -> tuple[dict[str, Program], dict[str, str]]:
-    """(the programs that can run, and for the others the reason), by name.
+    """Builds and starts the chosen programs. Returns (name -> program, name -> why the program cannot be built or
+    started).
 
     user  name of the user that the programs run as, if this process runs as root
     """

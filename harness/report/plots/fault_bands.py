@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
-
-from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
-from matplotlib.transforms import blended_transform_factory
+from typing import TYPE_CHECKING, Final
 
 from harness.stored.fault_spans import Span
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Tints of faults. They may be faint, because lanes and labels distinguish the faults too.
 COLOURS: Final = ("#B0455A", "#3E7CB1", "#6B8E23", "#8E5EA2", "#C98A1B", "#4C9A8F")
@@ -75,6 +74,9 @@ def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[flo
 
 def label(ax: Axes, by_fault: Lanes, end_s: float) -> None:
     """Draws a bar above the axes for each span, in one lane per fault, with labels where there is space."""
+    from matplotlib.patches import Rectangle
+    from matplotlib.transforms import blended_transform_factory
+
     axes_height = ax.get_position().height
     blended = blended_transform_factory(ax.transData, ax.transAxes)
     unit = LANE / axes_height

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import FixedLocator, NullFormatter
 
 from harness.report.plots import fault_bands, latency, style
 from harness.report.plots.bin_operations import Floats, Readings
 from harness.report.plots.unseen import table_of, times_of
 from harness.stored.fault_spans import Span
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # The checker stores about POINTS maxima: for each process and key, between CELLS_MIN and CELLS_MAX of them over time.
 # Narrower cells would have gaps.
@@ -29,7 +29,7 @@ CELLS_MAX: Final = 200
 ROWS_MAX: Final = 40
 ROW_NAMES_MAX: Final = 20
 # One hue from light to dark. White means that nothing was polled.
-COLOURS: Final = LinearSegmentedColormap.from_list("lag", ["#d6e6f4", "#6aaed6", "#1b69ae", "#08244d"])
+COLOURS: Final = ("#d6e6f4", "#6aaed6", "#1b69ae", "#08244d")
 
 
 def cells(table: pa.Table) -> int:
@@ -90,6 +90,9 @@ def _natural(group: Any) -> tuple[int, int, str]:
 
 
 def _rows(ax: Axes, table: pa.Table, column: str, spans: Sequence[Span], end_s: float) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import FixedLocator, NullFormatter
+
     count = cells(table)
     levels = levels_of(table, table.column(column).to_pylist(), end_s, count)
     chosen = sorted(levels, key=lambda group: -float(np.nanmax(levels[group])))[:ROWS_MAX]
@@ -100,7 +103,7 @@ def _rows(ax: Axes, table: pa.Table, column: str, spans: Sequence[Span], end_s: 
         edges,
         np.arange(len(order) + 1) - 0.5,
         np.ma.masked_invalid(grid),
-        cmap=COLOURS,
+        cmap=LinearSegmentedColormap.from_list("lag", COLOURS),
         vmin=0,
         vmax=max(float(np.nanmax(grid)), 1e-3),
         zorder=2,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from harness.report.plots import bin_operations as readings
 from harness.report.plots import style
 from harness.report.plots.bin_operations import Reading, Readings
 from harness.stored.fault_spans import Span
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PANELS_MAX: Final = 3
 QUANTILES: Final = (0.5, 0.95, 0.99, 1.0)
@@ -36,6 +37,8 @@ def shown(data: Readings) -> list[str]:
 
 def points(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
     """Draws latency-points: latency over the time of invocation, coloured by outcome."""
+    from matplotlib.lines import Line2D
+
     fs = shown(data)
     axes = style.panels("Latency of every operation", subtitle, fs or [""], spans, data.end_s)
     if not fs:
@@ -150,6 +153,6 @@ def quantiles(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path
             style.log_durations(ax, float(np.nanmin(durations)), float(np.nanmax(durations)))
     style.y_label(axes, "latency")
     final_line(axes, data)
-    handles = [Line2D([], [], color=colour, linewidth=2) for colour in reversed(QUANTILE_COLOURS)]
+    handles = style.lines(reversed(QUANTILE_COLOURS))
     style.legend(axes[0], handles, QUANTILE_NAMES[::-1])
     return style.save(axes, folder, "latency-quantiles")

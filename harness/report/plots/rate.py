@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.lines import Line2D
 
 from harness.report.plots import bin_operations, latency, style
 from harness.report.plots.bin_operations import Readings
@@ -40,6 +39,6 @@ def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> 
     style.y_label(axes, "operations per second")
     latency.final_line(axes, data)
     names = [outcome for outcome in bin_operations.OUTCOMES if outcome in used]
-    handles = [Line2D([], [], color=style.OUTCOMES[name], linewidth=2) for name in names]
+    handles = style.lines(style.OUTCOMES[name] for name in names)
     style.legend(axes[0], handles, [style.OUTCOME_NAMES[name] for name in names])
     return style.save(axes, folder, "rate")

@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from matplotlib.lines import Line2D
 
 from harness.report.plots import latency, style
 from harness.report.plots.bin_operations import Floats, Readings
@@ -90,7 +89,7 @@ def draw(run: Path, data: Readings, spans: Sequence[Span], subtitle: str, folder
     ax.margins(y=0.08)
     style.y_label(axes, "records")
     latency.final_line(axes, data)
-    handles = [Line2D([], [], color=colour, linewidth=2) for _, _, colour in lines]
+    handles = style.lines(colour for _, _, colour in lines)
     style.legend(
         ax,
         handles,
