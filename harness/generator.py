@@ -76,8 +76,7 @@ class Then:
     """Runs generators one after another, each until it is exhausted. Does not wait for open ops (see Barrier).
 
     All parts receive every event from the start, also before they run. The final polls, for example, must know which
-    keys
-    were used earlier.
+    keys were used earlier.
     """
 
     parts: tuple[Generator, ...]
@@ -271,8 +270,7 @@ class ForNemesis:
     """Sends the ops of `inner` to the nemesis. `inner` receives only the events of the nemesis.
 
     While an op of one of `faults` is open, it waits, because ops of the same fault run one at a time. If `faults` is
-    empty,
-    it waits while any nemesis op is open.
+    empty, it waits while any nemesis op is open.
     """
 
     inner: Generator

@@ -132,8 +132,10 @@ def _started(kind: str, name: str) -> KafkaCluster:
 
 @pytest.fixture
 def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Run]:
-    """Fixture: a function that carries out a run, such as `harness_run(nemesis="leader-kill", acks="all",
-    time_limit=30)`."""
+    """Fixture: a function that carries out a run.
+
+    For example, `harness_run(nemesis="leader-kill", acks="all", time_limit=30)`.
+    """
     chosen = _options_of_pytest(request.config)
     if "kafka_cluster" in request.fixturenames:
         if ":" not in chosen["cluster"]:

@@ -1,5 +1,4 @@
-"""Stores the results of experiments: a results.json for each experiment, and one track record (a table) for all of
-them.
+"""Stores the results of experiments: a results.json for each experiment, and a track record, a table for all of them.
 
 For each case, results.json contains the expectations, how many of the runs met them, when the anomaly could first be
 proved, the versions, and the command that repeats the case.
@@ -50,7 +49,8 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The names of the case and its variant. A case with the same name as the experiment is left out."""
+        """The names of the case and its variant. If the case has the same name as the experiment, only that of the
+        variant."""
         own = "" if self.case == self.experiment else self.case
         return " ".join(part for part in (own, self.variant) if part)
 

@@ -51,10 +51,8 @@ def as_expected(scenario: Scenario, result: Result) -> bool:
     """Returns whether a run did what its scenario expects.
 
     All steps of the scenario must have been carried out. Every start of the broker must have recovered its log as
-    intended.
-    The verdict must be one that the scenario allows. If the verdict is invalid, all bad anomalies must be ones that
-    Kafka
-    does not rule out under the settings.
+    intended. The verdict must be one that the scenario allows. If the verdict is invalid, all bad anomalies must be
+    ones that Kafka does not rule out under the settings.
     """
     if (result.statistics.get("recovery") or {}).get("undone"):
         return False

@@ -78,10 +78,10 @@ def experiment(
     spark_master: str = "local[*]",
     cluster: str = "",
 ) -> Iterator[Tried]:
-    """Runs every case (or only those whose name or variant is `only`). Yields each case as soon as all its runs have
-    ended.
+    """Runs every case, or only those whose name or variant is `only`.
 
-    The caller can therefore store each case before the next one starts.
+    Yields each case as soon as all its runs have ended. The caller can therefore store each case before the next one
+    starts.
 
     runs     number of runs of each case; None: the number in the experiment's file
     stop     whether a case ends with its first run that is not as expected

@@ -12,8 +12,8 @@
     variants:                            repeat all cases, or the listed ones, with other settings
       zookeeper: {plan: {kafka_version: 3.9.1}, runs: 3, cases: [test-1]}
 
-The name of the file is the name of the experiment. Nested settings (such as broker_config) are merged: keys that
-are not overridden keep their values.
+The name of the file is the name of the experiment. Nested settings (such as broker_config) are merged: keys that are
+not overridden keep their values.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Written(BaseModel):
 
 
 class Expect(_Written):
-    """The value of `expect` in a file; see harness.experiments.expectations."""
+    """The value of `expect` in an experiment file; see harness.experiments.expectations."""
 
     shows: dict[str, float] = {}
     any_of: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Expect(_Written):
 
 
 class WrittenCase(_Written):
-    """An entry of `cases`."""
+    """An entry of `cases` in an experiment file."""
 
     name: str
     title: str = ""
@@ -99,7 +99,7 @@ class WrittenCase(_Written):
 
 
 class Variant(_Written):
-    """An entry of `variants`."""
+    """An entry of `variants` in an experiment file."""
 
     plan: dict[str, Any] = {}
     runs: int | None = Field(None, ge=1)
@@ -107,7 +107,7 @@ class Variant(_Written):
 
 
 class Written(_Written):
-    """The content of a file."""
+    """The content of an experiment file, as written."""
 
     title: str
     why: str
@@ -144,8 +144,7 @@ class Case:
         """Returns the case, changed so that it runs on a cluster that is already up.
 
         Returns it unchanged if it needs a cluster of its own: if its plan sets options of the cluster, or if the given
-        cluster
-        lacks something that it needs. Raises BadInput if the given cluster is not up.
+        cluster lacks something that it needs. Raises BadInput if the given cluster is not up.
 
         cluster  local:NAME
         """
@@ -175,7 +174,7 @@ class Experiment:
 
 
 def load(path: Path) -> Experiment:
-    """Reads a file, and checks the file and the plan of every case. Raises BadInput with file, line and column."""
+    """Reads an experiment file, and checks the plan of every case. Raises BadInput with file, line and column."""
     loaded = yaml_data.load(path, WHAT)
     try:
         written = Written.model_validate(loaded.data)

@@ -23,11 +23,10 @@ Say = Callable[[str], None]
 
 
 def planned(only: str, seed: int, kafka: str, folder: Path, user: str, say: Say) -> Results:
-    """Builds the client programs and chooses the cells to run. Returns both, without new runs.
+    """Builds the client programs and chooses the cells to run. Returns the results before the first run.
 
     If `folder` contains the results of an interrupted matrix, its runs are included. Raises BadInput if the arguments
-    do
-    not match these results, or if no program can run.
+    do not match these results, or if no program can run.
 
     only   comma-separated names of client programs; empty: all of them, or those of the interrupted matrix
     kafka  version of the brokers

@@ -1,4 +1,4 @@
-"""Chooses combinations so that every pair of values occurs together at least once. Pure."""
+"""Pairwise testing: chooses combinations so that each possible pair of values occurs in one of them. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ Pair = tuple[tuple[int, str], ...]  # of positions and values
 
 
 def covering(allowed: Sequence[Combination], seed: int) -> list[Combination]:
-    """Chooses combinations from `allowed` so that every pair of values that occurs in `allowed` occurs in the result.
+    """Chooses enough of the `allowed` combinations to cover every pair of values that occurs in one of them.
 
-    Each step takes the combination with the most pairs that are not covered yet, so the first combinations cover the
-    most
-    pairs. The seed decides between combinations with equally many.
+    Each step takes the combination with the most pairs that are not covered yet. If several have equally many, the seed
+    decides. So the first few combinations already cover most pairs.
     """
     order = sorted(allowed, key=lambda each: sha256(f"{seed} {each}".encode()).digest())
     missing = {pair for each in order for pair in pairs(each)}

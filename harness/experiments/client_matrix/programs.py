@@ -18,7 +18,7 @@ Say = Callable[[str], None]
 class Program:
     """A client program that has been built.
 
-    client  the command or URI that runs the program, as in the field `client` of a plan
+    client  the value of the field `client` in plans that use the program
 
     The library, its version and its capabilities are the program's answer to `hello`.
     """
@@ -44,8 +44,9 @@ def names(text: str) -> list[str]:
 
 
 def prepare(chosen: Sequence[str], user: str, say: Say) -> tuple[dict[str, Program], dict[str, str]]:
-    """Builds and starts the chosen programs. Returns (name -> program, name -> why the program cannot be built or
-    started).
+    """Builds and starts the chosen programs.
+
+    Returns two mappings: name -> program that can be used, and name -> why a program cannot be used.
 
     user  name of the user that the programs run as, if this process runs as root
     """

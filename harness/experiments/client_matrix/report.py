@@ -45,8 +45,7 @@ class Results:
 
 
 def write(folder: Path, results: Results) -> None:
-    """Writes report.md and results.json. Each file is replaced atomically, so an interruption leaves no incomplete
-    file."""
+    """Writes report.md and results.json, each atomically, so that an interruption cannot leave an incomplete file."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("report.md", document(results)), (FILE, json.dumps(data(results), default=str, indent=1))):
         part = folder / f"{name}.part"
@@ -157,7 +156,7 @@ def _of_cell(verdicts: Collection[str]) -> str:
 
 
 def _cells(runs: Sequence[Ran], verdict: str) -> list[str]:
-    """Returns a line for each cell that has runs with this verdict: how many, what was found, and the run folders."""
+    """Returns a line for each cell with runs of this verdict: their number, what they found, and their folders."""
     lines = []
     for cell in dict.fromkeys(ran.cell for ran in runs if ran.verdict == verdict):
         every = [ran for ran in runs if ran.cell == cell and ran.verdict != NOT_RUN]

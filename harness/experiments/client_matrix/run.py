@@ -20,8 +20,7 @@ class Ran:
     """One run of a cell.
 
     verdict    the verdict of the run, with two additions: an invalid run is `allowed` if Kafka does not rule out any of
-               its
-               anomalies under the settings (such as a duplicate without idempotence); `not run` if there was no run
+               its anomalies under the settings (such as a duplicate without idempotence); `not run` if there was no run
     anomalies  name of an anomaly -> how often it was found
     why        why the verdict is unknown or `not run`; otherwise empty
     """
@@ -65,8 +64,7 @@ def run(
     """Runs the cells that are not in `done` yet, and yields each run.
 
     Stops before a run that would probably exceed the time budget, judging by the longest run so far. A run that could
-    not
-    be carried out is not tried again.
+    not be carried out is not tried again.
     """
     began, longest = time.monotonic(), 0.0
     every, tried = list(done), set[tuple[Cell, int]]()

@@ -62,8 +62,7 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
     """Reads a matrix file and returns all its runs in random order, determined by the seed.
 
     If the time budget ends early, the runs that were carried out are therefore a fair sample. Raises BadInput with
-    file,
-    line and column.
+    file, line and column.
     """
     loaded = yaml_data.load(path, WHAT)
     try:

@@ -1,9 +1,8 @@
-"""Lays out one window of a key's offsets for an order page: a line for each offset and value, and a column for each
-pass.
+"""Lays out one window of a key's offsets for an order page: a line per offset and value, and a column per pass.
 
-A pass is a sequence of polls by one process with ascending offsets. When the process polls an offset that is not
-higher than its previous one, a new pass begins. A consumer that only reads forward therefore needs one column, and one
-more each time it moves back.
+A pass is a sequence of polls by one process with ascending offsets. When the process polls an offset that is not higher
+than its previous one, a new pass begins. A consumer that only reads forward therefore needs one column, and one more
+each time it moves back.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Hole:
 
 @dataclass(slots=True)
 class Pass:
-    """One column: polls of one process with ascending offsets."""
+    """A column of an order page: polls of one process, in the order of the history, with ascending offsets."""
 
     process: int
     begin_ns: int
@@ -111,7 +110,10 @@ def _end(line: Line | Hole) -> int:
 
 
 def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
-    """Returns the passes through a window, in order of their start. `polls` must be in the order of the history."""
+    """Groups the polls in a window into passes: sequences of polls of one process with ascending offsets.
+
+    polls  polls of the key, in the order of the history
+    """
     low, high = window
     done: list[Pass] = []
     last: dict[int, Pass] = {}
@@ -127,9 +129,9 @@ def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
 
 
 def section(records: Records, window: Window, marked: frozenset[int]) -> Section:
-    """Lays out a window. At most PASSES_MAX passes are kept: first those that contain an operation in `marked`, then
-    the
-    earliest ones.
+    """Lays out a window with at most PASSES_MAX passes.
+
+    If there are more, those that contain an operation in `marked` are preferred, then the earliest.
     """
     passes = passes_of(records.polls_, window)
     if len(passes) > PASSES_MAX:
@@ -144,8 +146,8 @@ def windows_of(offsets: Sequence[int], margin: int, rows_max: int) -> list[Windo
     """Returns windows that contain the offsets: each reaches from `margin` below an offset to `margin` above it.
 
     Windows that touch are merged. `offsets` begins with the most important ones. When the windows would contain more
-    than
-    `rows_max` offsets in total, the remaining ones are left out. The window of the first offset is always returned.
+    than `rows_max` offsets in total, the remaining ones are left out. The window of the first offset is always
+    returned.
     """
     chosen: list[Window] = []
     for offset in offsets:

@@ -40,7 +40,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What one witness names of one key."""
+    """The sends, polls and offsets of one key that one witness names."""
 
     anomaly: str
     number: int
@@ -58,7 +58,7 @@ class Suspect:
 
     bad     anomalies of the key that affect the verdict
     counts  anomaly -> number of witnesses that name the key
-    marks   what these witnesses name of the key, for at most PER_KEY_MAX witnesses of each anomaly
+    marks   for each of these witnesses (at most PER_KEY_MAX of each anomaly), what it names of the key
     """
 
     key: Any
@@ -75,8 +75,8 @@ def shown(result: Result) -> list[AnomalyFound]:
 def suspects(run: Path, result: Result) -> list[Suspect]:
     """Returns the keys that witnesses name.
 
-    Keys with the most different anomalies that affect the verdict come first, then keys with the most witnesses of
-    these.
+    They are sorted by how many different anomalies they have that affect the verdict, and then by the number of
+    witnesses of these anomalies, both in descending order.
     """
     log = OpLog(run)
     by_key: dict[str, Suspect] = {}
