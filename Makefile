@@ -78,8 +78,10 @@ layers: setup-dev
 compilers: setup-dev
 	@command -v go >/dev/null && command -v npm >/dev/null || $(UV) --require-hashes -r requirements/compilers.lock
 
-# Meanwhile the broker versions of tests/e2e/test_kafka_versions.py are downloaded, which takes a minute or two each.
+# Meanwhile the broker versions of tests/e2e/test_kafka_versions.py are downloaded, which takes a minute or two each,
+# and the S3 server of tests/e2e/test_object_store.py is built.
 long: compilers
+	$(BIN)/python -m tests.e2e.s3_server >/dev/null &
 	$(BIN)/python -m harness.cluster.distribution.jars 2.4 4.3 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not nightly and not rootless" tests
 

@@ -33,6 +33,7 @@ from harness.run import (
 )
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import ALL_CORES, AUTO, WarmSpark, require
+from harness.run.uploads import LiveUpload
 from harness.stored import broker_data
 from harness.yaml_data import Where
 from nemesis import table as nemeses
@@ -78,12 +79,14 @@ def run(
     where: Where | None = None,
     commands: Collection[str] = (),
     plots: bool = True,
+    uploading: LiveUpload | None = None,
 ) -> Outcome:
     """Carries out a plan and checks the history. Raises HarnessError.
 
-    where     see `schedule_rules.checked`
-    commands  client programs that the plan may execute: see `allowed_commands`
-    plots     whether to draw the plots, which takes seconds; if not, `harness check` can draw them later
+    where      see `schedule_rules.checked`
+    commands   client programs that the plan may execute: see `allowed_commands`
+    plots      whether to draw the plots, which takes seconds; if not, `harness check` can draw them later
+    uploading  where to upload the run, if anywhere
     """
     allowed_commands.refuse(plan, commands)
     if plan.workload == "pipeline":
@@ -107,6 +110,8 @@ def run(
         )
         (folder / "plan.yaml").write_text(plan_file.dump(resolved.plan))
         say(f"run {folder}")
+        if uploading is not None:
+            uploading.begin(folder)
         return _run_in(folder, resolved, say, spark, quiet, plots)
     except (BadInput, Missing):
         history_writer.discard_unused(folder)
@@ -115,6 +120,8 @@ def run(
         (folder / history_writer.OWNER).unlink(missing_ok=True)
         log.removeHandler(handler)
         handler.close()
+        if uploading is not None:
+            uploading.finish(say)
 
 
 def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, quiet: bool, plots: bool) -> Outcome:
