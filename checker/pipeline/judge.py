@@ -24,6 +24,7 @@ from checker.pipeline.foreign_logs import LogPattern
 from checker.pipeline.tables import COMMITTED, Setting, Table
 from harness.model.check_options import Settings
 from harness.model.check_result import Result
+from harness.model.values_as_text import many
 
 # The anomalies that need a complete reading of the topics (which includes all copies of an input record), the
 # committed offsets, the records that writers sent, and the instances' events. Missing lines could cause them.
@@ -34,6 +35,9 @@ NEED_NTH: Final = frozenset({"wrong-output"})  # for a transform that counts the
 NEED_OFFSETS: Final = frozenset({"uncommitted-output"})
 NEED_SENT: Final = frozenset({"phantom-input"})
 NEED_EVENTS: Final = frozenset({"aborted-output"})
+# Of an application, only the records and the group's committed offsets are known. It may deduplicate without
+# transactions, and handle the records of a key at the same time, so these are no anomalies of it.
+NOT_OF_APPLICATIONS: Final = frozenset({"reordered-output", "uncommitted-output"})
 # Shown by two events of the same instance, whatever other lines are missing.
 OF_EVENTS_ALONE: Final = frozenset({"stale-generation"})
 AHEAD: Final = frozenset({"at-most-once", "auto-commit"})
@@ -89,10 +93,13 @@ def _muted(setting: Setting, unread: bool, unsent: bool, without_events: bool) -
         () if offsets else NEED_OFFSETS,
         NEED_SENT if unsent else (),
         NEED_EVENTS if without_events else (),
+        NOT_OF_APPLICATIONS if setting.outputs is not None else (),
     )
 
 
 def _figures(setting: Setting, counts: Mapping[str, int], found: Mapping[str, witnesses.Found]) -> dict[str, Any]:
+    if setting.outputs is None:
+        counts = {name: count for name, count in counts.items() if name != "unnamed"}
     return {
         "mode": setting.mode,
         "transform": setting.transform,
@@ -155,10 +162,16 @@ def _undone(setting: Setting, figures: Mapping[str, int], endings: Sequence[Any]
         return ["the input is empty"]
     if not setting.committed:
         return ["the group committed no offset, so no input record counts as processed"]
+    why = []
     not_done = figures["inputs"] - figures["done"]
     if not_done:
-        return [f"{not_done:,} of {figures['inputs']:,} input records are at or beyond the committed offsets"]
-    return []
+        why.append(f"{not_done:,} of {figures['inputs']:,} input records are at or beyond the committed offsets")
+    if setting.outputs is not None and figures["unnamed"]:
+        why.append(
+            f"{many(figures['unnamed'], 'output')} could not be assigned to an input record: "
+            "see `output.id` in the description of the application"
+        )
+    return why
 
 
 # --- offsets ------------------------------------------------------------------------------------------
