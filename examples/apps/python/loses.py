@@ -1,4 +1,4 @@
-"""Copies orders from one topic to another. It has the usual mistake: it commits before it has produced."""
+"""Makes an invoice of every order. It has the usual mistake: it commits before it has produced."""
 
 import signal
 import sys
@@ -22,14 +22,15 @@ producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 200})
 consumer.subscribe([orders])
 print("subscribed", flush=True)
 
-while not stopping:
-    messages = [message for message in consumer.consume(500, 0.5) if message.error() is None]
-    if not messages:
-        continue
-    consumer.commit(asynchronous=False)  # too early: the invoices are not written yet
-    for message in messages:
-        producer.produce(invoices, message.value(), message.key())
-        producer.poll(0)
-
-producer.flush(5)
-consumer.close()
+try:
+    while not stopping:
+        messages = [message for message in consumer.consume(500, 0.5) if message.error() is None]
+        if not messages:
+            continue
+        consumer.commit(asynchronous=False)  # too early: the invoices are not written yet
+        for message in messages:
+            producer.produce(invoices, message.value(), message.key())
+            producer.poll(0)
+    producer.flush(5)
+finally:
+    consumer.close()

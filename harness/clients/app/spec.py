@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from harness.model.errors_and_exit_codes import BadInput
 from harness.yaml_data import Loaded, Place, load, seconds
@@ -64,6 +64,22 @@ def _regular_expression(text: str | None) -> str | None:
     return text
 
 
+def _with_a_group(pattern: str) -> str:
+    _regular_expression(pattern)
+    if re.compile(pattern).groups != 1:
+        raise ValueError(r"needs exactly one group, as in order-(\d+)")
+    return pattern
+
+
+def _with_id(value: Any) -> Any:
+    """Returns the value of records, or a list of them. Raises ValueError if one of them has no id."""
+    for number, text in enumerate((value,) if isinstance(value, str) else value or (), 1):
+        if "{id}" not in text:
+            which = "" if isinstance(value, str) else f"sample {number}: "
+            raise ValueError(f"{which}put {{id}} where the record's unique number belongs")
+    return value
+
+
 class Ready(_Part):
     """When an instance is ready: it printed a line, listens on a port, or the group has all its members.
 
@@ -104,22 +120,15 @@ class Input(_Part):
     key       key of every record
     """
 
-    template: str | None = Field(None, max_length=1 << 16)
-    samples: tuple[str, ...] | None = Field(None, min_length=1, max_length=SAMPLES_MAX)
+    template: Annotated[str | None, AfterValidator(_with_id)] = Field(None, max_length=1 << 16)
+    samples: Annotated[tuple[str, ...] | None, AfterValidator(_with_id)] = Field(
+        None, min_length=1, max_length=SAMPLES_MAX
+    )
     key: str = Field("{key}", max_length=1000)
 
     @property
     def values(self) -> tuple[str, ...]:
         return self.samples or (self.template or "",)
-
-    @field_validator("template", "samples")
-    @classmethod
-    def _with_id(cls, value: Any) -> Any:
-        for number, text in enumerate((value,) if isinstance(value, str) else value or (), 1):
-            if "{id}" not in text:
-                which = "" if isinstance(value, str) else f"sample {number}: "
-                raise ValueError(f"{which}put {{id}} where the record's unique number belongs")
-        return value
 
     @model_validator(mode="after")
     def _one(self) -> Input:
@@ -139,15 +148,7 @@ class OutputId(_Part):
     json_: str | None = Field(None, alias="json", min_length=1)
     header: str | None = Field(None, min_length=1)
     key: bool = False
-    pattern: str = r"(\d+)"
-
-    @field_validator("pattern")
-    @classmethod
-    def _with_a_group(cls, pattern: str) -> str:
-        _regular_expression(pattern)
-        if re.compile(pattern).groups != 1:
-            raise ValueError(r"needs exactly one group, as in order-(\d+)")
-        return pattern
+    pattern: Annotated[str, AfterValidator(_with_a_group)] = r"(\d+)"
 
     @model_validator(mode="after")
     def _one(self) -> OutputId:

@@ -80,16 +80,18 @@ WRONG = {
     "pattern": (GOOD.replace("subscribed", "'(('"), r"app.yaml:3:14: app.ready.log: not a regular expression: missing"),
     "duration": (GOOD.replace("5s", "soon"), r"app.yaml:3:34: app.ready.within: 'soon' is not a duration"),
     "no-id": (GOOD.replace("{id}}'", "1}'"), r"app.yaml:5:13: app.input.template: put \{id\} where the record's"),
-    "placeholder": (GOOD.replace("{input}", "{topic}"), r"app.yaml:1:10: app.command: no placeholder \{topic\}; choose"),
+    "placeholder": (GOOD.replace("{input}", "{topic}"), r"app.yaml:1:10: app.command: no placeholder \{topic\}; ch"),
     "no-samples": (
         GOOD.replace("template: '{\"order\": {id}}'", "samples: none.txt"),
         r"app.yaml:5:12: input.samples: cannot read .*none.txt \(No such file or directory\)",
     ),
     "output": (GOOD.replace("json: order", "xml: order"), r"app.yaml:7:8: xml: no such key; .*json, header, key, patt"),
-    "quote": (GOOD.replace("python3 app.py", "\"python3 'app.py\"") and 'command: "a \'b"\n' + GOOD.partition("\n")[2],
-              r"app.yaml:1:10: app.command: cannot be split into words: No closing quotation"),
+    "quote": (
+        'command: "a \'b"\n' + GOOD.partition("\n")[2],
+        r"app.yaml:1:10: app.command: cannot be split into words: No closing quotation",
+    ),
     "port": (GOOD.replace("log: subscribed", "port: 99999"), r"app.yaml:3:15: app.ready.port: 99999 is not a port"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG)
