@@ -289,8 +289,8 @@ def _effects() -> list[str]:
     lines = [
         "## Faults that weaken promises",
         "",
-        "A run with one of these faults is judged as if the statement on the right were true from beginning to end:",
-        "[Promises](../understand/promises.md#faults).",
+        "A run with one of these faults is judged as if the statement on the right were true during the whole run (see",
+        "[Promises](../understand/promises.md#faults)).",
         "",
         "| fault | as if |",
         "| --- | --- |",
@@ -302,13 +302,7 @@ def _effects() -> list[str]:
             effect = "; ".join(EFFECTS[name](value) for name, value in fault.settings.items() if name in EFFECTS)
             by_effect.setdefault(effect, []).append(f"`{fault.name}`")
         lines += [f"| {', '.join(names)} | {effect} |" for effect, names in by_effect.items() if effect]
-    subscribed = [
-        f"`{fault.name}`"
-        for row in nemeses.VERBS.values()
-        for fault in (row.fault(target, Timing()) for target in row.named)
-        if fault.subscribed
-    ]
-    return [*lines, "", f"Consumers must subscribe (`--sub-via subscribe`) for {', '.join(subscribed)}.", ""]
+    return [*lines, ""]
 
 
 def _targets() -> list[str]:
@@ -407,7 +401,7 @@ def versions() -> str:
         "| --- | --- | --- | --- | --- |",
         *(_version(*row) for row in kafka.SERIES.items()),
         "",
-        "On Java 17, the main test was run: leaders are killed under load, and nothing may be lost. On the other Java",
+        "On Java 17, the main test was run: leaders were killed under load, and nothing was lost. On the other Java",
         "versions, a cluster was started, and a killed controller was replaced.",
         "",
         f"The harness needs Java {JAVA_MINIMUM} or newer, and runs the brokers on the same Java.",
@@ -500,10 +494,15 @@ def _errors() -> list[str]:
     ]
 
 
+def _error(code: str, others: bool) -> str:
+    return f"`{code}`" if code != client_errors.ANY else "any other" if others else "any"
+
+
 def errors() -> str:
     """The page reference/errors.md."""
+    named = {situation for situation, code in client_errors.TABLE if code != client_errors.ANY}
     rows = [
-        f"| {situation} | {'any other' if code == client_errors.ANY else f'`{code}`'} "
+        f"| {situation} | {_error(code, situation in named)} "
         f"| {row.outcome}{', with `--retries 0`' if row.retries_off else ''} | {row.why} | {row.source} |"
         for (situation, code), row in client_errors.TABLE.items()
     ]

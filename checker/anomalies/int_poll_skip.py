@@ -24,7 +24,7 @@ def find(bucket: Bucket) -> pa.Table:
 
 ANOMALY = Anomaly(
     name="int-poll-skip",
-    summary="One operation polled two records of a key consecutively and skipped the records between them in the log.",
+    summary="Within one operation, polls of a key skipped records of the log.",
     source="jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
     prose=step_inside("polled"),
     guarantee=READ_WHOLLY,

@@ -79,11 +79,10 @@ def step_inside(verb: str) -> Prose:
     def prose(witness: Witness, phrases: Phrases) -> str:
         key, op, (first, second) = witness["key"], witness["op"], witness["values"]
         first_place, second_place = phrases.step(verb, key, op, (first, second))
-        distance, between = _apart(witness, phrases)
         return joined(
             f"{phrases.who(op)} {VERBS[verb]} key {key}: value {first}{first_place} and then value "
-            f"{second}{second_place}, {distance}{phrases.faults(op)}",
-            between,
+            f"{second}{second_place}, {_distance(witness, verb)}{phrases.faults(op)}",
+            *_remarks(witness, phrases),
         )
 
     return prose
@@ -95,33 +94,47 @@ def step_between(verb: str) -> Prose:
     def prose(witness: Witness, phrases: Phrases) -> str:
         key, (before, after) = witness["key"], witness["ops"]
         faults = phrases.faults(before, after)
-        distance, between = _apart(witness, phrases)
+        distance, remarks = _distance(witness, verb), _remarks(witness, phrases)
         head = f"{phrases.who(before)} {VERBS[verb]} key {key}"
         if "values" not in witness:
-            return joined(f"{head}, and the next time ({phrases.when(after)}) continued {distance}{faults}", between)
+            return joined(f"{head}, and the next time ({phrases.when(after)}) continued, {distance}{faults}", *remarks)
         first, second = witness["values"]
         return joined(
             f"{head}: value {first}{phrases.place(verb, key, before, first, last=True)}, and the next time "
             f"({phrases.when(after)}) value {second}{phrases.place(verb, key, after, second)}, {distance}{faults}",
-            between,
+            *remarks,
         )
 
     return prose
 
 
-def _apart(witness: Witness, phrases: Phrases) -> tuple[str, str]:
-    """Returns two phrases: where the second record is relative to the first, and who sent the first skipped record.
-
-    The second phrase is empty if no record was skipped.
-    """
+def _distance(witness: Witness, verb: str) -> str:
+    """Returns where the second record is in the log, relative to the first."""
     delta, skipped = witness["delta"], witness.get("skipped") or []
     if delta == 0:
-        return "the same record again", ""
+        return "the same record again"
     if delta < 0:
-        return f"which is {many(-delta, 'position')} earlier in the log", ""
-    between = f" ({first_of(skipped, delta - 1)})" if skipped else ""
-    sent = phrases.sent(witness["key"], skipped[0]) if skipped else ""
-    return (
-        f"after a gap of {many(delta - 1, 'record')}{between}",
-        f"value {skipped[0]} was {sent}" if sent else "",
-    )
+        return f"which is {many(-delta, 'position')} earlier in the log"
+    between = f" (value{'s' if delta > 2 else ''} {first_of(skipped, delta - 1)})" if skipped else ""
+    if verb == "polled":
+        return f"skipping {many(delta - 1, 'record')} of the log{between}"
+    return f"with {many(delta - 1, 'other record')} between them in the log{between}"
+
+
+def _remarks(witness: Witness, phrases: Phrases) -> list[str]:
+    """Returns who sent the first skipped record, and which of the records is in the log more than once."""
+    key, skipped = witness["key"], witness.get("skipped") or []
+    found = []
+    sent = phrases.sent(key, skipped[0]) if skipped else ""
+    if sent:
+        found.append(f"value {skipped[0]} was {sent}")
+    for value in dict.fromkeys([*witness.get("values", ()), *skipped[:1]]):
+        places = {place.offset for place in (*phrases.polls(key, value), *phrases.sends(key, value))} - {None}
+        if len(places) > 1:
+            offsets = sorted(place for place in places if place is not None)
+            found.append(
+                f"value {value} is in the log {len(offsets)} times (offsets {listed(offsets)}) and counts at its last "
+                "offset, so the duplicate alone may explain this"
+            )
+            break
+    return found

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.output import VERDICT_EXIT, say
-from harness.cli.parameters import RunsDir, SparkMaster, given
+from harness.cli.parameters import AUTO_MASTER, RunsDir, SparkMaster, given
 from harness.model.check_result import Verdict, worst
 from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 
@@ -39,15 +39,15 @@ def check(
         typer.Option(help="Edges to use in the search for cycles, comma-separated: ww, wr, rw, process, realtime."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each history.")] = False,
-    spark_master: SparkMaster = "local[*]",
+    spark_master: SparkMaster = AUTO_MASTER,
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Check stored histories again, without a cluster. A truncated history is checked up to its last complete line."""
     from harness.history_writer import is_run
     from harness.model.check_options import EDGES
     from harness.report.text import summary
-    from harness.run import spark, test
-    from harness.run.histories import bytes_of, find, judge, line
+    from harness.run import choose_spark, test
+    from harness.run.histories import find, judge, line
     from harness.run.histories import options as options_of
 
     options_given = given(ctx)
@@ -59,7 +59,9 @@ def check(
         changes["sub_via"] = _some_of("--sub-via", sub_via, ("assign", "subscribe"))
     paths = [find(runs, name) for name in histories]
     items = [(path, options_of(path, changes)) for path in paths]
-    session = spark.session_now(spark_master, sum(map(bytes_of, paths)))
+    session, why = choose_spark.session_for(spark_master, items)
+    if why:
+        print(why, file=sys.stderr if as_json else sys.stdout, flush=True)
     verdicts: list[Verdict] = []
     for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say):
         verdicts.append(result.valid)

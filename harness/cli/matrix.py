@@ -42,6 +42,12 @@ def matrix(
     shard: Annotated[str, typer.Option(help="Which shard of the runs to execute; 1/4 is the first of four.")] = "1/1",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order and of the first runs.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for summary.md, junit.xml and results.json.")] = None,
+    only: Annotated[
+        str, typer.Option(metavar="NAME", help="Run only this run of the matrix, as --list names it.")
+    ] = "",
+    show: Annotated[
+        bool, typer.Option("--list", help="Print the names of the runs, in order, and run nothing.")
+    ] = False,
     baseline: Annotated[
         Path | None, typer.Option(help="Results folder of an earlier matrix; rates that differ from it are listed.")
     ] = None,
@@ -55,17 +61,22 @@ def matrix(
     """Run a matrix of workloads, faults, settings and versions.
 
     A failed run does not stop the matrix, and no run is retried. Exit code 0: all results are as expected; 1: some
-    are not; 2: some runs could not be judged.
+    are not; 2: some runs could not be judged. Runs that the budget cuts off do not affect the exit code.
 
     [bold]Examples[/bold]
 
       harness matrix nightly.yaml --budget 20m --shard 1/4
+      harness matrix nightly.yaml --list
     """
     from harness.experiments.matrix import report, spec
     from harness.experiments.matrix import run as running
 
     budget_s, (part, of) = seconds(budget), parts(shard)
-    cells = spec.shard(spec.load(file, seed, folder), part, of)
+    cells = spec.load(file, seed, folder)
+    cells = spec.shard(spec.chosen(cells, only) if only else cells, part, of)
+    if show:
+        print("\n".join(f"{cell.name} (seed {cell.seed})" for cell in cells))
+        return 0
     if baseline is not None:
         report.changed([], baseline)  # raises for a bad baseline before the first run
     target = out or runs_dir / "matrix" / time.strftime("%Y%m%dT%H%M%S", time.gmtime())
@@ -75,6 +86,5 @@ def matrix(
         print(f"  {path}")
     for line in changes:
         print(f"changed: {line}")
-    code = running.exit_code(done)
-    print({0: "all as expected", 1: "NOT all as expected"}.get(code, "some runs could not be judged"))
-    return code
+    print(running.counts(done))
+    return running.exit_code(done)

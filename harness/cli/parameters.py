@@ -92,7 +92,9 @@ SparkMaster = Annotated[
     str,
     typer.Option(
         "--spark-master",
-        help="Spark master for the checker; none: check in this process, without Spark (pipelines need Spark).",
+        help="Spark master for the checker; none: check in this process, without Spark (pipelines need Spark); "
+        "auto: start Spark only for histories that are large enough.",
         rich_help_panel=CHECKING,
     ),
 ]
+AUTO_MASTER: Final = "auto"  # the value of `harness.run.spark.AUTO`

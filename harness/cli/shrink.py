@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.parameters import SparkMaster
+from harness.cli.parameters import AUTO_MASTER, SparkMaster
 from harness.model.errors_and_exit_codes import EXIT_VALID
 
 Name = Annotated[str, typer.Argument(help="Run folder, run id, unambiguous prefix of an id, or latest.")]
@@ -46,7 +47,7 @@ def shrink(
     budget: Annotated[str, typer.Option(help="With --schedule: time for all runs, such as 45s, 30m or 2h.")] = "30m",
     allow_commands: AllowCommands = False,
     as_json: AsJson = False,
-    spark_master: SparkMaster = "local[*]",
+    spark_master: SparkMaster = AUTO_MASTER,
     runs: RunsFolder = Path("runs"),
 ) -> int:
     """Find the smallest part of a history, or of a plan, that still shows an anomaly.
@@ -70,12 +71,15 @@ def shrink(
 
         return shrink_schedule.shrink(folder, result, anomaly, times, budget, runs, spark_master, print, allow_commands)
 
-    from harness.run import spark, test
+    from harness.run import choose_spark, test
     from harness.shrinking import shrink_run as shrinking
 
     options = test.options_of(folder)
     small = shrinking.of_run(folder, result, anomaly, options, faults)
-    again = test.check_run(small.folder, options, spark.session_now(spark_master), lambda text: None)
+    session, why = choose_spark.session_for(spark_master, [(small.folder, options)])
+    if why:
+        print(why, file=sys.stderr if as_json else sys.stdout, flush=True)
+    again = test.check_run(small.folder, options, session, lambda text: None)
     shrinking.confirm(small, again)
     if as_json:
         print(json.dumps(shrinking.data(small, again), default=str))
@@ -90,15 +94,13 @@ def replay(
     times: Annotated[int, typer.Option("--runs", "-n", min=1, help="Number of runs.")] = 1,
     allow_commands: AllowCommands = False,
     as_json: AsJson = False,
-    spark_master: SparkMaster = "local[*]",
+    spark_master: SparkMaster = AUTO_MASTER,
     runs: RunsFolder = Path("runs"),
 ) -> int:
     """Run the same plan with the same seed again, and count how often the same anomalies recur.
 
     Exit code 0: each anomaly recurred (or, if the run had none, no anomaly appeared); 1: otherwise; 2: undecided.
     """
-    import sys
-
     from harness.run import allowed_commands
     from harness.shrinking import replay as again
     from harness.stored import find_runs

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ from typing import Final
 from harness.clients import properties_file
 from harness.model.errors_and_exit_codes import BadInput
 
+SHORT: Final = 3  # length of the longest secret that is replaced only as a whole word
 # Properties for connection and authentication; passed by --producer-config, they would be written into plan.yaml.
 PREFIXES: Final = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "https.")
 _NOT_SECRET: Final = frozenset({"broker.address.family", "client.dns.lookup", "client.rack", "socket.keepalive.enable"})
@@ -34,6 +36,13 @@ _COMMON: Final = (
     "ssl.certificate.location",
     "ssl.key.location",
     "ssl.key.password",
+)
+_FILES: Final = (
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.keystore.location",
+    "ssl.crl.location",
 )
 _JAVAS: Final = {
     "sasl.jaas.config": "sasl.username and sasl.password",
@@ -49,8 +58,15 @@ def about_connecting(name: str) -> bool:
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Returns property -> value, as read from a file by `properties_file.load`."""
-    return properties_file.load(path, environment, _check)
+    """Returns property -> value, as read from a file by `properties_file.load`. Raises BadInput also if a file that a
+    property names does not exist."""
+    found = properties_file.load(path, environment, _check)
+    for name in _FILES:
+        value = found.get(name, "")
+        if value and value != "probe" and not os.access(value, os.R_OK):
+            wrong = "cannot be read" if Path(value).exists() else "does not exist"
+            raise BadInput(f"--client-config {path}: the file of {name} {wrong}; give the path of an existing file")
+    return found
 
 
 def _check(name: str, where: str) -> None:
@@ -66,7 +82,17 @@ def _check(name: str, where: str) -> None:
 
 def hidden(text: str, connection: Mapping[str, str]) -> str:
     """Returns a library's text without secrets: property names replace the values of connection properties."""
-    for name, value in connection.items():
-        if value and name not in ("security.protocol", "sasl.mechanisms", "sasl.mechanism"):
-            text = text.replace(value, f"<{name}>")
-    return text
+    public = ("security.protocol", "sasl.mechanisms", "sasl.mechanism")
+    return redacted(text, {value: f"<{name}>" for name, value in connection.items() if name not in public})
+
+
+def redacted(text: str, replacements: Mapping[str, str]) -> str:
+    """Returns a text with each secret (a key of `replacements`) replaced.
+
+    A short secret is replaced only as a whole word: replacing a letter everywhere would garble the text.
+    """
+    secrets = sorted(filter(None, replacements), key=len, reverse=True)
+    if not secrets:
+        return text
+    patterns = (re.escape(one) if len(one) > SHORT else rf"(?<!\w){re.escape(one)}(?!\w)" for one in secrets)
+    return re.sub("|".join(patterns), lambda match: replacements[match[0]], text)

@@ -118,7 +118,7 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("report", "_PURGE_QUEUE"): _MOMENT,
     ("report", "_PURGE_INFLIGHT"): _SENT,
     ("report", "NOT_LEADER_FOR_PARTITION"): Row(
-        "info", "also the answer of a leader that loses leadership after its append", "protocol"
+        "info", "also the answer of a leader that appended the record and then lost leadership", "protocol"
     ),
     ("report", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"): Row("info", "appended, not replicated", "protocol"),
     ("report", "REQUEST_TIMED_OUT"): Row("info", "appended, not replicated in time", "protocol"),

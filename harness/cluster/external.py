@@ -69,7 +69,9 @@ def _refusal(bootstrap: str, error: ClientError, connection: Mapping[str, str]) 
             f"--bootstrap {bootstrap}: no TLS connection ({reason}); see ssl.ca.location in --client-config"
         )
     if error.code == "_INVALID_ARG":
-        return BadInput(f"--client-config: {reason}")
+        from harness.clients.confluent.settings_and_errors import unknown_property
+
+        return BadInput(f"--client-config: {unknown_property(error.text) or reason}")
     hint = "" if connection else "; if it requires TLS or SASL, give --client-config"
     return Missing(f"--bootstrap {bootstrap}: no Kafka broker answers ({reason}): check the address{hint}")
 

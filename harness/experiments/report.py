@@ -49,9 +49,15 @@ def write(folder: Path, chosen: Experiment, tried: Sequence[Tried], began: str) 
 def rows(tried: Sequence[Tried]) -> list[dict[str, str]]:
     """Returns a row for each case: its settings, effects, cost, and whether its results are as expected.
 
-    An effect is "claimed | measured", with ≠ if the two differ.
+    An effect is "claimed | measured", with ≠ if the two differ. Omits columns that do not apply: effects if no case
+    accounts for each record, and settings and figures that no case has.
     """
-    return [_row(case_tried) for case_tried in tried]
+    accounted = any(one.case.test_plan(0).workload == "delivery" for one in tried)
+    found = [_row(one) for one in tried]
+    omitted = {name for name in SETTINGS if all(row[name] == "default" for row in found)}
+    omitted |= {name for row in found[:1] for name in row if all(not row[name] for row in found)}
+    omitted |= set() if accounted else set(EFFECTS)
+    return [{name: value for name, value in row.items() if name not in omitted} for row in found]
 
 
 def _row(tried: Tried) -> dict[str, str]:
@@ -111,9 +117,9 @@ def markdown(found: Sequence[Mapping[str, str]], columns: Sequence[str] | None =
 
 
 def text(found: Sequence[Mapping[str, str]]) -> str:
-    """Formats the columns whose values differ between rows, aligned for a terminal."""
+    """Formats the columns whose values differ between rows, and the effects, aligned for a terminal."""
     names = [name for name in (found[0] if found else ()) if len({row[name] for row in found}) > 1]
-    names = list(dict.fromkeys(["case", *names, *EFFECTS]))
+    names = list(dict.fromkeys(["case", *names, *(name for row in found[:1] for name in EFFECTS if name in row)]))
     widths = {name: max(len(name), *(len(row[name]) for row in found)) for name in names}
     lines = ["  ".join(f"{name:{widths[name]}}" for name in names)]
     lines += ["  ".join(f"{row[name]:{widths[name]}}" for name in names) for row in found]

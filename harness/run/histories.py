@@ -16,7 +16,6 @@ from harness.stored import find_runs
 
 Say = Callable[[str], None]
 SUFFIXES: Final = (".gz", ".edn")
-PARTS: Final = ("history", "pipeline", "events")  # folders of a run that checks read
 
 
 def find(runs: Path, name: str) -> Path:
@@ -30,17 +29,6 @@ def find(runs: Path, name: str) -> Path:
     if name.strip() and (path.is_file() or parquet_folder.is_tables(path)):
         return path
     return history_writer.require_run(find_runs.resolve(runs, name))
-
-
-def bytes_of(path: Path) -> int:
-    """Returns the approximate number of bytes that a check of the history reads, of text or of tables."""
-    from checker.tables import make_tables, parquet_folder
-
-    if path.is_file():
-        return make_tables.size_of([path])
-    if parquet_folder.is_tables(path):
-        return make_tables.size_of(path.rglob("*.parquet"))
-    return make_tables.size_of(one for part in PARTS for one in (path / part).glob("*.jsonl*"))
 
 
 def title(path: Path) -> str:

@@ -1,4 +1,8 @@
-"""The Spark session of a run, started in the background. With `--spark-master none` there is no session."""
+"""The Spark session of a run, started in the background.
+
+With `--spark-master none` there is no session. With `auto`, a run starts none either, and `harness.run.choose_spark`
+decides when the history is checked; commands that cannot do without Spark use all cores.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ START_TIMEOUT_S: Final = 180.0
 # Histories below this size are checked before JVM code compiled by C2 would pay for the compilation.
 BRIEF_BYTES: Final = 30_000_000
 NONE: Final = "none"  # --spark-master none
+AUTO: Final = "auto"
+ALL_CORES: Final = "local[*]"
 
 
 def require(master: str, what: str) -> None:
@@ -30,18 +36,18 @@ class WarmSpark:
 
     The session starts while topics are created and workers start, and the load waits for the session: a starting JVM
     occupies both cores of a small machine for seconds, which would disturb the load, the healing or the check. An idle
-    session uses no processor time. With the master `none` there is no session, and nothing is started.
+    session uses no processor time. With the masters `none` and `auto` there is no session, and nothing is started.
     """
 
     def __init__(self, master: str) -> None:
-        self._master = master
+        self.master = master
         self._session: Any = None
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Starts the session in the background or, if it is running, warms it up."""
-        if self._master == NONE:
+        if self.master in (NONE, AUTO):
             return
         if self._thread is not None:
             self._thread.join(START_TIMEOUT_S)
@@ -54,7 +60,7 @@ class WarmSpark:
 
         try:
             if self._session is None:
-                self._session = session.start(self._master, brief=True, jvm_flags=_found_java())
+                self._session = session.start(self.master, brief=True, jvm_flags=_found_java())
             else:
                 session.warm_up(self._session)
         except BaseException as error:
@@ -63,9 +69,9 @@ class WarmSpark:
     def get(self) -> Any:
         """Returns the session once it is ready.
 
-        Returns None with the master `none`. Raises the error of a failed start.
+        Returns None with the masters `none` and `auto`. Raises the error of a failed start.
         """
-        if self._master == NONE:
+        if self.master in (NONE, AUTO):
             return None
         if self._thread is None:
             self.start()
@@ -85,6 +91,11 @@ def _found_java() -> tuple[str, ...]:
     return cds_archive.of_spark(found)
 
 
+def _named(master: str) -> str:
+    """Returns the master for PySpark: all local cores for `auto`."""
+    return ALL_CORES if master == AUTO else master
+
+
 def session_now(master: str, size: int | None = None) -> Any:
     """Starts a session in the calling thread, and returns it. Returns None with the master `none`.
 
@@ -95,7 +106,7 @@ def session_now(master: str, size: int | None = None) -> Any:
     from checker.spark import session
 
     brief = size is not None and size < BRIEF_BYTES
-    return session.start(master, brief=brief, jvm_flags=_found_java())
+    return session.start(_named(master), brief=brief, jvm_flags=_found_java())
 
 
 def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], None]) -> Any:
@@ -116,7 +127,7 @@ def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], 
     jars = ",".join(str(path) for path in connector.files)
     memory = os.environ.get("HARNESS_SPARK_MEMORY", "768m")
     return session.start(
-        master,
+        _named(master),
         "harness qos",
         warm=False,
         brief=True,

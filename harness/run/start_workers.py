@@ -79,6 +79,25 @@ def client_needs(resolved: ResolvedPlan) -> dict[str, Any]:
     }
 
 
+def refuse_properties(plan: TestPlan) -> None:
+    """Raises BadInput for producer and consumer settings that librdkafka rejects, before anything is started.
+
+    Other libraries, and other versions of librdkafka, check their settings when the workers start.
+    """
+    if not (plan.producer_config or plan.consumer_config) or derived.client_versions(plan):
+        return
+    if tuple(derived.libraries(plan)) != ("confluent",):
+        return
+    from harness.clients.confluent import adapter
+
+    quiet = {"log_level": 0}  # otherwise it logs that no broker is at this address
+    given = {name: {**quiet, **getattr(plan, name)} for name in ("producer_config", "consumer_config")}
+    config = {**{name: getattr(plan, name) for name in SAME_NAMES}, "run": "check", "bootstrap": "127.0.0.1:1", **given}
+    wrong = adapter.problem({**config, "idempotence": derived.idempotent(plan)})
+    if wrong:
+        raise BadInput(wrong)
+
+
 def _problem(cluster: Hosts, config: dict[str, Any], folder: Path, env: dict[str, str]) -> Any:
     """Returns the problem that the client libraries, in the workers' versions, report with the settings, or ""."""
     admin = AdminLink(cluster, config, folder / "logs", env)

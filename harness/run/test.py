@@ -24,13 +24,15 @@ from harness.plan.test_plan import TestPlan
 from harness.run import (
     allowed_commands,
     attached_cluster,
+    choose_spark,
     client_versions,
     load_heal_final_polls,
     make_cluster,
     record_cluster_settings,
+    start_workers,
 )
 from harness.run.provenance import git_commit, versions
-from harness.run.spark import WarmSpark, require
+from harness.run.spark import ALL_CORES, AUTO, WarmSpark, require
 from harness.stored import broker_data
 from harness.yaml_data import Where
 from nemesis import table as nemeses
@@ -43,11 +45,15 @@ log = logging.getLogger("harness")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a finished run: its folder, the verdict, and whether the user interrupted the run."""
+    """The outcome of a finished run: its folder, the verdict, and whether the user interrupted the run.
+
+    checked  where and why `--spark-master auto` had the history checked, as a sentence; empty with another master
+    """
 
     folder: Path
     result: Result
     interrupted: bool
+    checked: str = ""
 
 
 # --- the run ------------------------------------------------------------------------------------------
@@ -82,9 +88,11 @@ def run(
     allowed_commands.refuse(plan, commands)
     if derived.has_pipeline(plan):
         require(spark_master, f"--workload {plan.workload}")
+        spark_master = ALL_CORES if spark_master == AUTO else spark_master
     plan = attached_cluster.settled(plan)
     resolved = make_cluster.resolved(plan, where)
     nemeses.refuse_unsubscribed(resolved.faults, plan.sub_via)
+    start_workers.refuse_properties(plan)
     spark = WarmSpark(spark_master)
     java.find()
     folder = history_writer.new_run(runs, attached_cluster.run_name(resolved.plan))
@@ -126,8 +134,15 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
         if plan.keep_data:  # before the verdict, because checks may read it
             broker_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
-        session = None if plan.workload == LOG_MODEL else spark.get()  # the steps were checked as they ran
-        result = check_run(folder, judged_by(plan, record_cluster_settings.recorded(folder)), session, say)
+        options = judged_by(plan, record_cluster_settings.recorded(folder))
+        session, checked = None, ""
+        if plan.workload != LOG_MODEL:  # its steps were checked as they ran
+            if spark.master == AUTO:
+                session, checked = choose_spark.session_for(AUTO, [(folder, options)])
+                say(checked)
+            else:
+                session = spark.get()
+        result = check_run(folder, options, session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _print_summary(folder, result, say, time.monotonic() - began)
     try:  # after the servers' logs were collected into the folder
@@ -135,7 +150,7 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
     except Exception as error:  # a failed plot must not affect the verdict
         log.exception("the plots were not drawn")
         say(f"the plots were not drawn ({type(error).__name__}: {error}); see {folder / 'harness.log'}")
-    return Outcome(folder, result, interrupted)
+    return Outcome(folder, result, interrupted, checked)
 
 
 def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:

@@ -25,6 +25,7 @@ class Repeat:
     valid  the verdict
     bad    name -> count of the anomalies that count against the verdict
     why    why the verdict is unknown; otherwise empty
+    checked  where and why `--spark-master auto` had the history checked; empty with another master
     """
 
     valid: str
@@ -32,6 +33,7 @@ class Repeat:
     seconds: float = 0.0
     folder: str = ""
     why: str = ""
+    checked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def once(plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection
         raise KeyboardInterrupt
     result = outcome.result
     why = result.reasons[0] if result.valid == "unknown" and result.reasons else ""
-    return Repeat(result.valid, bad_of(result), time.monotonic() - began, str(outcome.folder), why)
+    return Repeat(result.valid, bad_of(result), time.monotonic() - began, str(outcome.folder), why, outcome.checked)
 
 
 def bad_of(result: Result) -> dict[str, int]:
@@ -81,6 +83,8 @@ def replay(run: Callable[[], Repeat], times: int, say: Say) -> list[Repeat]:
     found = []
     for n in range(times):
         found.append(run())
+        if found[-1].checked:
+            say(f"  {found[-1].checked}")
         say(f"  run {n + 1} of {times}: {describe(found[-1])}")
     return found
 

@@ -112,6 +112,8 @@ class Trial:
             except BadInput:  # an invalid plan, for example with a fault after the end of the load
                 return False
             self.longest_s = max(self.longest_s, self.clock() - began)
+            if repeat.checked:
+                self.say(f"  {repeat.checked}")
             shown = self.anomaly in repeat.bad
             hit, missed = hit + shown, missed + (not shown)
         self.hits[size] = (hit, hit + missed)

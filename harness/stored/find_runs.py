@@ -212,7 +212,7 @@ def resolve(runs: Path, name: str) -> Path:
     if path.exists():
         raise BadInput(f"{path}: a file, not a run folder; give the folder that contains plan.yaml and history/")
     if not plain:
-        raise BadInput(f"{path}: no such folder; `harness list` shows the runs in {runs}")
+        raise BadInput(f"{path}: no such file or folder; `harness list` shows the runs in {runs}")
     return _by_prefix(runs, name)
 
 
@@ -280,6 +280,11 @@ def _by_prefix(runs: Path, name: str) -> Path:
     if starts:
         listed = ", ".join(starts[:CANDIDATES]) + (", ..." if len(starts) > CANDIDATES else "")
         raise BadInput(f"{name}: {len(starts)} runs in {runs} begin with this: {listed}; give a longer prefix")
+    if name.endswith((".edn", ".jsonl", ".json", ".gz")):
+        raise BadInput(f"{name}: no such file; give the path of an existing history, or a run (`harness list`)")
     if not ids:
         raise BadInput(f"{name}: there are no runs in {runs}; start one, or give another folder with --runs")
-    raise BadInput(f"{name}: no run in {runs} begins with this; `harness list` shows the {len(ids)} existing runs")
+    raise BadInput(
+        f"{name}: no such file or folder, and no run in {runs} begins with this; `harness list` shows the {len(ids)} "
+        "existing runs"
+    )

@@ -55,7 +55,7 @@ def test_a_matrix_leaves_its_files_and_shows_a_failure_in_all_of_them(tmp_path: 
     suite = ElementTree.fromstring((out / "junit.xml").read_bytes())
     failed = [case.get("classname") for case in suite.iter("testcase") if case.find("failure") is not None]
     assert failed == ["matrix/txn"]
-    assert "1 not as expected" in (out / "summary.md").read_text()
+    assert "1 of 2 runs as expected, 1 NOT as expected" in (out / "summary.md").read_text()
     assert {row["name"]: row["exit_code"] for row in json.loads((out / "results.json").read_text())} == {
         "matrix/txn": 1,
         "matrix/default": 0,

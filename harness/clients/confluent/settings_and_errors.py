@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +13,7 @@ from harness.clients.settings import Settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError, Kind
 
+MANUAL: Final = "https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md"
 PUSHES_METRICS: Final = 0x02050000  # first librdkafka with KIP-714
 FETCH_WAIT_MS: Final = 100  # longest delay of a seek or of a newly assigned partition
 
@@ -34,6 +37,33 @@ _OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "enable.partition.eof": "polls need it enabled to detect the end of a log; leave it out",
     },
 }
+
+_NO_SUCH: Final = re.compile(r'No such configuration property: "([^"]*)"')
+# Names to suggest for a misspelt property.
+_COMMON: Final = (
+    "acks", "api.version.request", "auto.commit.interval.ms", "auto.offset.reset", "batch.num.messages", "batch.size",
+    "check.crcs", "client.id", "client.rack", "compression.codec", "compression.level", "compression.type", "debug",
+    "delivery.timeout.ms", "enable.auto.commit", "enable.auto.offset.store", "enable.idempotence", "fetch.max.bytes",
+    "fetch.min.bytes", "fetch.wait.max.ms", "group.id", "group.instance.id", "group.protocol", "heartbeat.interval.ms",
+    "isolation.level", "linger.ms", "max.in.flight.requests.per.connection", "max.partition.fetch.bytes",
+    "max.poll.interval.ms", "message.max.bytes", "message.send.max.retries", "message.timeout.ms",
+    "metadata.max.age.ms", "partition.assignment.strategy", "partitioner", "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages", "queue.buffering.max.ms", "queued.max.messages.kbytes", "queued.min.messages",
+    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retries", "retry.backoff.max.ms",
+    "retry.backoff.ms", "sasl.mechanisms", "sasl.password", "sasl.username", "security.protocol", "session.timeout.ms",
+    "socket.timeout.ms", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.key.location",
+    "ssl.key.password", "statistics.interval.ms", "transactional.id", "transaction.timeout.ms",
+)  # fmt: skip
+
+
+def unknown_property(text: str) -> str:
+    """Returns what to do about a property that librdkafka does not have, if its message says so; otherwise ""."""
+    name = _NO_SUCH.search(text)
+    if name is None:
+        return ""
+    close = difflib.get_close_matches(name[1], _COMMON, n=1)
+    hint = f"did you mean {close[0]}? The" if close else "the"
+    return f"librdkafka has no property {name[1]}; {hint} properties are listed in {MANUAL}"
 
 
 def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,4 +187,7 @@ def made_with(make: Callable[[dict[str, Any]], Any], config: dict[str, Any], wha
     try:
         return make(config)
     except (ck.KafkaException, ValueError, TypeError) as error:
-        raise BadInput(f"{what} settings: {converted(error).text}; see --{what}-config") from None
+        text = converted(error).text
+        unknown = unknown_property(text)
+        why = f"--{what}-config: {unknown}" if unknown else f"{what} settings: {text}; see --{what}-config"
+        raise BadInput(why) from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from harness.clients.exec import command, open_fields
@@ -118,6 +119,7 @@ def refuse_incapable(client: str, facts: Mapping[str, Any], config: Mapping[str,
         raise BadInput(f"--client {client}: {facts['library']} {facts['version']} has no {', '.join(missing)}")
 
 
+@lru_cache  # an experiment starts the same program in each of its runs
 def greet(client: str, environment: Sequence[str] = (), user: str = NOBODY) -> dict[str, Any]:
     """Returns {"library", "version", "capabilities"} of the client program that `client` ("exec:COMMAND") names.
 

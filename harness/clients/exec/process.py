@@ -24,6 +24,7 @@ from typing import IO, Any, Final
 
 import orjson
 
+from harness.clients.connection import redacted
 from harness.clients.exec import answers
 from harness.clients.exec.answers import BadAnswer
 from harness.protocol.error_codes import ClientError
@@ -52,7 +53,7 @@ class ClientProcess:
 
     argv     the command; the program is an absolute path
     environ  all environment variables except HOME and TMPDIR, which name an empty folder that is deleted afterwards
-    secrets  texts to replace by *** in what the process writes to its standard error
+    secrets  texts to replace by *** in the process's errors and in what it writes to its standard error
     user     the account that the process runs as, if this process runs as root
     library  name of the program's library, from the answer to `hello`; set by the adapter
 
@@ -96,8 +97,8 @@ class ClientProcess:
         self._polling: int | None = None
         self._trouble: ClientError | None = None
         self._killed = False
-        copied = (self._process.stderr, [secret for secret in secrets if secret])
-        threading.Thread(target=_copy_stderr, args=copied, daemon=True).start()
+        self._stars = dict.fromkeys(filter(None, secrets), "***")
+        threading.Thread(target=_copy_stderr, args=(self._process.stderr, self._stars), daemon=True).start()
 
     @property
     def ended(self) -> bool:
@@ -191,6 +192,10 @@ class ClientProcess:
         """Kills the process because of a line that the protocol does not allow. Returns the error to raise."""
         return self._give_up(BROKE_PROTOCOL, f"wrote {why}, and was killed")
 
+    def without_secrets(self, error: ClientError) -> ClientError:
+        """Returns an error of the program with *** in place of each secret."""
+        return ClientError(redacted(error.code, self._stars), redacted(error.text, self._stars), error.kind)
+
     # --- lines ---
 
     def _write(self, fields: Mapping[str, Any]) -> None:
@@ -256,7 +261,7 @@ class ClientProcess:
             if answered is None:
                 raise BadAnswer(f"an answer with the id of no open request: {line[: answers.SHOWN_BYTES]!r}")
             if "error" in message:
-                answered(None, answers.error(message["error"], self.library))
+                answered(None, self.without_secrets(answers.error(message["error"], self.library)))
             else:
                 answered(message["ok"], None)
         except BadAnswer as why:
@@ -278,7 +283,8 @@ class ClientProcess:
 
     def _give_up(self, code: str, how: str) -> ClientError:
         """Kills the process, answers every open request with the error, and returns the error."""
-        trouble = ClientError(code, f"the client program {self.library or '(not greeted yet)'} {how}", "fatal")
+        text = f"the client program {self.library or '(not greeted yet)'} {how}"
+        trouble = self.without_secrets(ClientError(code, text, "fatal"))
         self._trouble = trouble
         self.kill()
         waiting, self._waiting = self._waiting, {}
@@ -306,7 +312,7 @@ def account(user: str) -> pwd.struct_passwd | None:
     return found if mapped else None
 
 
-def _copy_stderr(source: IO[bytes], secrets: Sequence[str]) -> None:
+def _copy_stderr(source: IO[bytes], stars: Mapping[str, str]) -> None:
     """Copies a process's standard error to this process's standard error, with secrets replaced.
 
     Stops copying at a limit, and then only reads and discards.
@@ -317,9 +323,7 @@ def _copy_stderr(source: IO[bytes], secrets: Sequence[str]) -> None:
             if copied > STDERR_BYTES_MAX:
                 continue
             copied += len(line)
-            text = line.decode(errors="replace")
-            for secret in secrets:
-                text = text.replace(secret, "***")
+            text = redacted(line.decode(errors="replace"), stars)
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(text)
                 sys.stderr.flush()

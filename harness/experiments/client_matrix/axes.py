@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from harness.clients.exec.adapter import needed
-from harness.clients.settings import Settings
 from harness.plan import make_plan
 from harness.plan.test_plan import TestPlan
 from harness.run import make_cluster
+from harness.run.start_workers import client_needs
 from nemesis.verbs.wire import PRESETS
 
 # Fields of the plan of every run. The faults of FAULTS have the time to take effect and to end within the load.
@@ -116,16 +116,7 @@ def cells(libraries: Mapping[str, Collection[str]]) -> list[Cell]:
 
 def needs(mode: str, capabilities: Collection[str]) -> list[str]:
     """The capabilities that a mode needs from a client program with these capabilities."""
-    plan = _plan("none", mode, capabilities)
-    pipeline = plan.workload == PIPELINE
-    made = Settings(
-        bootstrap="",
-        run="",
-        txn=plan.txn or pipeline,
-        idempotence=bool(plan.idempotence),
-        consumer_config=plan.consumer_config,
-    )
-    return needed(made, _subscribes(plan))
+    return needed(client_needs(make_cluster.resolved(_plan("none", mode, capabilities))))
 
 
 def _without(fault: str, mode: str) -> str:

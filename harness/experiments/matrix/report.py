@@ -12,7 +12,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from harness.experiments.expectations import wilson
-from harness.experiments.matrix.run import Done
+from harness.experiments.matrix.run import Done, counts
 from harness.experiments.run import describe
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, BadInput
 
@@ -84,13 +84,13 @@ def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
     Its size is limited to what GitHub displays.
     """
     wrong = [outcome for outcome in done if outcome.exit_code == EXIT_INVALID]
-    unknown = [outcome for outcome in done if outcome.exit_code == EXIT_UNKNOWN]
+    unknown = [outcome for outcome in done if outcome.exit_code == EXIT_UNKNOWN and outcome.begun]
     lines = [
-        f"# {len(done)} runs: {len(wrong)} not as expected, {len(unknown)} unknown",
+        f"# {counts(done)}",
         "",
         *(["## Changed since the baseline", "", *(f"- {line}" for line in changes), ""] if changes else []),
     ]
-    for title, rows in (("Not as expected", wrong), ("Unknown", unknown)):
+    for title, rows in (("Not as expected", wrong), ("Could not be judged", unknown)):
         if rows:
             lines += [f"## {title}", "", *(f"- {_line(outcome)}" for outcome in rows), ""]
     lines += ["## All", "", "| run | seed | verdict | as expected | s |", "| --- | --- | --- | --- | --- |"]
@@ -98,7 +98,7 @@ def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
         verdict, seconds = (
             (outcome.attempt.valid, f"{outcome.attempt.seconds:.0f}") if outcome.attempt else ("not run", "")
         )
-        met = {0: "yes", EXIT_INVALID: "**no**"}.get(outcome.exit_code, "unknown")
+        met = {0: "yes", EXIT_INVALID: "**no**"}.get(outcome.exit_code, "unknown" if outcome.begun else "")
         name = outcome.cell.name.replace("|", "\\|")
         lines.append(f"| {name} | {outcome.cell.seed} | {verdict} | {met} | {seconds} |")
     text = "\n".join(lines) + "\n"

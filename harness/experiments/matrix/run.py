@@ -33,6 +33,11 @@ class Done:
     error: str = ""
 
     @property
+    def begun(self) -> bool:
+        """Whether the budget allowed the run."""
+        return self.attempt is not None or self.error != BUDGET_USED_UP
+
+    @property
     def exit_code(self) -> int:
         """Exit code 0: as expected; 1: not as expected; 2: unknown."""
         if self.attempt is None or not self.attempt.conclusive:
@@ -79,8 +84,17 @@ def exit_code(done: Sequence[Done]) -> int:
 
     Runs for which there was no time are ignored. Returns 2 if there was no time for any run.
     """
-    begun = [outcome for outcome in done if outcome.attempt is not None or outcome.error != BUDGET_USED_UP]
-    codes = [outcome.exit_code for outcome in begun]
+    codes = [outcome.exit_code for outcome in done if outcome.begun]
     if not codes:
         return EXIT_UNKNOWN
     return next((code for code in (EXIT_INVALID, EXIT_UNKNOWN) if code in codes), EXIT_VALID)
+
+
+def counts(done: Sequence[Done]) -> str:
+    """Says how many runs were as expected, not as expected, unknown, and not run, such as "4 of 6 runs as expected"."""
+    begun = [outcome.exit_code for outcome in done if outcome.begun]
+    parts = [f"{begun.count(EXIT_VALID)} of {len(done)} runs as expected"]
+    wrong, unknown, beyond = begun.count(EXIT_INVALID), begun.count(EXIT_UNKNOWN), len(done) - len(begun)
+    parts += [f"{wrong} NOT as expected"] * bool(wrong) + [f"{unknown} could not be judged"] * bool(unknown)
+    parts += [f"{beyond} not run, because the time budget was used up"] * bool(beyond)
+    return ", ".join(parts)

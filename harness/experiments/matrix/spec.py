@@ -27,7 +27,7 @@ from harness.experiments.expectations import ANY, Expectation
 from harness.experiments.spec import Case, named, over
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import make_plan
-from harness.yaml_data import Place
+from harness.yaml_data import Loaded, Place, did_you_mean
 
 WHAT: Final = "a matrix"
 
@@ -70,17 +70,13 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
         raise BadInput("\n".join(yaml_data.line(mistake, loaded.where, _keys) for mistake in error.errors())) from None
     cells = []
     expected = Expectation(never=(ANY,))
-    for chosen in itertools.product(*(enumerate(entries) for entries in written.axes.values())):
+    for entries in itertools.product(*(enumerate(axis) for axis in written.axes.values())):
         plan = dict(written.plan)
-        for _, changes in chosen:
+        for _, changes in entries:
             plan = over(plan, changes)
-        places: list[Place] = [("axes", axis, n) for axis, (n, _) in zip(written.axes, chosen, strict=True)]
-        case = Case(_name([changes for _, changes in chosen]), "", plan, expected, written.runs)
-        try:
-            make_plan.make({**plan, "seed": 0})
-        except BadInput as error:
-            where = loaded.where(places[-1]) if places else loaded.where(("plan",))
-            raise BadInput(f"{where}: {case.name}: {error}") from None
+        places: list[Place] = [("axes", axis, n) for axis, (n, _) in zip(written.axes, entries, strict=True)]
+        case = Case(_name([changes for _, changes in entries]), "", plan, expected, written.runs)
+        _possible(loaded, [*reversed(places), ("plan",)], case)
         cells += [Cell(case, seed + n) for n in range(written.runs)]
     for n, name in enumerate(written.experiments):
         try:
@@ -92,6 +88,34 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
     if not cells:
         raise BadInput(f"{path}: nothing to run; give axes, plan or experiments")
     return sorted(cells, key=lambda cell: sha256(f"{seed} {cell.name} {cell.seed}".encode()).digest())
+
+
+def _possible(loaded: Loaded, places: Sequence[Place], case: Case) -> None:
+    """Raises BadInput for a combination with an invalid plan.
+
+    places  of the mappings that the plan was made from; the first one that has a field decides its value
+    """
+
+    def where(inner: Place, value: bool) -> str:
+        written = next((place for place in places if (*place, *inner[:1]) in loaded.values), places[0])
+        return loaded.where((*written, *inner), value)
+
+    try:
+        make_plan.make({**case.plan, "seed": 0}, where)
+    except BadInput as error:
+        text = str(error)
+        at = f"{loaded.where(places[0])}: {case.name}: "
+        raise BadInput(text if text.startswith(f"{loaded.path}:") else at + text) from None
+
+
+def chosen(cells: Sequence[Cell], name: str) -> list[Cell]:
+    """Returns the cells of that name; `matrix/` in front may be omitted. Raises BadInput, with the nearest name."""
+    names = list(dict.fromkeys(cell.name for cell in cells))
+    found = [cell for cell in cells if name in (cell.name, cell.name.removeprefix("matrix/"))]
+    if not found:
+        hint = did_you_mean(name, [*names, *(one.removeprefix("matrix/") for one in names)])
+        raise BadInput(f"--only {name}: the matrix has no such run; {hint}--list prints the names")
+    return found
 
 
 def shard(cells: Sequence[Cell], part: int, parts: int) -> list[Cell]:

@@ -16,7 +16,9 @@ from harness.clients.confluent.admin import ConfluentAdmin
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, producer_config
 from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
+from harness.plan.make_plan import make
 from harness.protocol.error_codes import ClientError
+from harness.run import start_workers
 
 
 def made(**given: Any) -> Settings:
@@ -74,12 +76,20 @@ def test_the_admin_role_says_what_the_library_has_against_the_settings() -> None
     assert "acks" in open_admin(config | {"txn": True, "acks": 1}).problem()
 
 
-@pytest.mark.parametrize("config", [{"no.such.property": 1}, {"linger.ms": "soon"}])
-def test_properties_that_the_library_refuses_are_bad_input(config: dict[str, Any]) -> None:
-    with pytest.raises(BadInput, match="producer settings"):
-        Confluent().producer(made(producer_config=config))
-    with pytest.raises(BadInput, match="consumer settings"):
-        Confluent().consumer(made(consumer_config={"no.such.property": 1}))
+def test_properties_that_the_library_refuses_are_bad_input() -> None:
+    with pytest.raises(BadInput, match=r"producer settings: Invalid value .*; see --producer-config"):
+        Confluent().producer(made(producer_config={"linger.ms": "soon"}))
+    with pytest.raises(BadInput, match=r"--producer-config: librdkafka has no property lingr\.ms; did you mean linger"):
+        Confluent().producer(made(producer_config={"lingr.ms": 1}))
+    with pytest.raises(BadInput, match=r"--consumer-config: librdkafka has no property no\.such; the properties"):
+        Confluent().consumer(made(consumer_config={"no.such": 1}))
+
+
+def test_properties_are_checked_before_anything_starts(capfd: pytest.CaptureFixture[str]) -> None:
+    start_workers.refuse_properties(make({"seed": 1, "producer_config": {"linger.ms": "5"}}))
+    with pytest.raises(BadInput, match=r"no property lingr\.ms"):
+        start_workers.refuse_properties(make({"seed": 1, "producer_config": {"lingr.ms": "5"}}))
+    assert capfd.readouterr() == ("", "")
 
 
 OWNED = [

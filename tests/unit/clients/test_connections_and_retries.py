@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.clients.confluent.settings_and_errors import consumer_config, producer_config
-from harness.clients.connection import hidden, load
+from harness.clients.connection import hidden, load, redacted
 from harness.clients.settings import parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan.make_plan import make
@@ -20,9 +20,13 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_properties_comments_and_variables(tmp_path: Path) -> None:
-    text = "# hello\n\nsecurity.protocol = SASL_SSL\nsasl.password=${A}-${B}=\nssl.ca.location=/ca.pem\n"
+    text = "# hello\n\nsecurity.protocol = SASL_SSL\nsasl.password=${A}-${B}=\nssl.key.password=k\n"
     found = load(written(tmp_path, text), {"A": "x", "B": "y"})
-    expected = {"security.protocol": "SASL_SSL", "sasl.password": "x-y=", "ssl.ca.location": "/ca.pem"}
+    expected = {
+        "security.protocol": "SASL_SSL",
+        "sasl.password": "x-y=",
+        "ssl.key.password": "k",
+    }
     assert found == expected
 
 
@@ -44,6 +48,15 @@ def test_mistakes_have_a_place_and_no_value(tmp_path: Path, text: str, message: 
     assert message in str(error.value) and "secret" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.key.location"])
+def test_a_missing_file_is_named_by_its_property(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, f"security.protocol=SSL\n{name}=${{WHERE}}/ca.pem\n")
+    (tmp_path / "ca.pem").write_text("")
+    assert load(path, {"WHERE": str(tmp_path)})[name] == f"{tmp_path}/ca.pem"
+    with pytest.raises(BadInput, match=rf"client\.properties: the file of {name} does not exist; give the path"):
+        load(path, {"WHERE": "/nowhere"})
+
+
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="No such file"):
         load(tmp_path / "nowhere")
@@ -56,6 +69,20 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 def test_a_librarys_words_lose_their_secrets() -> None:
     connection = {"sasl.password": "hunter2", "security.protocol": "SASL_SSL"}
     assert hidden("SASL_SSL: hunter2 is wrong", connection) == "SASL_SSL: <sasl.password> is wrong"
+
+
+def test_short_secrets_are_replaced_as_whole_words() -> None:
+    connection = {"sasl.username": "me", "sasl.password": "a", "ssl.key.password": "s"}
+    text = "sasl message of 'me': password=a, key s; me:a@host, also <a>"
+    assert hidden(text, connection) == (
+        "sasl message of '<sasl.username>': password=<sasl.password>, key <ssl.key.password>; "
+        "<sasl.username>:<sasl.password>@host, also <<sasl.password>>"
+    )
+
+
+def test_a_replacement_is_not_searched_for_further_secrets() -> None:
+    assert hidden("sasl-user", {"sasl.password": "sasl-user", "sasl.username": "sasl"}) == "<sasl.password>"
+    assert redacted("no secrets", {"": "***"}) == "no secrets"
 
 
 def test_every_client_connects_so_and_shows_nothing() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.clients.exec import examples
 from harness.clients.exec.adapter import CAPABILITIES
 from harness.experiments.client_matrix import axes, carry_out, programs, report, run
 from harness.experiments.client_matrix.axes import Cell
@@ -162,29 +162,23 @@ def test_exit_codes() -> None:
     assert report.exit_code(replace(valid, runs=(_ran(ONE), _ran(TWO, 1, UNKNOWN)))) == 2
 
 
-def _example(folder: Path, name: str, build: str, program: Path = LINE_CLIENT) -> None:
-    (folder / name).mkdir(parents=True)
-    command = f"{sys.executable} {program}"
-    (folder / name / "client.yaml").write_text(
-        f"{{library: {name}, language: Go, build: '{build}', command: '{command}'}}"
-    )
-
-
-def test_a_program_that_cannot_be_built_does_not_take_part(tmp_path: Path) -> None:
-    _example(tmp_path, "good", "echo built >> log; mkdir -p build")
-    _example(tmp_path, "no-compiler", "no-such-compiler build")
+def test_a_program_that_cannot_be_built_does_not_take_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, build in (("franz-go", "mkdir -p build"), ("rskafka", "no-such-compiler build")):
+        (tmp_path / name).mkdir()
+        text = f"library: x\nlanguage: Rust\nbuild: {build}\noutput: build\ncommand: {sys.executable} {LINE_CLIENT}\n"
+        (tmp_path / name / "client.yaml").write_text(text)
+    monkeypatch.setattr(examples, "FOLDER", tmp_path)
     said: list[str] = []
-    for _ in range(2):
-        ready, failed = programs.prepare(programs.names("", tmp_path), "root", said.append, tmp_path)
-        os.utime(tmp_path / "good" / "build", (2e9, 2e9))
-    assert ready["good"].client.startswith("exec:sh -c ") and set(ready["good"].capabilities) == set(CAPABILITIES)
-    assert (tmp_path / "good" / "log").read_text() == "built\n"
-    assert "no-such-compiler" in failed["no-compiler"] and "is go installed?" in failed["no-compiler"]
-    assert "no-compiler does not take part" in said[-1]
-    with pytest.raises(BadInput, match="did you mean good"):
-        programs.names("goood", tmp_path)
-    with pytest.raises(BadInput, match="has no client programs"):
-        programs.names("", tmp_path / "nowhere")
+    ready, failed = programs.prepare(["franz-go", "rskafka"], "root", said.append)
+    assert set(ready["franz-go"].capabilities) == set(CAPABILITIES)
+    assert "`no-such-compiler`, which builds it, is not installed" in failed["rskafka"]
+    assert "rskafka does not take part" in said[-1]
+
+
+def test_names() -> None:
+    assert programs.names("franz-go, sarama") == ["franz-go", "sarama"] and len(programs.names("")) == 10
+    with pytest.raises(BadInput, match="did you mean sarama"):
+        programs.names("saramo")
 
 
 def test_another_seed_does_not_continue(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.cli.matrix import parts, seconds
+from harness.cli.matrix import matrix, parts, seconds
 from harness.experiments.expectations import ANY, Expectation
 from harness.experiments.matrix import report, run, spec
 from harness.experiments.matrix.run import Done
@@ -40,7 +40,10 @@ def test_the_nightly_can_be_planned() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("axes: {a: [{nemesys: []}]}\n", "m.yaml:1:12: nemesys none: --nemesys: no such option"),
+        ("axes: {a: [{nemesys: []}]}\n", "m.yaml:1:13: nemesys: no such key; did you mean nemesis?"),
+        ("plan: {nemsis: []}\naxes: {a: [{}]}\n", "m.yaml:1:8: nemsis: no such key; did you mean nemesis?"),
+        ("plan: {acks: all}\naxes: {a: [{acks: 1}, {acks: x}]}\n", "m.yaml:2:30: acks x: "),
+        ("axes: {a: [{min_insync_replicas: 0}]}\n", "m.yaml:1:34: min_insync_replicas 0: "),
         ("axis: {}\n", "m.yaml:1:1: axis: no such key; did you mean axes"),
         ("experiments: [acks-7]\n", "m.yaml:1:15: no experiment 'acks-7'"),
         ("{}\n", "nothing to run"),
@@ -72,7 +75,7 @@ def test_everything_shows_a_failure(tmp_path: Path) -> None:
     suite = ElementTree.fromstring((tmp_path / "out" / "junit.xml").read_bytes())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
     summary = (tmp_path / "out" / "summary.md").read_text()
-    assert "1 not as expected, 1 unknown" in summary
+    assert summary.startswith("# 1 of 3 runs as expected, 1 NOT as expected, 1 could not be judged\n")
     assert "lost-write 2" in summary
     assert json.loads((tmp_path / "out" / "results.json").read_text())[1]["exit_code"] == 1
     assert run.exit_code(ran) == 1
@@ -109,6 +112,24 @@ def test_failures_and_the_budget_end_nothing_early(monkeypatch: pytest.MonkeyPat
     ran = run.matrix([cell("a")], tmp_path, 0, message.append)
     assert ran[0].attempt is None
     assert "not run" in message[-1]
+
+
+def test_runs_beyond_the_budget_are_counted(tmp_path: Path) -> None:
+    ran = [done("a", "valid", True), Done(cell("b"), None, run.BUDGET_USED_UP)]
+    assert run.counts(ran) == "1 of 2 runs as expected, 1 not run, because the time budget was used up"
+    assert run.exit_code(ran) == 0 and run.exit_code(ran[1:]) == 2
+    assert "unknown" not in report.markdown(ran) and "## Could not be judged" not in report.markdown(ran)
+
+
+def test_one_run_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = _written(tmp_path, "axes: {a: [{}, {txn: true}]}\nexperiments: [acks-1]\n")
+    cells = spec.load(file)
+    assert [each.name for each in spec.chosen(cells, "txn")] == ["matrix/txn"]
+    assert [each.name for each in spec.chosen(cells, "acks-1/bad")] == ["acks-1/bad"]
+    with pytest.raises(BadInput, match="--only txm: the matrix has no such run; did you mean txn"):
+        spec.chosen(cells, "txm")
+    assert matrix(file, show=True, only="txn") == 0
+    assert capsys.readouterr().out == "matrix/txn (seed 1)\n"
 
 
 def test_arguments() -> None:

@@ -40,6 +40,20 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert fixed.expected == (("nothing invalid", 1, 1, True),) and fixed.unknown == 1
 
 
+def test_the_report_has_only_columns_that_apply() -> None:
+    ran = [attempt(True)]
+    lossy = report.rows([Tried(BAD, ran), Tried(FIXED, ran)])
+    assert not {*report.EFFECTS, "fetch wait", "min bytes", "lag", "record", "retries"} & set(lossy[0])
+    assert {"case", "acks", "fault", "Kafka", "client", "runs", "as expected"} <= set(lossy[0])
+    assert "loss" not in report.text(lossy) and "acks" in report.text(lossy)
+    figures = {"delivery": {"lost": 1, "phantoms": 0, "duplicates": 0}}
+    plan = {"workload": "delivery", "broker_config": {"replica.fetch.min.bytes": "5"}}
+    study = Case("study", "counted", plan, Expectation(), 1)
+    counted = report.rows([Tried(study, [Attempt(1, "invalid", (), 20.0, figures=figures)])])
+    assert counted[0]["loss"] == "1 of 1: 1" and counted[0]["min bytes"] == "5" and "lag" not in counted[0]
+    assert "1 of 1: 1" in report.text(counted)
+
+
 def test_the_track_record_has_rates_medians_and_what_disagrees(tmp_path: Path) -> None:
     found = record.entries(written(tmp_path, "2026-01-02T03:04:05Z", True, True, False))
     text = record.markdown(found, "harness experiment run --all")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.run.histories import bytes_of
+from harness.run.choose_spark import bytes_of
 
 
 def test_the_size_of_a_history_is_that_of_its_file_or_of_all_parts_of_its_folder(tmp_path: Path) -> None:

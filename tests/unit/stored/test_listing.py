@@ -109,7 +109,9 @@ def test_what_is_no_run_is_refused_with_what_to_do(runs: Path, tmp_path: Path) -
     assert "neither plan.yaml nor history/" in refused(runs, str(tmp_path / "empty"))
     assert str(runs / "latest") in refused(tmp_path, str(runs))
     assert "a file" in refused(runs, str(tmp_path / "file"))
-    assert "no such folder" in refused(runs, str(tmp_path / "nowhere"))
+    assert "no such file or folder" in refused(runs, str(tmp_path / "nowhere"))
+    for file in ("nosuch.edn", "nosuch.edn.gz", "nosuch.jsonl"):
+        assert f"{file}: no such file; " in refused(runs, file) == refused(tmp_path / "none", file)
     assert "name of the run is empty" in refused(runs, " ")
     assert "no runs yet" in refused(tmp_path / "nowhere", "latest")
     assert "there are no runs" in refused(tmp_path / "nowhere", "2026")
