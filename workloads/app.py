@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from harness.generator import NOTHING, Barrier, EachSlot, Fn, Limit, Rate, Then, TimeLimit, op
 from harness.model.fault_and_generator_protocols import Generator, Workload
 from harness.pipeline_app.ports import Options as InstanceOptions
 from workloads.pipeline import DRAIN_SHARE, LAG_EVERY_NS, OneByOne, Rounds, Until, Writer
 from workloads.pipeline import Options as PipelineOptions
+
+# Ids are larger than the other numbers in most records, so an output that is read at the wrong place names no input.
+FIRST: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,13 @@ def workload(options: Options) -> Workload:
         "static_members": False,
         "one_poll": False,
     }
+
+    def part(slot: int) -> Generator:
+        return Writer(records, slot, FIRST) if slot < options.writers else Fn(lambda ctx, n: op("work"))
+
     return Workload(
         "app",
-        EachSlot(lambda slot: Writer(records, slot) if slot < options.writers else Fn(lambda ctx, n: op("work"))),
+        EachSlot(part),
         final(options),
         client="app",
         checks=("pipeline",),

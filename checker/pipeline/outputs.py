@@ -427,6 +427,7 @@ def _figures(read: Any, inputs: Any, matched: Any) -> dict[str, dict[str, int]]:
     )
     of_output = matched.groupBy("run").agg(
         count(F.col("made"), "outputs"),
+        count(F.when(F.col("in_offset").isNull(), F.col("made")), "strangers"),
         count(F.greatest(F.col("made") - F.coalesce("in_copies", F.lit(1)), F.lit(0)), "extra"),
     )
     unnamed = (
@@ -437,5 +438,5 @@ def _figures(read: Any, inputs: Any, matched: Any) -> dict[str, dict[str, int]]:
     hidden = read.where("side = 'output' and not committed").groupBy("run").agg(F.count("*").alias("aborted"))
     tables = (of_output, hidden, unnamed)
     rows = reduce(lambda left, right: left.join(right, "run", "full"), tables, of_input).collect()
-    names = ("inputs", "input_copies", "done", "expected", "outputs", "extra", "aborted", "unnamed")
+    names = ("inputs", "input_copies", "done", "expected", "outputs", "extra", "aborted", "strangers", "unnamed")
     return {row["run"]: {name: int(row[name] or 0) for name in names} for row in rows}
