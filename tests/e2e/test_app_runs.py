@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -54,14 +56,18 @@ def test_an_application_that_does_not_start_ends_the_run(tmp_path: Path) -> None
     before = footprint()
     path = tmp_path / "app.yaml"
     path.write_text(
-        "command: sh -c 'echo no such option; exit 3'\n"
+        "command: sh -c 'id -un; touch {state}/file && echo no such option; exit 3'\n"
         "input: {template: '{id}'}\noutput: {id: {key: true}}\npromise: at-least-once\n"
     )
     options = ("--cluster", "mock", "--partitions", "4", "--spark-master", "local[1]", "--runs", str(tmp_path / "runs"))
-    done = harness("run", "--quiet", "--workload", "app", "--app", str(path), "--client-user", "root", *options)
+    done = harness("run", "--quiet", "--workload", "app", "--app", str(path), *options)
     assert done.returncode == 254, done.stdout + done.stderr
-    assert "of the application exited with code 3 before it was ready; it printed last: no such option" in done.stderr
+    user = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    assert (
+        f"of the application exited with code 3 before it was ready; it printed last: {user} | no such option"
+        in done.stderr
+    )
     plan = tmp_path / "runs" / "latest" / "plan.yaml"
-    assert (plan.parent / "logs" / "app-0.log").read_text() == "no such option\n"
+    assert (plan.parent / "logs" / "app-0.log").read_text() == f"{user}\nno such option\n"
     assert json.loads((plan.parent / "pipeline" / "pipeline.json").read_text())["application"] == {"outputs": 1}
     assert not left_behind(before)
