@@ -41,7 +41,7 @@ def test_the_mended_application_keeps_its_promise(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "anomaly"), [("loses", "missing-output"), ("doubles", "duplicate-output")])
 def test_mistakes_are_found(tmp_path: Path, name: str, anomaly: str) -> None:
     ran = run(
-        tmp_path, *LOAD, "--app", str(APPS / f"{name}.yaml"), *FAULTS, "--time-limit", "40",
+        tmp_path, *LOAD, "--app", str(APPS / f"{name}.yaml"), *FAULTS, "--time-limit", "25",
         timeout_s=400, spark_master="local[2]",
     )  # fmt: skip
     assert ran.anomalies == {anomaly}, ran.out
@@ -63,10 +63,8 @@ def test_an_application_that_does_not_start_ends_the_run(tmp_path: Path) -> None
     done = harness("run", "--quiet", "--workload", "app", "--app", str(path), *options)
     assert done.returncode == 254, done.stdout + done.stderr
     user = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-    assert (
-        f"of the application exited with code 3 before it was ready; it printed last: {user} | no such option"
-        in done.stderr
-    )
+    assert "of the application exited with code 3 before it was ready" in done.stderr
+    assert f"it printed last: {user} | no such option" in done.stderr
     plan = tmp_path / "runs" / "latest" / "plan.yaml"
     assert (plan.parent / "logs" / "app-0.log").read_text() == f"{user}\nno such option\n"
     assert json.loads((plan.parent / "pipeline" / "pipeline.json").read_text())["application"] == {"outputs": 1}

@@ -18,7 +18,7 @@ consumer = Consumer(
         "session.timeout.ms": 6000,
     }
 )
-producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 200})
+producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1000})
 consumer.subscribe([orders])
 print("subscribed", flush=True)
 
