@@ -64,7 +64,7 @@ class ExecConsumer:
             self._close(leave, CLOSE_S)
 
     def leave(self, timeout_s: float) -> None:
-        """Leaves the group, and closes the consumer. Raises ClientError; then the process has been killed."""
+        """Leaves the group, and closes the consumer. If this fails, kills the process and raises ClientError."""
         self._close(True, timeout_s)
 
     def _close(self, leave: bool, timeout_s: float) -> None:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import FixedLocator, NullFormatter
 
 from harness.report.plots import fault_bands, latency, style
 from harness.report.plots.bin_operations import Floats, Readings
 from harness.report.plots.unseen import table_of, times_of
 from harness.stored.fault_spans import Span
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # The checker stores about POINTS maxima: for each process and key, between CELLS_MIN and CELLS_MAX of them over time.
 # Narrower cells would have gaps.
@@ -29,19 +29,20 @@ CELLS_MAX: Final = 200
 ROWS_MAX: Final = 40
 ROW_NAMES_MAX: Final = 20
 # One hue from light to dark. White means that nothing was polled.
-COLOURS: Final = LinearSegmentedColormap.from_list("lag", ["#d6e6f4", "#6aaed6", "#1b69ae", "#08244d"])
+COLOURS: Final = ("#d6e6f4", "#6aaed6", "#1b69ae", "#08244d")
 
 
 def cells(table: pa.Table) -> int:
-    """Returns the number of time intervals to plot: few enough that the table probably has rows for every interval."""
+    """Returns the number of time intervals to plot: so few that the table probably has rows for every interval."""
     pairs = table.group_by(["process", "key"]).aggregate([]).num_rows
     return int(np.clip(POINTS // max(1, pairs), CELLS_MIN, CELLS_MAX))
 
 
 def levels_of(table: pa.Table, groups: Sequence[Any], end_s: float, count: int) -> dict[Any, Floats]:
-    """Returns group -> maximum lag in seconds in each of `count` time intervals; NaN if nothing was polled.
+    """Returns group -> array with the maximum lag in seconds in each time interval; NaN if nothing was polled in it.
 
-    groups  the process or key of each row of the table
+    groups  the group (a process or a key) of each row of the table
+    count   number of time intervals
     """
     cell = np.clip((times_of(table) / end_s * count).astype(np.int64), 0, count - 1)
     names: dict[Any, int] = {}
@@ -84,12 +85,15 @@ def _line(ax: Axes, table: pa.Table, end_s: float) -> None:
 
 
 def _natural(group: Any) -> tuple[int, int, str]:
-    """Sort key for processes and keys: numbers by value, then texts."""
+    """Returns the sort key of a process or key: numbers by value, and then texts."""
     text = str(group)
     return (0, int(text), "") if text.lstrip("-").isdigit() else (1, 0, text)
 
 
 def _rows(ax: Axes, table: pa.Table, column: str, spans: Sequence[Span], end_s: float) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import FixedLocator, NullFormatter
+
     count = cells(table)
     levels = levels_of(table, table.column(column).to_pylist(), end_s, count)
     chosen = sorted(levels, key=lambda group: -float(np.nanmax(levels[group])))[:ROWS_MAX]
@@ -100,7 +104,7 @@ def _rows(ax: Axes, table: pa.Table, column: str, spans: Sequence[Span], end_s: 
         edges,
         np.arange(len(order) + 1) - 0.5,
         np.ma.masked_invalid(grid),
-        cmap=COLOURS,
+        cmap=LinearSegmentedColormap.from_list("lag", COLOURS),
         vmin=0,
         vmax=max(float(np.nanmax(grid)), 1e-3),
         zorder=2,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.lines import Line2D
 
 from harness.report.plots import bin_operations, latency, style
 from harness.report.plots.bin_operations import Readings
@@ -14,7 +13,7 @@ from harness.stored.fault_spans import Span
 
 
 def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """Draws rate: one panel for each f, with one line for each outcome that occurred."""
+    """Draws the plot rate: a panel for each f, with a line for each outcome that occurred."""
     fs = latency.shown(data)
     axes = style.panels("Operations completed per second", subtitle, fs or [""], spans, data.end_s)
     if not fs:
@@ -40,6 +39,6 @@ def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> 
     style.y_label(axes, "operations per second")
     latency.final_line(axes, data)
     names = [outcome for outcome in bin_operations.OUTCOMES if outcome in used]
-    handles = [Line2D([], [], color=style.OUTCOMES[name], linewidth=2) for name in names]
+    handles = style.lines(style.OUTCOMES[name] for name in names)
     style.legend(axes[0], handles, [style.OUTCOME_NAMES[name] for name in names])
     return style.save(axes, folder, "rate")

@@ -1,22 +1,21 @@
-"""The common style of all plots: size, colours, axes, and saving as PNG and SVG. Does not use pyplot's global state."""
+"""The common style of all plots: size, colours, axes, and saving as PNG and SVG. Does not use pyplot's global state.
+
+Importing matplotlib takes long. The pages need only the colours, so matplotlib is imported only when a plot is drawn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
-
-import matplotlib as mpl
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.cm import ScalarMappable
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from typing import TYPE_CHECKING, Final
 
 from harness.report.plots import fault_bands
 from harness.stored.fault_spans import Span
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
 
 INCHES: Final = (12.0, 5.0)
 DPI: Final = 100
@@ -39,10 +38,12 @@ SAVING: Final = {"svg.fonttype": "none", "svg.hashsalt": "harness"}
 
 
 def panels(title: str, subtitle: str, names: Sequence[str], spans: Sequence[Span], end_s: float) -> list[Axes]:
-    """Creates panels one below the other, with a common time axis, tinted backgrounds for faults, and fault labels.
+    """Creates panels one below the other, with a common time axis, and with faults as tinted backgrounds and labels.
 
-    `names` are the texts at the top left of the panels. A single empty name makes one panel without a name.
+    names  the texts at the top left of the panels; a single empty name makes one panel without a text
     """
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=INCHES, dpi=DPI, facecolor="white")
     lanes = fault_bands.lanes(spans)
     top = TOP - fault_bands.height(lanes)
@@ -90,7 +91,7 @@ def _plain(ax: Axes, last: bool) -> None:
 
 
 def y_label(axes: Sequence[Axes], text: str) -> None:
-    """Adds one label of the y axis for all panels together."""
+    """Adds one label of the y axis that applies to all panels."""
     figure = axes[0].figure
     middle = (axes[0].get_position().y1 + axes[-1].get_position().y0) / 2
     figure.text(0.008, middle, text, rotation=90, va="center", ha="left", fontsize=10, color=TEXT)
@@ -117,6 +118,13 @@ def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[str], title: st
     box.get_title().set_color(FAINT)
 
 
+def lines(colours: Iterable[str]) -> list[Artist]:
+    """Returns a line of each colour, for use in a legend."""
+    from matplotlib.lines import Line2D
+
+    return [Line2D([], [], color=colour, linewidth=2) for colour in colours]
+
+
 def colour_bar(ax: Axes, mesh: ScalarMappable, text: str) -> None:
     """Adds a colour scale to the right of the panel."""
     place = ax.get_position()
@@ -127,7 +135,7 @@ def colour_bar(ax: Axes, mesh: ScalarMappable, text: str) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Formats a number of seconds with a suitable unit, as the label of a tick."""
+    """Formats a number of seconds with a suitable unit, for a tick of an axis."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:g} {unit}"
@@ -136,6 +144,8 @@ def duration(seconds: float) -> str:
 
 def log_durations(ax: Axes, low_s: float, high_s: float) -> None:
     """Makes the y axis logarithmic, with durations as labels, and leaves space above the data."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
     ax.set_yscale("log")
     ax.set_ylim(max(low_s, 1e-6) / 1.6, max(high_s, low_s * 10) * 2.0)
     ax.yaxis.set_major_locator(LogLocator(10, numticks=7))
@@ -151,6 +161,11 @@ def no_data(ax: Axes, why: str = "no data") -> None:
 
 def save(axes: Sequence[Axes], folder: Path, name: str) -> list[Path]:
     """Writes NAME.png and NAME.svg, and returns their paths."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     figure = axes[0].figure
     assert isinstance(figure, Figure)
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +75,63 @@ def test_every_plot_is_drawn_twice_and_is_not_empty(run: Path) -> None:
 
 def test_the_plots_of_one_run_are_the_same_each_time(run: Path) -> None:
     first = {path.name: path.read_bytes() for path in all_plots.draw(run)}
+    (run / "plots" / all_plots.DRAWN).unlink()
     assert first == {path.name: path.read_bytes() for path in all_plots.draw(run)}
+
+
+@pytest.fixture
+def copy(run: Path, tmp_path: Path) -> Path:
+    """A copy of the run with plots."""
+    all_plots.draw(run)
+    return Path(shutil.copytree(run, tmp_path / run.name))
+
+
+def stamps(run: Path) -> dict[str, int]:
+    """When each plot was written."""
+    return {path.name: path.stat().st_mtime_ns for path in sorted((run / "plots").glob("*.[ps][nv]g"))}
+
+
+def test_plots_are_kept_if_nothing_that_they_show_has_changed(copy: Path) -> None:
+    before = stamps(copy)
+    drawn = all_plots.draw(copy)
+    assert stamps(copy) == before
+    assert {path.name for path in drawn} == set(before)
+    judged(copy)  # makes the same tables and results again
+    all_plots.draw(copy)
+    assert stamps(copy) == before
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["tables/_schema.json", "tables/nemesis.parquet", "results/unseen.parquet", "results/realtime_lag.parquet"],
+)
+def test_plots_are_drawn_again_if_an_input_has_changed(copy: Path, changed: str) -> None:
+    before = stamps(copy)
+    if changed.endswith(".json"):
+        (copy / changed).write_bytes((copy / changed).read_bytes() + b" ")
+    else:
+        (copy / changed).unlink()
+    all_plots.draw(copy)
+    assert all(stamps(copy)[name] != before[name] for name in before)
+
+
+@pytest.mark.parametrize("damage", ["removed", "changed", "note", "plan"])
+def test_plots_are_drawn_again_if_they_are_not_those_that_were_drawn(copy: Path, damage: str) -> None:
+    before = {path: path.read_bytes() for path in all_plots.draw(copy)}
+    plot, note = copy / "plots" / "rate.png", copy / "plots" / all_plots.DRAWN
+    if damage == "removed":
+        plot.unlink()
+    elif damage == "changed":
+        plot.write_bytes(b"PNG")
+    elif damage == "note":
+        note.write_bytes(b'{"files": 3}')
+    else:
+        (copy / "plan.yaml").write_text("run: another\n")
+    after = {path: path.read_bytes() for path in all_plots.draw(copy)}
+    if damage == "plan":
+        assert "another" in texts(copy / "plots" / "rate.svg")
+    else:
+        assert after == before
 
 
 def test_units_outcomes_and_the_final_polls_are_named(run: Path) -> None:
