@@ -78,10 +78,8 @@ layers: setup-dev
 compilers: setup-dev
 	@command -v go >/dev/null && command -v npm >/dev/null || $(UV) --require-hashes -r requirements/compilers.lock
 
-# Meanwhile the broker versions of tests/e2e/test_kafka_versions.py are downloaded, which takes a minute or two each,
-# and the S3 server of tests/e2e/test_object_store.py is built.
+# Meanwhile the broker versions of tests/e2e/test_kafka_versions.py are downloaded, which takes a minute or two each.
 long: compilers
-	$(BIN)/python -m tests.e2e.s3_server >/dev/null &
 	$(BIN)/python -m harness.cluster.distribution.jars 2.4 4.3 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not nightly and not rootless" tests
 
@@ -95,6 +93,7 @@ ci: ## exactly what CI runs
 	$(MAKE) rootless
 
 nightly: compilers ## the tests that CI skips: repetitions, combinations of faults, every version of Kafka
+	$(BIN)/python -m tests.e2e.s3_server >/dev/null & # tests/e2e/test_object_store.py needs it
 	$(BIN)/python -m harness.cluster.distribution.jars 2.8 3.4 3.8 3.9 4.0 4.1 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "nightly and not alone" tests
 	$(BIN)/pytest -v --durations 20 -m "nightly and alone" tests

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import orjson
 
+from checker.anomalies.pipeline_outputs import OF_WRITERS
 from checker.pipeline import judge, witnesses
 from checker.pipeline.context import Faults
 from checker.tables.buckets_of_a_history import Source
@@ -45,7 +46,10 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
     valid: Verdict = "unknown" if why and found.valid == "valid" else found.valid
     figures = {"ops": source.meta["ops"], **found.statistics}
     at_first = _at_first(folder)
-    anomalies = tuple(replace(one, promised=_promised(one, options.settings, at_first)) for one in found.anomalies)
+    promises = {one.name: _promised(one, options.settings, at_first) for one in found.anomalies}
+    if _about(folder).get("application") is not None:
+        promises |= {name: _of_application(name, promise) for name, promise in promises.items()}
+    anomalies = tuple(replace(one, promised=promises[one.name]) for one in found.anomalies)
     judged = replace(found, valid=valid, reasons=why, anomalies=anomalies, statistics=figures)
     return replace(judged, promised=witnesses.promise(anomalies))
 
@@ -63,13 +67,29 @@ def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | No
     return promise if any(int(each.get("partition", 0)) < at_first for each in one.witnesses) else False
 
 
+def _of_application(name: str, promise: bool | None) -> bool | None:
+    """Returns whether the settings rule an anomaly out for an application, whose producers' settings are unknown.
+
+    promise  the same for our own pipeline
+    """
+    return promise if name in OF_WRITERS or promise is False else None
+
+
 def _at_first(folder: Path) -> int:
     """Returns the initial number of partitions of each topic; EVERY if the run did not record it."""
     try:
-        found = orjson.loads((folder / "pipeline" / "pipeline.json").read_bytes())["partitions"]
-        return int(found)
-    except (OSError, ValueError, KeyError, TypeError):
+        return int(_about(folder)["partitions"])
+    except (ValueError, KeyError, TypeError):
         return EVERY
+
+
+def _about(folder: Path) -> Mapping[str, Any]:
+    """Returns what the run recorded in pipeline.json; nothing if it cannot be read."""
+    try:
+        found = orjson.loads((folder / "pipeline" / "pipeline.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def faults_of(source: Source) -> Faults:

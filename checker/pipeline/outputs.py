@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 from checker.anomalies.pipeline_modes import AGGREGATE, ONCE
@@ -58,7 +59,7 @@ def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str
     shown = read.where(F.coalesce(F.col("committed"), F.lit(True)))
     records = shown.where("side = 'input'")
     inputs = _inputs(records, runs, usable).persist()
-    made = _made(shown.where("side = 'output'"), runs)
+    made = _made(_numbered(shown.where("side = 'output'"), usable), runs)
     transactional = [run for run, setting in usable.items() if setting.mode in ONCE]
     lost, phantom = _writers(records, sent, runs)
     aborts = _aborts(events.where(F.col("run").isin(transactional)))
@@ -111,7 +112,27 @@ def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
         )
         .select("run", "transform", "id", "at.*", "copies", "done", "nths", "latest")
     )
-    return with_expected(one, {run: setting.transform for run, setting in settings.items()})
+    return with_expected(one, {run: setting.outputs or setting.transform for run, setting in settings.items()})
+
+
+def _numbered(outputs: Any, settings: Mapping[str, Setting]) -> Any:
+    """Numbers the outputs of applications, which do not number them themselves.
+
+    Of k expected outputs of an input record, the outputs get the numbers 0 to k-1 in turn. So a surplus output is a
+    duplicate, and if outputs are too few, a number is missing. Outputs that name no input record are left out: see
+    `_figures`.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
+
+    foreign = {run: setting.outputs for run, setting in settings.items() if setting.outputs is not None}
+    if not foreign:
+        return outputs
+    counts = F.create_map(*(F.lit(each) for pair in foreign.items() for each in pair))[F.col("run")]
+    of_record = Window.partitionBy("run", "id").orderBy("topic", "partition", "offset")
+    turn = (F.row_number().over(of_record) - 1) % counts
+    named = outputs.where(~F.col("run").isin(list(foreign)) | F.col("id").isNotNull())
+    return named.withColumn("n", F.coalesce(turn.cast("bigint"), F.col("n")))
 
 
 def _made(outputs: Any, runs: Any) -> Any:
@@ -410,9 +431,16 @@ def _figures(read: Any, inputs: Any, matched: Any) -> dict[str, dict[str, int]]:
     )
     of_output = matched.groupBy("run").agg(
         count(F.col("made"), "outputs"),
+        count(F.when(F.col("in_offset").isNull(), F.col("made")), "strangers"),
         count(F.greatest(F.col("made") - F.coalesce("in_copies", F.lit(1)), F.lit(0)), "extra"),
     )
+    unnamed = (
+        read.where("side = 'output' and id is null and coalesce(committed, true)")
+        .groupBy("run")
+        .agg(F.count("*").alias("unnamed"))
+    )
     hidden = read.where("side = 'output' and not committed").groupBy("run").agg(F.count("*").alias("aborted"))
-    rows = of_input.join(of_output, "run", "full").join(hidden, "run", "full").collect()
-    names = ("inputs", "input_copies", "done", "expected", "outputs", "extra", "aborted")
+    tables = (of_output, hidden, unnamed)
+    rows = reduce(lambda left, right: left.join(right, "run", "full"), tables, of_input).collect()
+    names = ("inputs", "input_copies", "done", "expected", "outputs", "extra", "aborted", "strangers", "unnamed")
     return {row["run"]: {name: int(row[name] or 0) for name in names} for row in rows}

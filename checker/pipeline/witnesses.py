@@ -81,7 +81,7 @@ def result(
     reasons: Iterable[str],
     statistics: Mapping[str, Any],
 ) -> Result:
-    """Returns the verdict on one run.
+    """Returns the verdict on one run. Against an application counts only what it promises not to happen.
 
     `promised` in the result only says whether the pipeline's mode rules the anomalies out; `still_promised` also takes
     the settings and faults of the brokers into account.
@@ -91,7 +91,7 @@ def result(
             name,
             anomaly.summary,
             found[name].count,
-            anomaly.modes.bad(setting.mode),
+            anomaly.modes.bad(setting.mode) if setting.outputs is None else setting.mode in anomaly.modes.promising,
             anomaly.modes.promise(setting.mode, setting.transform),
             found[name].witnesses,
         )

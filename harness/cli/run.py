@@ -29,10 +29,15 @@ def run(
             help="A YAML list of faults, each with its own interval or trigger.",
         ),
     ] = None,
+    app: Annotated[
+        Path | None,
+        typer.Option("--app", help="With --workload app: an app.yaml that describes your application."),
+    ] = None,
     spark_master: SparkMaster = "local[*]",
     runs: RunsDir = Path("runs"),
     allow_commands: Annotated[
-        bool, typer.Option("--allow-commands", help="Execute the client programs that the plan file names.")
+        bool,
+        typer.Option("--allow-commands", help="Execute the commands that the plan file names."),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the progress line.")] = False,
     **options: Any,
@@ -63,8 +68,8 @@ def run(
     options_given |= {"client": typed} if typed else {}
     if options_given.get("workload") == "recovery" and recovery.several(options_given.get("scenario"), plan):
         return recovery.run_several(options_given, schedule, runs, spark_master, quiet)
-    chosen, where = from_options.gather(options_given, plan, schedule)
-    commands = allowed_commands.announced(chosen, typed, allow_commands, say)
+    chosen, where = from_options.gather(options_given, plan, schedule, app)
+    commands = allowed_commands.announced(chosen, typed, allow_commands, say, app is not None)
     for example in examples:
         build_client.build(example, say)
     uploading = None if uri is None else uploads.LiveUpload(uri)

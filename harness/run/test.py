@@ -18,7 +18,7 @@ from harness.model.capabilities import Cluster, Logs, offers
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result, to_data
 from harness.model.errors_and_exit_codes import BadInput, Missing
-from harness.plan import plan_file
+from harness.plan import derived, plan_file
 from harness.plan.resolve import ResolvedPlan, judged_by
 from harness.plan.test_plan import TestPlan
 from harness.run import (
@@ -89,8 +89,8 @@ def run(
     uploading  where to upload the run, if anywhere
     """
     allowed_commands.refuse(plan, commands)
-    if plan.workload == "pipeline":
-        require(spark_master, "--workload pipeline")
+    if derived.has_pipeline(plan):
+        require(spark_master, f"--workload {plan.workload}")
         spark_master = ALL_CORES if spark_master == AUTO else spark_master
     plan = attached_cluster.settled(plan)
     resolved = make_cluster.resolved(plan, where)

@@ -25,7 +25,7 @@ from tests.e2e.s3_server import S3
 from tests.e2e.test_old_runs import unpacked
 from tests.e2e.waiting import eventually
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(s3_server.BUILD_S)]  # the first test may build the server
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(s3_server.BUILD_S)]  # the first test may build the server
 RUNS = "s3://bucket/runs"
 QUIET = ("--quiet", *PLAIN)
 
