@@ -20,7 +20,7 @@ def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
     """Returns the names in a comma-separated option. Raises BadInput if a name is not in `known`."""
     names = frozenset(part.strip() for part in text.split(","))
     if not names <= set(known):
-        raise BadInput(f"{option} {text}: give one or more of {', '.join(known)}, separated by commas")
+        raise BadInput(f"{option} {text}: must be one or more of {', '.join(known)}, separated by commas")
     return names
 
 
