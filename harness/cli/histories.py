@@ -63,7 +63,7 @@ def check(
     if not spark_master.startswith(("none", "auto", "local")) and any(map(staged_runs.is_copy, paths)):
         raise BadInput(
             f"--spark-master {spark_master}: a run at a URI is copied to this machine, where other machines "
-            "cannot read it; give local[N]"
+            "cannot read it; use local[N]"
         )
     items = [(path, options_of(path, changes)) for path in paths]
     session, why = choose_spark.session_for(spark_master, items)
