@@ -76,9 +76,11 @@ def _options_of_pytest(config: pytest.Config) -> dict[str, Any]:
     chosen: str = config.getoption("--harness-cluster")
     kind, colon, name = chosen.partition(":")
     if kind == "ssh":
-        raise pytest.UsageError(f"--harness-cluster {chosen}: the plugin does not support ssh clusters; give {ONE_OF}")
+        raise pytest.UsageError(
+            f"--harness-cluster {chosen}: the plugin does not support ssh clusters; choose {ONE_OF}"
+        )
     if kind not in KINDS or (colon and not (kind in STAYING and name)):
-        raise pytest.UsageError(f"--harness-cluster {chosen}: no such cluster; give {ONE_OF}")
+        raise pytest.UsageError(f"--harness-cluster {chosen}: no such cluster; choose {ONE_OF}")
     options: dict[str, Any] = {"cluster": chosen}
     if kind == "external":
         options["bootstrap"] = config.getoption("--harness-bootstrap")

@@ -275,4 +275,4 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
                 _again(chosen, fault)
             why = op.value.get("trigger") if isinstance(op.value, dict) else None
             return done.with_(value={**done.value, "trigger": why}) if why else done
-    raise BadInput(f"this nemesis op belongs to no fault of the run: {op.f} {dict(op.extra)}")
+    raise BadInput(f"nemesis op does not belong to any fault of this run: {op.f} {dict(op.extra)}")

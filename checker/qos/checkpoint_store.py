@@ -128,18 +128,18 @@ def opened(folder: Path, settings: Settings) -> Store:
     except OSError:
         lock.close()
         raise BadInput(
-            f"--checkpoint {folder}: another process is using it; stop that process, or give another folder"
+            f"--checkpoint {folder}: another process is using it; stop that process, or choose another folder"
         ) from None
     try:
         path = folder / QUERY
         if path.exists():
             if differs := difference(path.read_text(errors="replace"), query):
                 raise BadInput(
-                    f"--checkpoint {folder} is of another comparison: {differs}; give a new folder, or the same "
-                    "settings"
+                    f"--checkpoint {folder} is of another comparison: {differs}; choose a new folder, or use the "
+                    "same settings"
                 )
         elif any(entry.name != "lock" for entry in folder.iterdir()):
-            raise BadInput(f"--checkpoint {folder}: it has files that are not a checkpoint; give a new folder")
+            raise BadInput(f"--checkpoint {folder}: it has files that are not a checkpoint; choose a new folder")
         else:
             path.write_text(json.dumps(query, indent=1))
         store = Store(folder, lock)

@@ -46,7 +46,7 @@ def defaults(transform: str | None, in_files: bool) -> Defaults:
     if transform is None:
         return Defaults(output_key="id" if in_files else DEFAULT_KEY)
     if transform not in EXPECT:
-        raise BadInput(f"--pipeline {transform}: no such transform; give one of {', '.join(EXPECT)}")
+        raise BadInput(f"--pipeline {transform}: no such transform; choose one of {', '.join(EXPECT)}")
     id, n = (f"get_json_object(cast(value as string), '$.{name}')" for name in ("id", "n"))
     part = "0" if transform != "fan-out" else "n" if in_files else n
     return Defaults(id, "id" if in_files else id, EXPECT[transform], part)
@@ -119,7 +119,7 @@ def duration_ms(option: str, text: str) -> int:
     """
     found = _DURATION.fullmatch(text.strip())
     if not found:
-        raise BadInput(f"{option} {text}: give a duration such as 500ms, 60s, 2m or 1h")
+        raise BadInput(f"{option} {text}: must be a duration such as 500ms, 60s, 2m or 1h")
     value = round(float(found[1]) * _MS[found[2]])
     if not 1 <= value <= DURATION_MAX_MS:
         raise BadInput(f"{option} {text}: must be at least 1ms and at most 24h")

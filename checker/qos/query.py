@@ -117,7 +117,7 @@ class Live:
             absent = losses.absent(self._spark, self._admin, topics, ANSWER_S + 2)
         except (Py4JError, PySparkException) as error:
             raise Missing(
-                f"--bootstrap {at}: no Kafka broker answers ({reason(error)}); check the address, and give "
+                f"--bootstrap {at}: no Kafka broker answers ({reason(error)}); check the address, and use "
                 "--client-config if it needs TLS or SASL"
             ) from None
         if absent:

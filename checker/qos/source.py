@@ -59,7 +59,7 @@ def files(spark: Any, settings: Settings) -> DataFrame:
     except AnalysisException as error:
         raise BadInput(
             f"--output {settings.folder}: it has no readable Parquet file yet ({first_line(error)}); "
-            "start once the first one exists, or give a topic"
+            "start once the first one exists, or choose a topic"
         ) from None
     rows = spark.readStream.schema(schema).options(**options).parquet(settings.folder)
     named = rows.withColumn("_file", F.col("_metadata.file_name"))
@@ -129,7 +129,7 @@ def as_ms(rows: DataFrame, option: str, expression: str) -> str:
     if kind in ("tinyint", "smallint", "int", "bigint", "float", "double") or kind.startswith("decimal"):
         return f"cast(({expression}) as bigint)"
     raise BadInput(
-        f"{option} {expression}: has type {kind}; give a timestamp, or milliseconds since the epoch as a number"
+        f"{option} {expression}: has type {kind}; must be a timestamp, or milliseconds since the epoch as a number"
     )
 
 

@@ -131,7 +131,7 @@ def start(
     not answer.
     """
     if not _MASTER.fullmatch(master):
-        raise BadInput(f"--spark-master {master}: give local[N], local[*], spark://HOST:PORT, yarn or k8s://URL")
+        raise BadInput(f"--spark-master {master}: must be local[N], local[*], spark://HOST:PORT, yarn or k8s://URL")
     # Warnings about pandas versions; the checker does not use pandas there.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     from pyspark import SparkContext

@@ -79,10 +79,10 @@ def sources(path: Path) -> list[Path]:
     if path.is_dir():
         folder = path / "history"
         if not folder.is_dir():
-            raise BadHistory(f"{path}: it has no history/*.jsonl; give a run folder or a history file")
+            raise BadHistory(f"{path}: it has no history/*.jsonl; choose a run folder or a history file")
         return _segments(folder)
     if not path.exists():
-        raise BadHistory(f"{path}: no such file or folder; give a run folder or a history file")
+        raise BadHistory(f"{path}: no such file or folder; choose a run folder or a history file")
     _regular(path)
     return [path]
 
@@ -224,7 +224,7 @@ def _file(file: Path, last: bool, notes: Notes, exact: bool) -> Iterator[Line]:
                     if blank > MAX_BLANK_LINES:
                         raise BadHistory(
                             f"{name}, line {at}: more than {MAX_BLANK_LINES:,} blank lines in the file; "
-                            "remove them, or give another file"
+                            "remove them, or use another file"
                         )
                     continue
                 try:

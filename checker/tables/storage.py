@@ -56,7 +56,7 @@ def uri_of(place: str | Path) -> str | None:
         return None
     scheme, rest = matched[1], matched[2].rstrip("/")
     if ":" in rest.partition("/")[0].rpartition("@")[0]:
-        raise BadInput(f"{scheme}://...: a URI must not contain credentials; give them in the environment")
+        raise BadInput(f"{scheme}://...: a URI must not contain credentials; set them in the environment")
     absent_host = scheme == "file" or (scheme in ("hdfs", "viewfs") and str(place).startswith(f"{scheme}:///"))
     return f"{scheme}://{'/' if absent_host else ''}{rest}"
 

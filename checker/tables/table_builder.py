@@ -137,8 +137,8 @@ class Builder:
         if process == NEMESIS:
             if f in OF_CLIENTS:
                 raise BadHistory(
-                    f"{line.where}: the process {NEMESIS!r} has an op {_short(f)}, which only clients have; give the "
-                    "client's process a number or another name"
+                    f"{line.where}: the process {NEMESIS!r} has an op {_short(f)}, which only clients have; use a "
+                    "number or another name for the client's process"
                 )
             self._nemesis(index, time_ns, f, value, extra)
             return

@@ -27,6 +27,7 @@ def run(
     print(f"{len(results.design)} cells; to continue after an interruption, repeat the command with --out {folder}")
     results = carry_out.carry_out(results, standing, folder, runs_dir, budget_s, user, spark_master, print)
     code = report.exit_code(results)
-    verdict = {0: "every run is valid", 1: "some runs are INVALID"}.get(code, "some runs are unknown or were not done")
+    unknown = "some runs have an unknown verdict or were not executed"
+    verdict = {0: "every run is valid", 1: "some runs are INVALID"}.get(code, unknown)
     print(f"\n{NAME}: {verdict}\nreport: {folder / 'report.md'}   data: {folder / report.FILE}")
     return code

@@ -71,7 +71,7 @@ def up(
 def down(
     name: Name = "",
     cluster: Kind = "",
-    force: Annotated[bool, typer.Option(help="Stop the cluster even while a run uses it.")] = False,
+    force: Annotated[bool, typer.Option(help="Stop the cluster even if a run is using it.")] = False,
 ) -> int:
     """Stop a cluster and remove its data."""
     from harness.cluster.persistent import client

@@ -88,12 +88,13 @@ def show(name: Name, folder: Folder = None) -> int:
 def run(
     name: Annotated[str, typer.Argument(help="Name of an experiment, or a YAML file. Omit it with --all.")] = "",
     times: Annotated[int | None, typer.Option("--runs", "-n", min=1, help="Number of runs of each case.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; each later run uses the next one.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; each further run uses the next seed.")] = 1,
     stop: Annotated[bool, typer.Option("-x", help="Stop a case at its first run with an unexpected result.")] = False,
     case: Annotated[
         str,
         typer.Option(
-            help="Run only the case or variant with this name; of client-matrix, only these libraries, comma-separated."
+            help="Run only the case or variant with this name; with client-matrix, only these libraries, "
+            "comma-separated."
         ),
     ] = "",
     everything: Annotated[bool, typer.Option("--all", help="Run every experiment, one after the other.")] = False,
@@ -112,7 +113,7 @@ def run(
         ),
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="client-matrix: time for all runs, such as 90 (seconds), 20m or 4h.")
+        str, typer.Option(help="client-matrix: time budget for all runs together, e.g. 90 (seconds), 20m or 4h.")
     ] = "4h",
     client_user: Annotated[
         str, typer.Option(help="client-matrix: user to run the client programs as, if the harness runs as root.")
@@ -146,7 +147,7 @@ def run(
     from harness.experiments import run as running
 
     if everything == bool(name):
-        raise BadInput("give the name of one experiment, or --all; `harness experiment list` lists the names")
+        raise BadInput("name one experiment, or use --all; `harness experiment list` lists the names")
     if everything and (case or out):
         raise BadInput("--case and --out need the name of one experiment; they cannot be combined with --all")
     every = [spec.load(path) for path in spec.every(folder).values()] if everything else []

@@ -114,5 +114,5 @@ def text(listed: list[Row]) -> str:
         lines.append(f"    runs on: {', '.join(runs_on) or 'no cluster of this machine'}")
         why = row.refused["local"]
         lines += [f"    not on local: {why}"] if why else []
-    lines += ["", "give faults as VERB:TARGET, separated by commas: harness run --nemesis kill:leader,pause:client"]
+    lines += ["", "list faults as VERB:TARGET, separated by commas: harness run --nemesis kill:leader,pause:client"]
     return "\n".join(lines)

@@ -21,7 +21,7 @@ def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
     """Returns the names in a comma-separated option. Raises BadInput if a name is not in `known`."""
     names = frozenset(part.strip() for part in text.split(","))
     if not names <= set(known):
-        raise BadInput(f"{option} {text}: give one or more of {', '.join(known)}, separated by commas")
+        raise BadInput(f"{option} {text}: must be one or more of {', '.join(known)}, separated by commas")
     return names
 
 
@@ -63,7 +63,7 @@ def check(
     if not spark_master.startswith(("none", "auto", "local")) and any(map(staged_runs.is_copy, paths)):
         raise BadInput(
             f"--spark-master {spark_master}: a run at a URI is copied to this machine, where other machines "
-            "cannot read it; give local[N]"
+            "cannot read it; use local[N]"
         )
     items = [(path, options_of(path, changes)) for path in paths]
     session, why = choose_spark.session_for(spark_master, items)

@@ -37,7 +37,7 @@ def _bugs(text: str) -> tuple[str, ...]:
 
     names = tuple(sorted({part.strip() for part in text.split(",")} - {""}))
     if unknown := sorted(set(names) - LOG_BUGS.keys()):
-        raise BadInput(f"--bug {unknown[0]}: no such bug; give one or more of {', '.join(LOG_BUGS)}")
+        raise BadInput(f"--bug {unknown[0]}: no such bug; choose one or more of {', '.join(LOG_BUGS)}")
     return names
 
 
@@ -116,14 +116,14 @@ def replay(
         with file.open() as opened:
             text = opened.read(PROGRAM_BYTES_MAX + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file}: {error}; give a file that `harness model run --out` wrote") from None
+        raise BadInput(f"{file}: {error}; choose a file that `harness model run --out` wrote") from None
     if len(text) > PROGRAM_BYTES_MAX:
         raise BadInput(
-            f"{file}: larger than {PROGRAM_BYTES_MAX} bytes; give a program that `harness model run --out` wrote"
+            f"{file}: larger than {PROGRAM_BYTES_MAX} bytes; choose a program that `harness model run --out` wrote"
         )
     settings, actions = parse(text, str(file))
     if cluster and bug:
-        raise BadInput(f"--bug {bug}: bugs can only be switched on in the simulated log; leave out --bug or --cluster")
+        raise BadInput(f"--bug {bug}: bugs can only be switched on in the simulated log; omit --bug or --cluster")
     names = _bugs(bug or ",".join(_named(text, "# bugs:")))
     if cluster:
         given = {"cluster": cluster, "nodes": nodes} | ({"kafka_version": kafka_version} if kafka_version else {})

@@ -20,7 +20,7 @@ def seconds(text: str) -> float:
 
     matched = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if not matched:
-        raise BadInput(f"--budget {text}: give a number of seconds, or a number with m or h, such as 20m")
+        raise BadInput(f"--budget {text}: must be a number of seconds, or a number with m or h, such as 20m")
     return float(matched[1]) * UNITS[matched[2]]
 
 
@@ -30,7 +30,7 @@ def parts(text: str) -> tuple[int, int]:
 
     matched = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
     if not matched or not 1 <= int(matched[1]) <= int(matched[2]):
-        raise BadInput(f"--shard {text}: give the part and the number of parts, such as 1/4 for the first of four")
+        raise BadInput(f"--shard {text}: must be the part and the number of parts, such as 1/4 for the first of four")
     return int(matched[1]), int(matched[2])
 
 
@@ -38,7 +38,7 @@ def matrix(
     file: Annotated[
         Path, typer.Argument(help="A YAML file with the settings to combine and the experiments to include.")
     ],
-    budget: Annotated[str, typer.Option(help="Time for all runs: 90 (seconds), 20m or 4h.")] = "4h",
+    budget: Annotated[str, typer.Option(help="Time budget for all runs: 90 (seconds), 20m or 4h.")] = "4h",
     shard: Annotated[str, typer.Option(help="Which shard of the runs to execute; 1/4 is the first of four.")] = "1/1",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order and of the first runs.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for summary.md, junit.xml and results.json.")] = None,

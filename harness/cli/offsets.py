@@ -52,7 +52,7 @@ def offsets(
     found = log_pattern.load(pattern)
     for file in files:
         if not file.is_file():
-            raise BadInput(f"{file}: no such file; give log files")
+            raise BadInput(f"{file}: no such file; choose one or more log files")
     result = judge.of_logs(spark.session_now(spark_master), files, found, markers)
     print(json.dumps(to_data(result)) if as_json else pipeline_text.of_logs(result, witnesses))
     return {"valid": EXIT_VALID, "invalid": EXIT_INVALID, "unknown": EXIT_UNKNOWN}[result.valid]

@@ -65,7 +65,7 @@ Port = Annotated[
 Window = Annotated[str, typer.Option(rich_help_panel=WHAT, help="Length of a window of the input's event time.")]
 Padding = Annotated[
     str,
-    typer.Option(rich_help_panel=WHAT, help="How late an output may be, counted from the end of its input's window."),
+    typer.Option(rich_help_panel=WHAT, help="How long after the end of its input's window an output may arrive."),
 ]
 InputKey = Annotated[
     str | None,
@@ -176,7 +176,7 @@ def qos(
         kafka=_properties(client_config),
     )
     if start not in ("earliest", "latest"):
-        raise BadInput(f"--from {start}: give earliest or latest")
+        raise BadInput(f"--from {start}: must be earliest or latest")
     if both := sorted(set(settings.inputs) & set(settings.outputs)):
         raise BadInput(f"--input and --output both name {both[0]}: they must be different topics")
     until = _until(until_idle, for_, patience, every)

@@ -112,7 +112,7 @@ def around(
     from harness.stored import find_runs
 
     if (offset is None) == (value is None):
-        raise BadInput("give either --offset or --value")
+        raise BadInput("use either --offset or --value")
     history = find_runs.history(runs, name)
     place = nearby_ops.Place(nearby_ops.given(key), offset, None if value is None else nearby_ops.given(value), n)
     seen = nearby_ops.Seen()

@@ -44,7 +44,9 @@ def shrink(
             help="With --schedule: number of runs of each plan, most of which must show the anomaly.",
         ),
     ] = 3,
-    budget: Annotated[str, typer.Option(help="With --schedule: time for all runs, such as 45s, 30m or 2h.")] = "30m",
+    budget: Annotated[
+        str, typer.Option(help="With --schedule: time budget for all runs together, e.g. 45s, 30m or 2h.")
+    ] = "30m",
     allow_commands: AllowCommands = False,
     as_json: AsJson = False,
     spark_master: SparkMaster = AUTO_MASTER,
@@ -113,7 +115,7 @@ def replay(
         print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
 
     shown = ", ".join(f"{anomaly} {count:,}" for anomaly, count in before.items())
-    say(f"{folder.name}, seed {plan.seed}: {shown or 'no anomaly that counts against the verdict'}")
+    say(f"{folder.name}, seed {plan.seed}: {shown or 'no anomaly that makes the verdict invalid'}")
     commands = allowed_commands.announced(plan, "", allow_commands, say)
     repeats = again.replay(lambda: again.once(plan, runs, spark_master, commands), times, say)
     print(json.dumps(again.data(before, repeats)) if as_json else again.text(before, repeats))

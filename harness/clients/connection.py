@@ -67,7 +67,7 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, s
         value = found.get(name, "")
         if value and value != "probe" and not os.access(value, os.R_OK):
             wrong = "cannot be read" if Path(value).exists() else "does not exist"
-            raise BadInput(f"--client-config {path}: the file of {name} {wrong}; give the path of an existing file")
+            raise BadInput(f"--client-config {path}: the file of {name} {wrong}; use the path of a readable file")
     return found
 
 
@@ -75,7 +75,7 @@ def _check(name: str, where: str) -> None:
     if name in _JAVAS:
         raise BadInput(f"{where}: {name} is a property of Java clients; use librdkafka's: {_JAVAS[name]}")
     if name in ("bootstrap.servers", "metadata.broker.list"):
-        raise BadInput(f"{where}: remove {name}, and give the brokers with --bootstrap")
+        raise BadInput(f"{where}: remove {name}, and name the brokers with --bootstrap")
     if not about_connecting(name) and name not in _NOT_SECRET:
         close = difflib.get_close_matches(name, [*_COMMON, *sorted(_NOT_SECRET)], n=1)
         hint = f"did you mean {close[0]}?" if close else "use --producer-config and --consumer-config"

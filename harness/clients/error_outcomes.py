@@ -64,7 +64,7 @@ _REFUSED = Row("fail", "produce() refused the record, so it was never queued", "
 _NOT_QUEUED = Row("fail", "raised before the record was queued", "aiokafka: AIOKafkaProducer.send")
 _STATIC = Row(
     "fail",
-    "rejected because of the record and the configuration alone, so every attempt is rejected",
+    "rejected solely because of the record and the configuration, so every attempt would be rejected",
     "protocol; request: permanent, not persisted",
     retries_off=True,
 )

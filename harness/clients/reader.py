@@ -219,12 +219,12 @@ class Reader:
 
     @property
     def consumer(self) -> Consumer:
-        """The consumer, to pass to `Transactions.send_offsets`. It exists if `moved` returns any partition."""
+        """The consumer, for `Transactions.send_offsets`. Only use it if `moved` returned at least one partition."""
         assert self._consumer is not None
         return self._consumer
 
     def rewind(self, timeout_s: float) -> None:
-        """Undoes the op's reading: seeks back to where the op started, in the partitions that are still assigned.
+        """Undoes what the op has read: in the partitions that are still assigned, seeks back to where the op started.
 
         If seeking fails, replaces the consumer.
         """

@@ -72,7 +72,7 @@ def _refusal(bootstrap: str, error: ClientError, connection: Mapping[str, str]) 
         from harness.clients.confluent.settings_and_errors import unknown_property
 
         return BadInput(f"--client-config: {unknown_property(error.text) or reason}")
-    hint = "" if connection else "; if it requires TLS or SASL, give --client-config"
+    hint = "" if connection else "; if it requires TLS or SASL, use --client-config"
     return Missing(f"--bootstrap {bootstrap}: no Kafka broker answers ({reason}): check the address{hint}")
 
 

@@ -41,7 +41,7 @@ class MockCluster:
 
     def __init__(self, nodes: int = 3, work_dir: Path | None = None) -> None:
         if not 1 <= nodes <= _MAX_NODES:
-            raise BadInput(f"--nodes {nodes}: give 1 to {_MAX_NODES}")
+            raise BadInput(f"--nodes {nodes}: must be from 1 to {_MAX_NODES}")
         self.nodes = tuple(f"n{i}" for i in range(1, nodes + 1))
         self.bootstrap = ""
         self._own = tempfile.TemporaryDirectory(prefix="mock-") if work_dir is None else None

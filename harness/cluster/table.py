@@ -76,7 +76,7 @@ CLUSTERS: Final[dict[str, ClusterKind]] = {
         can_stay=True,
     ),
     "external": ClusterKind(
-        summary="an existing cluster, with clients on this machine: give --bootstrap, and --client-config for TLS",
+        summary="an existing cluster, with clients on this machine: requires --bootstrap, and --client-config for TLS",
         make="harness.cluster.external:make",
         classes={"external": "harness.cluster.external:ExternalCluster"},
         refusal=(

@@ -169,7 +169,8 @@ def summary(tried: Tried) -> list[str]:
         lines.append(f"{seen.text}: {seen.k} of {seen.n} ({low:.0%} to {high:.0%}): {mark}")
     unknown = [str(attempt.seed) for attempt in tried.attempts if not attempt.conclusive]
     if unknown:
-        lines.append(f"{len(unknown)} of {len(tried.attempts)} have an unknown verdict (seeds {', '.join(unknown)})")
+        seeds = ", ".join(unknown)
+        lines.append(f"{len(unknown)} of {len(tried.attempts)} runs have an unknown verdict (seeds {seeds})")
     failed = [str(attempt.seed) for attempt in tried.attempts if attempt.conclusive and not attempt.met]
     if failed:
         lines.append(f"seeds that were not as expected: {', '.join(failed)}")

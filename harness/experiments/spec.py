@@ -57,7 +57,7 @@ class Expect(_Written):
     def _share(cls, shows: dict[str, float]) -> dict[str, float]:
         for name, rate in shows.items():
             if not 0 < rate <= 1:
-                raise ValueError(f"{name}: {rate:g} is not a share of the runs; give a number above 0 and up to 1")
+                raise ValueError(f"{name}: {rate:g} is not a share of the runs; must be a number above 0 and up to 1")
         return shows
 
     @field_validator("figures")
@@ -77,9 +77,9 @@ class Expect(_Written):
         if both:
             raise ValueError(f"{', '.join(sorted(both))} is both expected and forbidden; remove one of the two")
         if len(self.any_of) == 1:
-            raise ValueError(f"any_of contains only {self.any_of[0]}; give several anomalies, or use shows")
+            raise ValueError(f"any_of contains only {self.any_of[0]}; list several anomalies, or use shows")
         if not (shown or self.never or self.figures or self.refused):
-            raise ValueError("nothing is expected; give shows, any_of, never, figures or refused")
+            raise ValueError("nothing is expected; set shows, any_of, never, figures or refused")
         return self
 
     def expectation(self) -> Expectation:
@@ -150,7 +150,9 @@ class Case:
         """
         kind, _, name = cluster.partition(":")
         if kind != "local" or not name:
-            raise BadInput(f"--cluster {cluster}: give local:NAME, where `harness cluster up NAME` started the cluster")
+            raise BadInput(
+                f"--cluster {cluster}: must be local:NAME, where `harness cluster up NAME` started the cluster"
+            )
         started, wanted = attached_cluster.plan_of(name), self.test_plan(0)
         sets_cluster = "cluster" in self.plan or any(field in self.plan for field in attached_cluster.OF_CLUSTER)
         if sets_cluster or wanted.broker_config:

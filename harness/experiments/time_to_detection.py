@@ -38,7 +38,10 @@ class Detection:
 
 
 def first(folder: Path, anomalies: Sequence[str]) -> Detection | None:
-    """Returns when the first of these anomalies was proved in a checked run; None if no op proves one."""
+    """Returns the earliest point in a checked run's history at which one of these anomalies is provable.
+
+    Returns None if there is no such point.
+    """
     ops = [op for name in anomalies for op in _proofs(folder, name)]
     if not ops:
         return None

@@ -356,11 +356,10 @@ class ServerLogs(Protocol):
     """The nodes' server logs, which can be followed while the server runs."""
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        """Reads a node's server log from a byte offset of the file to its end.
+        """Reads up to 1 MiB of a node's server log, starting at a byte offset.
 
-        With offset None, it starts at the end of the file, so it only finds the current size. Returns at most 1 MiB,
-        and the byte offset that follows what was read. Returns no bytes if the file does not exist. Raises
-        ClusterTrouble.
+        Returns the bytes, and the offset at which to continue. With offset None, returns no bytes, only the current
+        size of the file. Returns no bytes if the file does not exist. Raises ClusterTrouble.
         """
 
 

@@ -80,7 +80,7 @@ def validate(apis: Sequence[str], error: object, carried_out: bool) -> None:
     possible = _READING | _CHANGING
     other = next((name for name in apis if name not in possible), None)
     if other or not apis:
-        found = f"not {other}" if other else "and has none"
+        found = f"not {other}" if other else "but has none"
         raise BadInput(f"a wire rule with action: answer needs an api of {', '.join(sorted(possible))}, {found}")
     # The request of a fetch session (KIP-227) does not name all of its partitions; the response does.
     if "Fetch" in apis and not carried_out:

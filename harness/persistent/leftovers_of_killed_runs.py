@@ -65,7 +65,7 @@ def find(kind: str, runs: Path, hosts: str = "") -> list[Leftover]:
             return _docker()
         case "ssh":
             return _ssh(hosts)
-    raise BadInput(f"--cluster {kind}: give local, docker or ssh")
+    raise BadInput(f"--cluster {kind}: must be local, docker or ssh")
 
 
 def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:

@@ -210,7 +210,7 @@ class LoadFields(BaseModel):
     )
     abort_p: float = Field(0.05, ge=0, le=1, description="With --txn: probability of a deliberate abort.")
     records: int = Field(0, ge=0, description="delivery: number of records to send; 0: as many as fit in the time.")
-    record_bytes: int = Field(0, ge=0, le=1 << 20, description="Pad records to this size.")
+    record_bytes: int = Field(0, ge=0, le=1 << 20, description="Pad records to this size, in bytes.")
     primer: bool = Field(
         False,
         description="delivery: send one record first, with no early timeout, and the rest once it is acknowledged.",
@@ -272,7 +272,7 @@ class PipelineFields(BaseModel):
         10.0,
         ge=0,
         le=86400,
-        description="Every so many seconds, one instance leaves the group; it rejoins after half that time. 0: never.",
+        description="Interval in seconds at which an instance leaves the group; it rejoins after half of it. 0: never.",
     )
     flush_s: float | None = Field(
         None,

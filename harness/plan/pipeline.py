@@ -45,7 +45,7 @@ def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
         if (tuple(requested) if name == "sub_via" else int(requested)) != value:
             raise ValueError(
                 f"--{name.replace('_', '-')}: --workload pipeline derives this value from --writers, "
-                "--instances and --partitions; leave it out"
+                "--instances and --partitions; omit it"
             )
     added = {**values, **follows}
     own = str(given["cluster"]) in ("local", "docker") and not given.get("cluster_name")

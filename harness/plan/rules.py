@@ -71,7 +71,7 @@ def attached(plan: TestPlan) -> None:
         raise ValueError(f"--cluster {plan.cluster}:{plan.cluster_name}: {NAME_RULE}")
     if plan.cluster_name and not CLUSTERS[plan.cluster].can_stay:
         raise ValueError(
-            f"--cluster {plan.cluster}:{plan.cluster_name}: a {plan.cluster} cluster cannot be kept; leave out the name"
+            f"--cluster {plan.cluster}:{plan.cluster_name}: a {plan.cluster} cluster cannot be kept; omit the name"
         )
     external = plan.cluster == "external"
     for field in ("bootstrap", "client_config"):
@@ -107,7 +107,7 @@ def producer(plan: TestPlan) -> None:
     for name in INTEGER_SETTINGS:
         given = plan.producer_config.get(name, "0")
         if not re.fullmatch(r"\d{1,10}", given.strip(), re.ASCII):
-            raise ValueError(f"--producer-config {name}={given}: give a whole number")
+            raise ValueError(f"--producer-config {name}={given}: must be a whole number")
     _read_by_java(plan)
     if not plan.sub_via:
         raise ValueError("--sub-via needs assign, subscribe, or both")
@@ -194,7 +194,7 @@ def scenario(plan: TestPlan) -> None:
     if plan.cluster != "local":
         raise ValueError("--workload recovery requires --cluster local: it reads and damages the servers' files")
     if plan.nemesis or plan.schedule:
-        raise ValueError("--workload recovery injects its own faults: leave out --nemesis and --schedule")
+        raise ValueError("--workload recovery injects its own faults: omit --nemesis and --schedule")
     if plan.nodes < row.nodes_min:
         raise ValueError(f"--nodes {plan.nodes}: the scenario {row.name} needs {row.nodes_min} or more")
 
@@ -221,9 +221,9 @@ def log_model(plan: TestPlan) -> None:
             "--cluster local or mock"
         )
     if plan.nemesis or plan.schedule:
-        raise ValueError("--workload log-model restarts brokers itself: leave out --nemesis and --schedule")
+        raise ValueError("--workload log-model restarts brokers itself: omit --nemesis and --schedule")
     if plan.log_dirs > 1:
-        raise ValueError("--workload log-model reads only one log directory per broker: leave out --log-dirs")
+        raise ValueError("--workload log-model reads only one log directory per broker: omit --log-dirs")
     try:
         power = parse_weights(plan.weights)["power"]
     except BadInput as error:

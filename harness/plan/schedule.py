@@ -58,7 +58,7 @@ class When(BaseModel):
             self.txn_open is not None,
         ]
         if sum(chosen) != 1:
-            raise ValueError(f"give exactly one of {LOG}, {LEADER_CHANGE}, {SEGMENT_ROLL}, {TXN_OPEN}")
+            raise ValueError(f"set exactly one of {LOG}, {LEADER_CHANGE}, {SEGMENT_ROLL}, {TXN_OPEN}")
         if self.node is not None and not self.log:
             raise ValueError(f"`node` requires `{LOG}`")
         try:

@@ -76,7 +76,7 @@ class Batch:
 
     @property
     def append_time(self) -> bool:
-        """Returns whether the broker assigned the timestamps (LogAppendTime)."""
+        """Whether the broker assigned the timestamps (LogAppendTime)."""
         return bool(self.attributes & _APPEND_TIME)
 
     @property

@@ -66,7 +66,7 @@ def _named(plan: TestPlan) -> TestPlan:
         if field in plan.model_fields_set and requested != kept_value:
             raise BadInput(
                 f"{option_name(field)} {requested}: the cluster {plan.cluster_name} was started with {kept_value}; "
-                "leave the option out, or start another cluster: harness cluster up NAME"
+                "omit the option, or start another cluster: harness cluster up NAME"
             )
     return make_plan.with_facts(plan, {field: getattr(kept, field) for field in OF_CLUSTER})
 
@@ -81,7 +81,7 @@ def _on_hosts(plan: TestPlan) -> TestPlan:
     path = Path(plan.hosts).expanduser().absolute()
     count = len(hosts.load(path))
     if "nodes" in plan.model_fields_set and plan.nodes != count:
-        raise BadInput(f"--nodes {plan.nodes}: {path} lists {count} hosts; leave --nodes out")
+        raise BadInput(f"--nodes {plan.nodes}: {path} lists {count} hosts; omit --nodes")
     return make_plan.with_facts(plan, {"nodes": count, "hosts": str(path)})
 
 
@@ -91,8 +91,7 @@ def _external(plan: TestPlan) -> TestPlan:
     foreign = sorted(set(plan.broker_config) - set(external.GUARANTEE_SETTINGS))
     if foreign:
         raise BadInput(
-            f"--broker-config {foreign[0]}: a run cannot configure the brokers of an external cluster; "
-            "leave the option out"
+            f"--broker-config {foreign[0]}: a run cannot configure the brokers of an external cluster; omit the option"
         )
     found = external.find(plan.bootstrap, connecting(plan))
     return make_plan.with_facts(plan, {"nodes": max(1, len(found.brokers)), "broker_config": dict(found.settings)})

@@ -42,7 +42,7 @@ def build(example: Example, say: Callable[[str], None]) -> None:
     if shutil.which(tool) is None:
         raise Missing(
             f"--client {example.name} is written in {example.language}, and `{tool}`, which builds it, is not "
-            f"installed: install it, or build the program elsewhere and give its command as exec:COMMAND"
+            f"installed: install it, or build the program elsewhere and use its command as exec:COMMAND"
         )
     mark = hashlib.sha256(str(example.folder).encode()).hexdigest()[:12]
     lock = download_cache.root() / "clients" / f"{example.name}-{mark}.lock"

@@ -37,7 +37,7 @@ def wheel(library: str, version: str, progress: Callable[[str], None]) -> Path:
     """
     package = table.row(library).package
     if not _VERSION.fullmatch(version):
-        raise BadInput(f"--client-version {version}: give three numbers, such as 2.1.0")
+        raise BadInput(f"--client-version {version}: must be three numbers, such as 2.1.0")
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     folder = download_cache.root() / "clients" / f"{package}-{version}-{tag}"
     if folder.is_dir():

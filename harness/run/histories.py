@@ -69,7 +69,7 @@ def import_(path: Path, runs: Path, say: Say) -> Path:
     from checker import convert
 
     if not path.is_file():
-        raise BadInput(f"{path}: no such file; give a history.edn or history.jsonl, plain or gzipped")
+        raise BadInput(f"{path}: no such file; choose a history.edn or history.jsonl, plain or gzipped")
     folder = history_writer.new_run(runs, f"import-{title(path).partition('.')[0] or 'history'}")
     try:
         lines, notes = convert.to_log(path, folder / "history", folder.name, say)
@@ -94,7 +94,7 @@ def export(path: Path, form: str, out: Path | None, say: Say) -> Path:
     if form not in convert.FORMATS:
         raise BadInput(f"--format {form}: no such format; use one of {', '.join(convert.FORMATS)}")
     if parquet_folder.is_tables(path):
-        raise BadInput(f"{path}: tables contain only part of a history; give the run that they were made from")
+        raise BadInput(f"{path}: tables contain only part of a history; choose the run that they were made from")
     target = Path(f"{title(path)}.{form}") if out is None else out
     if target.exists() or target.is_symlink():
         raise BadInput(f"{target}: exists already; remove it, or choose another path with --out")

@@ -1,7 +1,8 @@
 """The Spark session of a run, started in the background.
 
-With `--spark-master none` there is no session. With `auto`, a run starts none either, and `harness.run.choose_spark`
-decides when the history is checked; commands that cannot do without Spark use all cores.
+With `--spark-master none` there is no session. With `auto`, a run does not start one either: once there is a history to
+check, `harness.run.choose_spark` decides whether Spark is worth starting. With `auto`, commands that always need Spark
+run it on all cores.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def require(master: str, what: str) -> None:
     what  name of the command, for the message
     """
     if master == NONE:
-        raise BadInput(f"--spark-master none: {what} needs Spark; give local[N]")
+        raise BadInput(f"--spark-master none: {what} needs Spark; use local[N]")
 
 
 class WarmSpark:
@@ -78,7 +79,7 @@ class WarmSpark:
         assert self._thread is not None
         self._thread.join(START_TIMEOUT_S)
         if self._thread.is_alive():
-            raise Missing(f"the Spark session did not start in {START_TIMEOUT_S:.0f} s; is the machine overloaded?")
+            raise Missing(f"the Spark session did not start within {START_TIMEOUT_S:.0f} s; is the machine overloaded?")
         if self._error is not None:
             raise self._error
         return self._session

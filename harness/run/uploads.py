@@ -26,7 +26,7 @@ def upload(runs: Path, name: str, uri: str, say: Say) -> None:
     """Uploads the run that a user names. Raises BadInput if it is in progress or the URI is not one, Missing."""
     place = storage.uri_of(uri)
     if place is None:
-        raise BadInput(f"{uri}: not a URI; give one such as s3://bucket/runs")
+        raise BadInput(f"{uri}: not a URI; use one such as s3://bucket/runs")
     folder = require_run(find_runs.resolve(runs, name))
     owner = folder / OWNER
     if owner.is_file() and process_owner.in_use(owner.read_text()):

@@ -97,7 +97,7 @@ class Crew:
         while not all(member.ready for member in self._members):
             if time.monotonic() > deadline:
                 slow = ", ".join(member.name for member in self._members if not member.ready)
-                raise ClusterTrouble(f"workers {slow} did not start in {READY_TIMEOUT_S:.0f} s; see {self._logs}")
+                raise ClusterTrouble(f"workers {slow} did not start within {READY_TIMEOUT_S:.0f} s; see {self._logs}")
             for member, line in self.receive(0.1):
                 if line is None:
                     raise ClusterTrouble(f"worker {member.name} exited while starting; see {self._logs}")
@@ -167,7 +167,7 @@ class Crew:
         self._replaced = self._replaced[-ZOMBIES_MAX:]
 
     def drop(self, member: Member, process: int) -> None:
-        """Makes a worker with several slots abandon the client of one process, because the client hangs."""
+        """Makes a worker with several slots abandon one slot's client, because it hangs. `process` names the client."""
         with contextlib.suppress(OSError):
             member.sock.sendall(orjson.dumps({"do": "drop", "process": process}) + b"\n")
 
@@ -213,7 +213,10 @@ class Crew:
 
 
 class AdminLink:
-    """Makes calls to a worker in the admin role or the log role, one at a time, each with a deadline. Thread-safe."""
+    """Calls a worker that has the admin or the log role (see `harness.run.worker`), one call at a time. Thread-safe.
+
+    Each call has a deadline.
+    """
 
     def __init__(
         self,

@@ -167,7 +167,7 @@ def text(small: Small, result: Result) -> str:
     lines = [head, *(line for op in sorted([*shrunk.ops, *small.faults], key=_index) for line in _op_lines(op))]
     bad = (
         ", ".join(f"{anomaly.name} {anomaly.count:,}" for anomaly in result.anomalies if anomaly.bad)
-        or "no anomaly that counts against the verdict"
+        or "no anomaly that makes the verdict invalid"
     )
     return "\n".join([*lines, "", f"the checker on this part alone: {result.valid} ({bad})"])
 

@@ -189,6 +189,6 @@ def _anomaly(run: Path, result: Result, requested: str | None) -> str:
     bad = [anomaly.name for anomaly in result.anomalies if anomaly.bad]
     if not bad:
         raise BadInput(
-            f"{run}: no anomaly that counts against the verdict was found in it, so there is nothing to shrink"
+            f"{run}: no anomaly that makes the verdict invalid was found in it, so there is nothing to shrink"
         )
     return bad[0]

@@ -119,7 +119,7 @@ def aim(
 ) -> tuple[Whole, Target]:
     """Returns the original history and what a reduced history must show. Raises BadHistory.
 
-    keys  the history is limited to these keys, unless there are none
+    keys  restrict the history to these keys; empty: all keys
     """
     whole = load(run, keys or None)
     complete: frozenset[Name] = frozenset()

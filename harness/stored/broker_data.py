@@ -23,7 +23,7 @@ def keep(run: Path, cluster: Cluster, prefix: str, say: Callable[[str], None]) -
 
     Tells the user which partitions were not copied, or why nothing was copied.
 
-    prefix  the names of the run's topics begin with this text and a hyphen
+    prefix  the common prefix of the run's topic names, without the hyphen that follows it
     """
     if not offers(cluster, Data):
         say("the brokers' data was not kept: this kind of cluster does not support --keep-data")

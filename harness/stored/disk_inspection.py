@@ -96,7 +96,7 @@ def _nothing(place: Path, run: Path | None) -> str:
     if run:
         return f"{place}: this run did not keep its brokers' data; run it again with --keep-data"
     return (
-        f"{place}: no data of Kafka brokers; give a run, a broker's data folder (see log.dirs), "
+        f"{place}: no data of Kafka brokers; choose a run, a broker's data folder (see log.dirs), "
         "or a folder that contains one for each node"
     )
 

@@ -84,7 +84,7 @@ def _loader(raw: bytes) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
 def _small(data: Any) -> bool:
     """Returns whether a plan has at most VALUES_MAX values and no huge numbers.
 
-    A value that YAML aliases repeat counts each time.
+    A value that is repeated through YAML aliases is counted once per occurrence.
     """
     pending = [data]
     for _ in range(VALUES_MAX):
@@ -146,7 +146,7 @@ def _entries(runs: Path) -> list[Path]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise BadInput(f"{runs}: not a folder of runs ({error.strerror}); give one with --runs") from None
+        raise BadInput(f"{runs}: not a folder of runs ({error.strerror}); choose one with --runs") from None
 
 
 def faults_of(plan: Mapping[str, Any]) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ def resolve(runs: Path, name: str, wanted: staged_runs.Wanted = staged_runs.ever
     text, the message lists them.
     """
     if not name.strip():
-        raise BadInput("the name of the run is empty; give a run folder, an id, or latest")
+        raise BadInput("the name of the run is empty; choose a run folder, an id, or latest")
     plain = "/" not in name and name not in (".", "..")
     if (uri := uri_of(name)) is not None:
         return staged_runs.stage(uri, wanted)
@@ -232,7 +232,7 @@ def resolve(runs: Path, name: str, wanted: staged_runs.Wanted = staged_runs.ever
     if path.is_dir():
         return _run_at(path)
     if path.exists():
-        raise BadInput(f"{path}: a file, not a run folder; give the folder that contains plan.yaml and history/")
+        raise BadInput(f"{path}: a file, not a run folder; choose the folder that contains plan.yaml and history/")
     if not plain:
         raise BadInput(f"{path}: no such file or folder; `harness list` shows the runs in {runs}")
     return _by_prefix(runs, name)
@@ -279,7 +279,7 @@ def _run_at(path: Path) -> Path:
         hint = f" ({path / LATEST} is one)" if is_run(path / LATEST) else ""
         raise BadInput(
             f"{path}: not a run folder: it has neither plan.yaml nor history/{hint}; "
-            "give a folder that `harness list` shows"
+            "choose a folder that `harness list` shows"
         )
     return path.resolve() if path.is_symlink() else path
 
@@ -301,11 +301,11 @@ def _by_prefix(runs: Path, name: str) -> Path:
         return runs / starts[0]
     if starts:
         listed = ", ".join(starts[:CANDIDATES]) + (", ..." if len(starts) > CANDIDATES else "")
-        raise BadInput(f"{name}: {len(starts)} runs in {runs} begin with this: {listed}; give a longer prefix")
+        raise BadInput(f"{name}: {len(starts)} runs in {runs} begin with this: {listed}; use a longer prefix")
     if name.endswith((".edn", ".jsonl", ".json", ".gz")):
-        raise BadInput(f"{name}: no such file; give the path of an existing history, or a run (`harness list`)")
+        raise BadInput(f"{name}: no such file; choose an existing history, or a run (`harness list`)")
     if not ids:
-        raise BadInput(f"{name}: there are no runs in {runs}; start one, or give another folder with --runs")
+        raise BadInput(f"{name}: there are no runs in {runs}; start one, or choose another folder with --runs")
     raise BadInput(
         f"{name}: no such file or folder, and no run in {runs} begins with this; `harness list` shows the {len(ids)} "
         "existing runs"

@@ -59,7 +59,7 @@ def _text(loaded: Loaded, place: Place, default: str | None = None) -> str:
     if found is None and default is not None:
         return default
     if not isinstance(found, str) or not found:
-        raise BadInput(f"{loaded.where(place, True)}: {place[-1]}: give a non-empty text")
+        raise BadInput(f"{loaded.where(place, True)}: {place[-1]}: must be a non-empty text")
     return found
 
 
@@ -87,7 +87,7 @@ def _time(loaded: Loaded) -> str:
         return form
     if not foreign_logs.is_time_format(form):
         raise BadInput(
-            f"{loaded.where(('time',), True)}: time {form}: not a time format; give a format of strptime "
+            f"{loaded.where(('time',), True)}: time {form}: not a time format; must be a format of strptime "
             f"(such as %Y-%m-%d %H:%M:%S,%f), or one of {', '.join(foreign_logs.EPOCHS)}"
         )
     return form
@@ -96,7 +96,7 @@ def _time(loaded: Loaded) -> str:
 def _events(loaded: Loaded, line: str) -> tuple[EventPattern, ...]:
     listed = _value_at(loaded, ("events",))
     if not isinstance(listed, list) or not listed:
-        raise BadInput(f"{loaded.where(('events',))}: events: give a list of items with the keys event and match")
+        raise BadInput(f"{loaded.where(('events',))}: events: must be a list of items with the keys event and match")
     return tuple(_event(loaded, ("events", number), line) for number in range(len(listed)))
 
 
@@ -114,7 +114,7 @@ def _event(loaded: Loaded, place: Place, line: str) -> EventPattern:
             f"{loaded.where((*place, 'event'), True)}: event {kind}: unknown event; {hint}the events are {kinds}"
         )
     if not kind and "event" not in named:
-        raise BadInput(f"{at}: give the event's name with the key `event`, or with a named group `event` in match")
+        raise BadInput(f"{at}: name the event with the key `event`, or with a named group `event` in match")
     if lacking := _lacking(kind, named):
         what = f"the event {kind}" if kind else "this event"
         raise BadInput(f"{loaded.where((*place, 'match'), True)}: match: {what} needs {lacking}")

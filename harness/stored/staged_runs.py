@@ -105,7 +105,7 @@ def stage_named(runs: str, name: str, wanted: Wanted = everything) -> Path:
     if len(found) == 1:
         return _copied(store.below(found[0]), _temporary(runs) / found[0], wanted)
     if found:
-        raise BadInput(f"{name}: {len(found)} runs at {runs} begin with this, such as {found[0]}; give a longer prefix")
+        raise BadInput(f"{name}: {len(found)} runs at {runs} begin with this, such as {found[0]}; use a longer prefix")
     raise BadInput(f"{name}: no run at {runs} begins with this; `harness list --runs {runs}` shows the runs there")
 
 

@@ -63,7 +63,7 @@ class Run:
         """
         form = TABLES.get(table)
         if form is None:
-            raise BadInput(f"no table {table!r}; give one of {', '.join(TABLES)}")
+            raise BadInput(f"no table {table!r}; choose one of {', '.join(TABLES)}")
         parts = [pq.read_table(file, schema=form) for file in self._files(table)]
         return self._decoded(table, pa.concat_tables(parts) if parts else form.empty_table())
 

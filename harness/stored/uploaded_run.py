@@ -106,7 +106,7 @@ def upload(folder: Path, store: Store, say: Say) -> Uploaded:
     """
     old = manifest_of(store) or Manifest(folder.name, False)
     if old.run != folder.name:
-        raise BadInput(f"{store.uri}: this is run {old.run}, not {folder.name}; give another URI")
+        raise BadInput(f"{store.uri}: this is run {old.run}, not {folder.name}; choose another URI")
     files, stored = files_of(folder), store.sizes()
     changed = [name for name, size in files.items() if not _same(folder, name, size, old, stored)]
     gone = [name for name in stored if name not in files and name != UPLOAD]

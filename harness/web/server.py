@@ -210,4 +210,4 @@ def listening(site: Answering, port: int, log: Say) -> Server:
         return Server(port, site, log)
     except OSError as error:
         why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
-        raise Missing(f"port {port} on {ADDRESS} {why}; give another --port, or 0 for any free port") from None
+        raise Missing(f"port {port} on {ADDRESS} {why}; choose another --port, or 0 for any free port") from None

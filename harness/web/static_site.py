@@ -1,7 +1,7 @@
 """Exports the server's pages as a static site, which can be opened from a disk or from a store of build artefacts.
 
-A static site has no HTTP headers, so each page contains its content security policy. A run's file in which a browser
-might run scripts is exported as text.
+A static site has no HTTP headers, so each page contains its content security policy. Files of a run that a browser
+might execute as scripts are exported as plain text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def export(runs: Path, target: Path, say: Say) -> int:
     Raises BadInput and Missing.
     """
     if not runs.is_dir():
-        raise BadInput(f"{runs}: not a folder of runs; give one with --runs")
+        raise BadInput(f"{runs}: not a folder of runs; choose one with --runs")
     _check(runs, target)
     views = Views(runs, static=True)
     rows = views.catalogue.rows()
@@ -54,13 +54,13 @@ def _check(runs: Path, target: Path) -> None:
         taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
         site_folder, runs_folder = target.resolve(), runs.resolve()
     except OSError as error:
-        raise BadInput(f"--export {target}: {error.strerror}; give a new folder") from None
+        raise BadInput(f"--export {target}: {error.strerror}; choose a new folder") from None
     if any(parent.is_file() for parent in target.parents):
-        raise BadInput(f"--export {target}: a parent is a file; give a new folder")
+        raise BadInput(f"--export {target}: a parent is a file; choose a new folder")
     if taken:
-        raise BadInput(f"--export {target}: already exists; give a new or an empty folder")
+        raise BadInput(f"--export {target}: already exists; choose a new or an empty folder")
     if site_folder.is_relative_to(runs_folder):
-        raise BadInput(f"--export {target}: is inside the folder of runs; give a folder elsewhere")
+        raise BadInput(f"--export {target}: is inside the folder of runs; choose a folder elsewhere")
 
 
 def _write(path: Path, content: bytes) -> None:

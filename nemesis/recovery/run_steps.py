@@ -37,7 +37,7 @@ ASK_S: Final = 60.0
 
 
 def roles(cluster_facts: Facts, prefix: str) -> dict[str, list[str]]:
-    """Returns role -> nodes. For the roles, see the module's docstring.
+    """Returns the nodes of each role; the module's docstring lists the roles.
 
     `prefix` is the common prefix of the run's topic names. Raises ClusterTrouble if the first partition has no leader.
     """

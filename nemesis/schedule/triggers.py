@@ -33,7 +33,8 @@ def refuse_unsupported(schedule: Sequence[Entry], cluster: Cluster, why: str) ->
     for entry in schedule:
         if entry.when and entry.when.kind in (LOG, SEGMENT_ROLL) and not offers(cluster, ServerLogs):
             raise BadInput(
-                f"the schedule: the trigger {entry.when.kind} of {entry.fault} needs ServerLogs, which {why}"
+                f"schedule: the `{entry.when.kind}` trigger of {entry.fault} needs readable server logs "
+                f"(capability ServerLogs), which {why}"
             )
 
 

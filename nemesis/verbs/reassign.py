@@ -1,8 +1,8 @@
-"""reassign: partitions lose the replica that leads them, and later get it back as a fresh copy.
+"""reassign: partitions lose their leader's replica, and later get it back as a fresh copy.
 
 If there are more nodes than replicas, the replica moves to another node; otherwise it is removed. If there are only two
-replicas and no other node, only the order of the replicas changes: with a single replica, acks=all would not guarantee
-a second copy. Source: KIP-455.
+replicas and no other node, only the order of the replicas changes, because removing one would leave a single replica,
+and acks=all would then not guarantee a second copy. Source: KIP-455.
 """
 
 from __future__ import annotations

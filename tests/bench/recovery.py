@@ -59,7 +59,7 @@ def restarted(cluster: LoopbackCluster, topic: str) -> dict[str, Any]:
         chunk, at = cluster.read_log("n1", at)
         lines += chunk.decode(errors="replace").split("\n")
         if time.monotonic() - began > UP_S:
-            raise SystemExit(f"the broker did not start in {UP_S:.0f} s")
+            raise SystemExit(f"the broker did not start within {UP_S:.0f} s")
         time.sleep(0.02)
     return {**read(lines, topic), "started_s": time.monotonic() - began}
 

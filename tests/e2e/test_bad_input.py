@@ -264,7 +264,7 @@ def test_damaged_results(ask: Callable[..., Answer], tmp_path: Path, content: st
 def test_an_invalid_spark_master(ask: Callable[..., Answer], tmp_path: Path) -> None:
     (tmp_path / "h.jsonl").write_bytes(op_json.header("r", 0, 0, 0))
     answer = ask("check", tmp_path / "h.jsonl", "--spark-master", "nonsense")
-    assert (answer.code, "--spark-master nonsense: give local" in answer.message) == (254, True)
+    assert (answer.code, "--spark-master nonsense: must be local" in answer.message) == (254, True)
 
 
 # --- histories, in one Spark session ---------------------------------------------------------------------

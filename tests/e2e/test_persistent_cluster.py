@@ -87,7 +87,7 @@ def test_what_a_killed_run_broke_is_mended_and_removed(cluster: str, tmp_path: P
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--nodes", "5"), "--nodes 5: the cluster {name} was started with 3; leave the option out"),
+        (("--nodes", "5"), "--nodes 5: the cluster {name} was started with 3; omit the option"),
         (("--nemesis", "power-loss:all"), "Disks: the cluster {name} was started without"),
         (("--cluster", "docker:{name}"), "no docker cluster {name} is up"),
         (("--cluster", "local:nobody"), "start it with: harness cluster up nobody"),

@@ -90,9 +90,8 @@ def test_a_run_that_is_not_valid_fails_with_its_summary(tmp_path: Path) -> None:
 def test_an_invalid_cluster_is_refused_and_the_options_exist(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(harness_run):\n    pass\n")
     ended = _run(pytester, "--harness-cluster", "cloud")
-    assert (
-        "--harness-cluster cloud: no such cluster; give one of local, docker" in ended.stdout.str() + ended.stderr.str()
-    )
+    printed = ended.stdout.str() + ended.stderr.str()
+    assert "--harness-cluster cloud: no such cluster; choose one of local, docker" in printed
     help_text = _run(pytester, "--help").stdout.str()
     assert all(f"--harness-{name}" in help_text for name in ("cluster", "kafka-version", "seed", "runs"))
 

@@ -274,4 +274,4 @@ def test_packets_cannot_be_dropped_without_root(hosts: Hosts, refused: Callable[
 
 
 def test_more_nodes_than_hosts(hosts: Hosts, refused: Callable[..., str]) -> None:
-    assert "lists 3 hosts; leave --nodes out" in refused(hosts.entries(), "--nodes", "5")
+    assert "lists 3 hosts; omit --nodes" in refused(hosts.entries(), "--nodes", "5")

@@ -439,7 +439,7 @@ def test_a_run_folder(spark: Any, tmp_path: Path) -> None:
     faults = [e for found in result.anomalies for w in found.witnesses for e in w["around"] if "instance" not in e]
     assert any(fault["event"].startswith("kill:leader") for fault in faults)
     text = summary.summary(run, result)
-    assert "missing-output" in text and "instance" in text and "input records" in text
+    assert "missing-output" in text and "instance" in text and "inputs: " in text
     # Checking a run again removes the files of the previous check.
     write(run, simulated(Options(), 3))
     for stale in run.glob("events/instance-*"):

@@ -44,4 +44,4 @@ def test_what_needs_spark_says_so(tmp_path: Path, command: tuple[str, ...], need
     named = [str(tmp_path / part) if part.endswith(".log") else part for part in command]
     done = harness(*named, "--spark-master", "none")
     assert done.returncode == 254 and done.stderr.count("\n") == 1
-    assert f"--spark-master none: {needs} needs Spark; give local[N]" in done.stderr
+    assert f"--spark-master none: {needs} needs Spark; use local[N]" in done.stderr

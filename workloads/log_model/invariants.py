@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
     @property
     def mine(self) -> bool:
-        """Returns whether the action was applied to this partition, alone or together with all others."""
+        """Whether the action applied to this partition, either alone or together with all other partitions."""
         return "partition" not in ARGUMENTS[self.action.f] or self.action.arg("partition") == self.at
 
     @property

@@ -22,7 +22,7 @@ from harness.protocol.error_codes import ClientError, Kind
 FETCH_WAIT_MS: Final = 100
 HEARTBEAT_MS: Final = 3000
 JOIN_SLACK_MS: Final = 5000  # beyond the rebalance timeout, as in the Java client
-_ADDRESS: Final = "it is the address of the run's cluster; leave it out"
+_ADDRESS: Final = "it is the address of the run's cluster; omit it"
 _OWNED: Final[Mapping[str, Mapping[str, str]]] = {
     "producer": {
         "bootstrap_servers": _ADDRESS,
@@ -32,7 +32,7 @@ _OWNED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "consumer": {
         "bootstrap_servers": _ADDRESS,
-        "group_id": "every run has its own group; leave it out",
+        "group_id": "every run has its own group; omit it",
         "isolation_level": "use --isolation-level",
         "auto_offset_reset": "use --auto-offset-reset",
         "enable_auto_commit": "use --auto-commit",
@@ -100,7 +100,7 @@ def producer(settings: Settings) -> dict[str, Any]:
     Raises BadInput.
     """
     if settings.retries is not None:
-        raise BadInput(f"--retries {settings.retries}: aiokafka has no such setting; leave it out")
+        raise BadInput(f"--retries {settings.retries}: aiokafka has no such setting; omit it")
     config = _common(settings) | {
         "acks": "all" if settings.acks in ("all", "-1") else int(settings.acks),
         "linger_ms": 0,
@@ -166,11 +166,11 @@ def _value(where: str, value: Any, default: Any) -> Any:
     text = str(value)
     if isinstance(default, bool):
         if text.lower() not in ("true", "false"):
-            raise BadInput(f"{where}={text}: give true or false")
+            raise BadInput(f"{where}={text}: must be true or false")
         return text.lower() == "true"
     if isinstance(default, int):
         if not text.removeprefix("-").isdecimal():
-            raise BadInput(f"{where}={text}: give a whole number")
+            raise BadInput(f"{where}={text}: must be a whole number")
         return int(text)
     if default is None and text.isdecimal():
         return int(text)

@@ -53,7 +53,7 @@ class _Part(BaseModel):
 def _exactly_one(part: _Part, names: Sequence[str]) -> None:
     given = [name for name in names if getattr(part, name.replace("json", "json_")) not in (None, False)]
     if len(given) != 1:
-        raise ValueError(f"give exactly one of {', '.join(names)}")
+        raise ValueError(f"set exactly one of {', '.join(names)}")
 
 
 def _regular_expression(text: str | None) -> str | None:

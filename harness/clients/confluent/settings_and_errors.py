@@ -19,7 +19,7 @@ FETCH_WAIT_MS: Final = 100  # longest delay of a seek or of a newly assigned par
 
 # Properties that the harness sets and relies on, with what to use instead, including librdkafka's aliases
 # (CONFIGURATION.md).
-_ADDRESS: Final = "it is the address of the run's cluster; leave it out"
+_ADDRESS: Final = "it is the address of the run's cluster; omit it"
 _EVERY: Final = {"bootstrap.servers": _ADDRESS, "metadata.broker.list": _ADDRESS}
 _OWNED: Final[Mapping[str, Mapping[str, str]]] = {
     "producer": {
@@ -30,11 +30,11 @@ _OWNED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "consumer": {
         **_EVERY,
-        "group.id": "every run has its own group; leave it out",
+        "group.id": "every run has its own group; omit it",
         "isolation.level": "use --isolation-level",
         "auto.offset.reset": "use --auto-offset-reset",
         "enable.auto.commit": "use --auto-commit",
-        "enable.partition.eof": "polls need it enabled to detect the end of a log; leave it out",
+        "enable.partition.eof": "polls need it enabled to detect the end of a log; omit it",
     },
 }
 

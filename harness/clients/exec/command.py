@@ -27,5 +27,7 @@ def argv(client: str) -> list[str]:
     program = shutil.which(words[0])
     if program is None:
         where = Path(words[0]).absolute() if "/" in words[0] else "PATH"
-        raise BadInput(f"--client {client}: {words[0]} is not an executable file ({where}): build it, or give its path")
+        raise BadInput(
+            f"--client {client}: {words[0]} is not an executable file ({where}): build it, or write its path"
+        )
     return [str(Path(program).absolute()), *words[1:]]

@@ -66,7 +66,7 @@ def find(name: str) -> Example | None:
     if name in NAMES:
         raise BadInput(
             f"{name} is a client program of examples/clients, which is in a checkout of the project and not in an "
-            f"installed package: get its sources, build it, and give {PREFIX}COMMAND"
+            f"installed package: get its sources, build it, and use {PREFIX}COMMAND"
         )
     return None
 

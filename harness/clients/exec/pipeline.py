@@ -1,4 +1,8 @@
-"""The pipeline's library for client programs: writers, and instances whose consumer and producer share a process."""
+"""Runs the pipeline workload on client programs (`exec:`).
+
+Implements `harness.clients.pipeline.library` with writers, and with instances whose consumer and producer share one
+process.
+"""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class ClientProcess:
             )
         except OSError as error:
             shutil.rmtree(self._folder, ignore_errors=True)
-            hint = f": user {user} must be able to read and execute it; or give --client-user" if runs_as else ""
+            hint = f": user {user} must be able to read and execute it; or use --client-user" if runs_as else ""
             raise ClientError(DIED, f"{argv[0]} cannot be started: {error.strerror}{hint}", "fatal") from None
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._into, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()

@@ -35,4 +35,4 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, s
 
 def _check(name: str, where: str) -> None:
     if name in OWNED:
-        raise BadInput(f"{where}: {name} is set by the harness; leave it out")
+        raise BadInput(f"{where}: {name} is set by the harness; omit it")

@@ -62,7 +62,7 @@ def properties(settings: Settings) -> dict[str, str]:
 def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, str]:
     for name in config:
         if name in OWNED:
-            raise BadInput(f"--{what}-config {name}: the harness sets this itself; leave it out")
+            raise BadInput(f"--{what}-config {name}: the harness sets this itself; omit it")
     user_properties = {name: str(value) for name, value in config.items()}
     if (assignor := user_properties.get(ASSIGNOR)) is not None:
         user_properties[ASSIGNOR] = ASSIGNORS.get(assignor, assignor)

@@ -64,7 +64,7 @@ class PipelineConfig:
 
     @property
     def inputs_first(self) -> list[TopicPartition]:
-        """The partitions with which the input topics are created; more may be added later."""
+        """The initial partitions of the input topics; more may be added later."""
         return [(topic, number) for topic in self.input_topics for number in range(self.partitions)]
 
     @property

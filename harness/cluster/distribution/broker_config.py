@@ -111,9 +111,9 @@ def check_overrides(overrides: Mapping[str, str]) -> None:
     """Raises BadInput if a setting is reserved for the harness, or is not valid in a properties file."""
     for key, value in overrides.items():
         if key in _RESERVED or key.startswith("listener.name."):
-            raise BadInput(f"--broker-config {key}: this setting is reserved for the harness; leave it out")
+            raise BadInput(f"--broker-config {key}: this setting is reserved for the harness; omit it")
         if not key or any(c in key for c in " =:#!\n\r\t\\") or any(c in value for c in "\n\r\\"):
-            raise BadInput(f"--broker-config {key}={value}: give KEY=VALUE, one line, without backslashes")
+            raise BadInput(f"--broker-config {key}={value}: must be KEY=VALUE, on one line, without backslashes")
 
 
 def properties(

@@ -43,7 +43,7 @@ def parse_version(version: str) -> tuple[int, int, int]:
     matched = re.fullmatch(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})", version)
     if not matched:
         raise BadInput(
-            f"Kafka version {version!r}: give three numbers, such as {DEFAULT}, or one of {', '.join(SERIES)}"
+            f"Kafka version {version!r}: must be three numbers, such as {DEFAULT}, or one of {', '.join(SERIES)}"
         )
     return int(matched[1]), int(matched[2]), int(matched[3])
 
@@ -69,7 +69,7 @@ def check(version: str, metadata: Metadata) -> None:
     """Raises BadInput if the harness does not support this version, or not with this metadata store."""
     allowed = modes(version)
     if not allowed:
-        raise BadInput(f"Kafka version {version}: give {_text(OLDEST)} or newer")
+        raise BadInput(f"Kafka version {version}: must be {_text(OLDEST)} or newer")
     if metadata not in allowed:
         bound = (
             f"KRaft is production-ready from {_text(OLDEST_KRAFT)} on"

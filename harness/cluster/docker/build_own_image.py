@@ -75,7 +75,7 @@ def build(version: str, folder: Path | None, tag: str | None, say: engine_and_im
     repository, _, name = tag.rpartition(":")
     if not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*", repository) or not re.fullmatch(r"\w[\w.-]*", name):
         example = engine_and_images.local_tag(version)
-        raise BadInput(f"--tag {tag}: give NAME:TAG, the name in lower case, such as {example}")
+        raise BadInput(f"--tag {tag}: must be NAME:TAG, with the name in lower case, such as {example}")
     found = java.find()
     client = engine_and_images.connect(_IMPORT_TIMEOUT_S)
     free = shutil.disk_usage(tempfile.gettempdir()).free
@@ -101,7 +101,7 @@ def own_jars(folder: Path) -> tuple[tuple[Path, ...], str]:
     broker = next((found for path in files if (found := _BROKER_JAR.fullmatch(path.name))), None)
     if broker is None:
         raise BadInput(
-            f"--jars {folder}: no kafka_2.13-VERSION.jar among its {len(files)} jars; give the folder with a "
+            f"--jars {folder}: no kafka_2.13-VERSION.jar among its {len(files)} jars; use the folder with a "
             "broker and all its dependencies, such as libs/ of a release or of a build"
         )
     return files, f"Kafka {broker[1]} from {folder}"

@@ -52,9 +52,11 @@ def services(
     """
     for key, value in overrides.items():
         if key in _RESERVED:
-            raise BadInput(f"--broker-config {key}: this setting is reserved for the harness; leave it out")
+            raise BadInput(f"--broker-config {key}: this setting is reserved for the harness; omit it")
         if not key.replace("_", "").isalnum() or any(c in value for c in "\n\r"):
-            raise BadInput(f"--broker-config {key}={value}: give Redpanda's properties as lower_case=VALUE, one line")
+            raise BadInput(
+                f"--broker-config {key}={value}: write Redpanda's properties as lower_case=VALUE, on one line"
+            )
     settings = {**_DEFAULTS, **overrides}
     return tuple(
         Service(

@@ -63,9 +63,11 @@ def _make(
     port     returns the port to use instead of the default port of a listener, such as 9092
     """
     if not 1 <= nodes <= MAX_NODES:
-        raise BadInput(f"--nodes {nodes}: give 1 to {MAX_NODES}")
+        raise BadInput(f"--nodes {nodes}: must be from 1 to {MAX_NODES}")
     if not 0 <= controllers <= MAX_CONTROLLERS:
-        raise BadInput(f"--controllers {controllers}: give 1 to {MAX_CONTROLLERS}, or 0 for no dedicated controllers")
+        raise BadInput(
+            f"--controllers {controllers}: must be from 1 to {MAX_CONTROLLERS}, or 0 for no dedicated controllers"
+        )
     if controllers and metadata == ZOOKEEPER:
         raise BadInput("--controllers requires KRaft: with ZooKeeper one of the brokers is the controller")
     return Layout(

@@ -35,7 +35,7 @@ def make(spec: ClusterSpec) -> LoopbackCluster:
     options. Raises Missing if there is too little memory or disk space, or if required namespaces are refused.
     """
     if spec.network not in get_args(NetworkMode):
-        raise BadInput(f"unknown network mode {spec.network!r}: give auto, namespaces or loopback")
+        raise BadInput(f"unknown network mode {spec.network!r}: choose auto, namespaces or loopback")
     capacity.require(len(layout.server_names(spec)), spec.work_dir)
     if spec.tiered:
         spec = _with_tier(spec)

@@ -99,7 +99,7 @@ def find(name: str = "", kind: str = "") -> State:
         return fitting[0]
     names_up = ", ".join(f"{state.kind}:{state.name}" for state in up)
     if fitting:
-        raise BadInput(f"several clusters are up ({names_up}): give the name of one")
+        raise BadInput(f"several clusters are up ({names_up}): name one of them")
     of_kind = "" if kind in ("", "local") else f" --cluster {kind}"
     start = f"start it with: harness cluster up{of_kind} {name or DEFAULT}"
     what = f"no {kind + ' ' if kind else ''}cluster {f'{name} ' if name else ''}is up"

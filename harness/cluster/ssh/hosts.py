@@ -118,5 +118,5 @@ def _check_apart(hosts: Sequence[Host], loaded: Loaded) -> None:
             if host.address == other.address and shared and host.port == other.port:
                 raise BadInput(
                     f"{loaded.where((number, 'address'), True)}: {other.name} also has the address {host.address} and "
-                    f"uses port {min(shared)}; give one of the two another kafka_port"
+                    f"uses port {min(shared)}; choose another kafka_port for one of the two"
                 )

@@ -151,7 +151,7 @@ def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
         )
     for port in sorted(look.listening & set(host.ports)):
         found.append(
-            f"{name}: port {port} is in use already (`ss -ltnp` there shows by what): stop that program, or give "
+            f"{name}: port {port} is in use already (`ss -ltnp` there shows by what): stop that program, or choose "
             "another kafka_port in the hosts file"
         )
     if inside not in look.addresses:

@@ -143,9 +143,9 @@ def _without(fault: str, mode: str) -> str:
     for each in make_cluster.resolved(plan).faults:
         rules = PRESETS[each.name.removeprefix("wire:")].rules if each.name.startswith("wire:") else ()
         if any(_OF_TRANSACTIONS.issuperset(rule.api) and rule.api for rule in rules) and not _transactional(plan):
-            return f"{each.name} acts on transactions, and the mode has none"
+            return f"{each.name} acts on transactions, but the mode has none"
         if each.subscribed and not _subscribes(plan):
-            return f"{each.name} acts on a consumer group, and the mode has none"
+            return f"{each.name} acts on a consumer group, but the mode has none"
     return ""
 
 

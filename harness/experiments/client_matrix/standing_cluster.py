@@ -25,7 +25,9 @@ class StandingCluster:
     def __init__(self, given: str, say: Say) -> None:
         kind, _, name = given.partition(":")
         if given and (kind != "local" or not name):
-            raise BadInput(f"--cluster {given}: give local:NAME, where `harness cluster up NAME` started the cluster")
+            raise BadInput(
+                f"--cluster {given}: must be local:NAME, where `harness cluster up NAME` started the cluster"
+            )
         self._own, self._name, self._say = not given, name or NAME, say
         self.written = f"local:{self._name}"
         fields = {"proxy": "clients", "broker_config": dict(CONSUMER_SESSION), "seed": 0}

@@ -87,7 +87,7 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
         for case in experiment.cases:
             cells += [Cell(case, seed + n, experiment.name) for n in range(min(written.experiment_runs, case.runs))]
     if not cells:
-        raise BadInput(f"{path}: nothing to run; give axes, plan or experiments")
+        raise BadInput(f"{path}: nothing to run; set axes, plan or experiments")
     return sorted(cells, key=lambda cell: sha256(f"{seed} {cell.name} {cell.seed}".encode()).digest())
 
 

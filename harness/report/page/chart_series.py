@@ -65,7 +65,7 @@ def _operations(data: Readings) -> list[dict[str, Any]]:
 
 
 def _together(parts: Sequence[Reading]) -> Reading:
-    """Combines the data of all kinds of operations into one."""
+    """Merges the readings of all kinds of operations into one."""
     whole = Reading()
     for part in parts:
         whole.bins += part.bins

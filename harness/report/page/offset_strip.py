@@ -128,7 +128,7 @@ def _strips(involved: Involved, wanted: Sequence[tuple[Any, list[Window]]], logs
 
 
 def _wanted(involved: Involved, key: Any) -> frozenset[str]:
-    """Returns texts for the records of a key that the witness names: "value V", or "offset N" if no value is named."""
+    """Returns labels for those records of `key` that the witness names: "value V", or "offset N" if it names none."""
     mine = [(offset, value) for named, offset, value in involved.places if repr(named) == repr(key)]
     return frozenset(
         [f"value {value!r}" for _, value in mine if value is not None]

@@ -90,7 +90,7 @@ def partition(run: str, key: Any, per_topic: int) -> str | None:
 
 
 def stamp_ns(line: bytes) -> int | None:
-    """Returns a line's timestamp in nanoseconds since 1970, as if it were UTC; None if the line has no timestamp."""
+    """Returns a line's timestamp in nanoseconds since 1970, interpreting it as UTC; None if it has no timestamp."""
     found = STAMP.match(line)
     if not found:
         return None

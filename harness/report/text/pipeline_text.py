@@ -17,9 +17,10 @@ def figures(statistics: Mapping[str, Any]) -> list[str]:
     counts = statistics.get("pipeline")
     if isinstance(counts, Mapping) and "inputs" in counts:
         lines.append(
-            f"{_whose(counts)}: {counts['inputs']:,} input records, "
-            f"{counts['done']:,} done; {counts['outputs']:,} outputs, {counts['expected']:,} expected, "
-            f"{counts['extra']:,} too many, {counts['aborted']:,} in aborted transactions"
+            f"{_whose(counts)}: "
+            f"inputs: {counts['inputs']:,}, of which {counts['done']:,} committed; "
+            f"outputs: {counts['outputs']:,} (expected {counts['expected']:,}, surplus {counts['extra']:,}); "
+            f"in aborted transactions: {counts['aborted']:,}"
         )
     offsets = statistics.get("offsets")
     if isinstance(offsets, Mapping) and isinstance(offsets.get("events"), Mapping):

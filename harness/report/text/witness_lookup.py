@@ -38,7 +38,7 @@ def named_witness(text: str) -> NamedWitness:
     """
     name, mark, number = text.partition("#")
     if mark and not (number.isascii() and number.isdigit() and int(number) > 0):
-        raise BadInput(f"{text}: give an anomaly and a number, counted from 1, such as {name or 'G1a'}#3")
+        raise BadInput(f"{text}: must be an anomaly and a number, counted from 1, such as {name or 'G1a'}#3")
     return NamedWitness(name, int(number) if mark else 1)
 
 
@@ -89,7 +89,7 @@ def one(run: Path, found: AnomalyFound, number: int) -> Mapping[str, Any]:
             return witness
     if not last:
         raise BadInput(f"{found.name}: this anomaly has no witnesses, only a summary: {found.summary}")
-    raise BadInput(f"{found.name}#{number}: no such witness; give a number from 1 to {last:,}")
+    raise BadInput(f"{found.name}#{number}: no such witness; choose a number from 1 to {last:,}")
 
 
 def _canonical(witness: Mapping[str, Any]) -> bytes:

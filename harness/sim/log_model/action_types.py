@@ -1,9 +1,19 @@
 """The actions on a log under test, as plain data: for the model, the model with bugs, and real brokers.
 
-An action is a name with arguments. A position is a number, or relative to the current state of the log: "end-2",
-"hw+1", "start", "stable", "local", "second" (the second local segment), "37%" (of the way from the log start offset to
-the log end offset plus one). A relative position remains meaningful if earlier actions are removed from a list. A
-record of `append` is [key, value, age]: its timestamp is `age` ms before the broker's clock. The argument `txn` of
+An action is a name with arguments. A position is an offset, or relative to the current state of the log:
+
+    start    the log start offset
+    local    the local log start offset
+    second   the base offset of the second local segment
+    hw       the high watermark
+    stable   the last stable offset
+    end      the log end offset
+    end-2    one of these names, plus or minus a number
+    37%      a percentage of the way from the log start offset to the log end offset plus one
+
+A relative position remains meaningful if earlier actions are removed from a list.
+
+A record of `append` is [key, value, age]: its timestamp is `age` ms before the broker's clock. The argument `txn` of
 `append` requires the argument `producer`. `size` is the batch's size on disk in bytes; if it is 0, the model calculates
 the size. `who` selects the broker that restarts if there are several: the leader of the first partition, or one of its
 followers.
@@ -148,8 +158,8 @@ def position(at: int | str, view: View) -> int:
         return view.start + int(share[1]) * (view.end + 1 - view.start) // 100
     if (relative := RELATIVE.fullmatch(at)) is None:
         raise BadInput(
-            f"position {at!r}: give a number, a share such as 37%, or start, local, second, hw, stable or end, "
-            "with a number added if needed: hw-1"
+            f"position {at!r}: must be an offset (17), a percentage of the log (37%), or one of start, local, second, "
+            "hw, stable and end, optionally with + or - a number (hw-1)"
         )
     anchors = {
         "start": view.start,

@@ -13,13 +13,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, Final
 
 from harness.model.errors_and_exit_codes import BadInput
 from harness.sim.log_model.action_types import ARGUMENTS, CHANGEABLE, CHOICES, RELATIVE, SHARE, Action, as_json
 from harness.sim.log_model.records import LogSettings
 
 POLICIES = ("delete", "compact", "compact,delete")
+# kind of value -> what a message calls it; for other kinds see CHOICES
+KINDS: Final = {
+    "number": "a whole number",
+    "text": "a text",
+    "truth": "true or false",
+    "position": 'a position, such as 17, "37%" or "hw-1"',
+    "records": "a list of [key, value, age]",
+    "any": "a value",
+}
 
 
 def program(settings: LogSettings, actions: Sequence[Action]) -> str:
@@ -80,8 +89,8 @@ def _action(f: str, args: Mapping[str, Any], place: str, settings: LogSettings) 
     for name, (kind, default) in known.items():
         value = args.get(name, default)
         if value is ... or not _is(kind, value):
-            wanted = " or ".join(CHOICES.get(kind, (kind,)))
-            raise BadInput(f"{place}: {f} needs {name} ({wanted}), not {as_json(args.get(name))}")
+            got = f"not {as_json(args[name])}" if name in args else "it is missing"
+            raise BadInput(f"{place}: {f}: {name} must be {KINDS.get(kind) or _one_of(CHOICES[kind])}; {got}")
     if unknown := sorted(args.keys() - known.keys()):
         raise BadInput(f"{place}: {f} has no argument {unknown[0]}; its arguments: {', '.join(known) or 'none'}")
     action = Action(f, dict(args))
@@ -97,9 +106,8 @@ def _settable(action: Action, place: str) -> None:
     if name not in CHANGEABLE:
         raise BadInput(f"{place}: {name} cannot be set; these can: {', '.join(CHANGEABLE)}")
     if (value not in POLICIES) if name == "cleanup" else (type(value) is not int):
-        raise BadInput(
-            f"{place}: {name}={as_json(value)}: must be a number, or for cleanup one of {', '.join(POLICIES)}"
-        )
+        wanted = _one_of(POLICIES) if name == "cleanup" else KINDS["number"]
+        raise BadInput(f"{place}: {name} must be {wanted}, not {as_json(value)}")
 
 
 def _is(kind: str, value: Any) -> bool:
@@ -118,6 +126,10 @@ def _is(kind: str, value: Any) -> bool:
     if kind == "records":
         return isinstance(value, list) and bool(value) and all(_is_record(record) for record in value)
     return True
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"one of {', '.join(names)}"
 
 
 def _is_record(record: Any) -> bool:

@@ -118,7 +118,7 @@ class SimulatedLog:
         )
 
     def retry(self, action: Action) -> Outcome:
-        """Sends a batch of the producer again: its last one, or the one `back` batches before that.
+        """Resends one of the producer's batches: the one `back` batches before its last (0: the last).
 
         Does nothing if there is no such batch.
         """

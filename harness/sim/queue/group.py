@@ -35,8 +35,9 @@ class Group:
             self.generation += 1
 
     def share(self, member: int) -> list[int]:
-        """Returns the member's keys in the current generation. The partitions of each topic are
-        assigned round robin.
+        """Returns the keys (partitions) that the member owns in the current generation.
+
+        The partitions of each topic are assigned round robin.
         """
         keys: list[int] = []
         for topic in sorted(self._topics.get(member, ())):

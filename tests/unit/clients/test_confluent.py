@@ -96,13 +96,13 @@ OWNED = [
     ("producer_config", "acks", "--acks"),
     ("producer_config", "request.required.acks", "--acks"),
     ("producer_config", "transactional.id", "--txn"),
-    ("producer_config", "bootstrap.servers", "leave it out"),
-    ("consumer_config", "metadata.broker.list", "leave it out"),
-    ("consumer_config", "group.id", "leave it out"),
+    ("producer_config", "bootstrap.servers", "omit it"),
+    ("consumer_config", "metadata.broker.list", "omit it"),
+    ("consumer_config", "group.id", "omit it"),
     ("consumer_config", "isolation.level", "--isolation-level"),
     ("consumer_config", "auto.offset.reset", "--auto-offset-reset"),
     ("consumer_config", "enable.auto.commit", "--auto-commit"),
-    ("consumer_config", "enable.partition.eof", "leave it out"),
+    ("consumer_config", "enable.partition.eof", "omit it"),
 ]
 
 

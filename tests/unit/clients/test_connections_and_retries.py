@@ -53,7 +53,7 @@ def test_a_missing_file_is_named_by_its_property(tmp_path: Path, name: str) -> N
     path = written(tmp_path, f"security.protocol=SSL\n{name}=${{WHERE}}/ca.pem\n")
     (tmp_path / "ca.pem").write_text("")
     assert load(path, {"WHERE": str(tmp_path)})[name] == f"{tmp_path}/ca.pem"
-    with pytest.raises(BadInput, match=rf"client\.properties: the file of {name} does not exist; give the path"):
+    with pytest.raises(BadInput, match=rf"client\.properties: the file of {name} does not exist; use the path"):
         load(path, {"WHERE": "/nowhere"})
 
 

@@ -44,5 +44,5 @@ def test_a_refusal_names_what_to_use() -> None:
         versions.check("4.0.2", "zookeeper")
     with pytest.raises(BadInput, match="use --metadata zookeeper"):
         versions.check("3.2.0", "kraft")
-    with pytest.raises(BadInput, match=r"2\.3\.1: give 2\.4\.0 or newer"):
+    with pytest.raises(BadInput, match=r"2\.3\.1: must be 2\.4\.0 or newer"):
         versions.check("2.3.1", "zookeeper")

@@ -118,7 +118,8 @@ def test_the_thread_tells_of_what_it_sees_and_asks_again_after_trouble(cluster: 
 
 
 def test_triggers_of_logs_need_logs() -> None:
-    with pytest.raises(BadInput, match="the trigger log of kill:leader needs ServerLogs, which is not there"):
+    message = r"the `log` trigger of kill:leader needs readable server logs \(capability ServerLogs\), which is not"
+    with pytest.raises(BadInput, match=message):
         triggers.refuse_unsupported([Entry("kill:leader", when=ANY)], FakeCluster(), "is not there")
     triggers.refuse_unsupported(
         [Entry("kill:leader"), Entry("kill:n1", when=Trigger(entry.LEADER_CHANGE))], FakeCluster(), ""

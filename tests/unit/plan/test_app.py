@@ -76,7 +76,7 @@ WRONG = {
     "misspelt": (GOOD.replace("promise:", "promisse:"), r"app.yaml:8:1: promisse: no such key; did you mean promise\?"),
     "promise": (GOOD.replace("exactly-once", "once"), r"app.yaml:8:10: app.promise once: input should be 'exactly-o"),
     "instances": (GOOD.replace("3", "0"), r"app.yaml:2:12: app.instances 0: input should be greater than or equal"),
-    "two-ways": (GOOD.replace("log: s", "port: 80, log: s"), r"app.yaml:3:8: app.ready: give exactly one of log, port"),
+    "two-ways": (GOOD.replace("log: s", "port: 80, log: s"), r"app.yaml:3:8: app.ready: set exactly one of log, port"),
     "pattern": (GOOD.replace("subscribed", "'(('"), r"app.yaml:3:14: app.ready.log: not a regular expression: missing"),
     "duration": (GOOD.replace("5s", "soon"), r"app.yaml:3:34: app.ready.within: 'soon' is not a duration"),
     "no-id": (GOOD.replace("{id}}'", "1}'"), r"app.yaml:5:13: app.input.template: put \{id\} where the record's"),

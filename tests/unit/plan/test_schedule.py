@@ -74,11 +74,11 @@ def test_in_a_plan_it_comes_back_as_it_was(tmp_path: Path) -> None:
         ("- {fault: kill:leader, every: 9s, when: leader-change}", "`every` cannot be combined with `when`"),
         (
             "- {fault: kill:leader, when: {}}",
-            "s.yaml:1:30: schedule[1].when: give exactly one of log, leader-change, s",
+            "s.yaml:1:30: schedule[1].when: set exactly one of log, leader-change, s",
         ),
         (
             "- {fault: kill:leader, when: {log: a, txn-open: 1s}}",
-            "s.yaml:1:30: schedule[1].when: give exactly one of",
+            "s.yaml:1:30: schedule[1].when: set exactly one of",
         ),
         ("- {fault: kill:leader, when: {log: '('}}", "'(' is not a regular expression"),
         ("- {fault: kill:leader, when: {lgo: a}}", r"s.yaml:1:31: lgo: no such key; did you mean log?"),

@@ -427,14 +427,14 @@ def test_what_cannot_be_served_or_exported_is_one_message(tmp_path: Path, capsys
     (tmp_path / "file").write_text("")
     with serving(runs) as served:
         cases = {
-            f"--runs {runs} --port {served.port}": "is in use; give another --port",
+            f"--runs {runs} --port {served.port}": "is in use; choose another --port",
             f"--runs {tmp_path}/file": "not a folder of runs",
             f"--runs {runs} --port 70000": "65535",
             f"--runs {tmp_path}/none --export {tmp_path}/site": "not a folder of runs",
-            f"--runs {runs} --export {runs}": "give a new or an empty folder",
+            f"--runs {runs} --export {runs}": "choose a new or an empty folder",
             f"--runs {runs} --export {runs}/site": "is inside the folder of runs",
-            f"--runs {runs} --export {tmp_path}/file": "give a new or an empty folder",
-            f"--runs {runs} --export {tmp_path}/file/x": "give a new folder",
+            f"--runs {runs} --export {tmp_path}/file": "choose a new or an empty folder",
+            f"--runs {runs} --export {tmp_path}/file/x": "choose a new folder",
         }
         for arguments, message in cases.items():
             assert app.invoke(["serve", *arguments.split()]) == 254, arguments

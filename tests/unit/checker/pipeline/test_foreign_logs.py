@@ -167,8 +167,8 @@ def test_no_expression_takes_long() -> None:
     [
         ("[]", "p.yaml:1:1: not patterns of log lines: write it as keys and values"),
         ("tyme: x", "p.yaml:1:1: tyme: no such key; did you mean time?"),
-        ("time: epoch-s\nevents: []", "p.yaml:2:1: events: give a list"),
-        ("events: [{event: polled, match: x}]", "p.yaml:1:1: time: give a non-empty text"),
+        ("time: epoch-s\nevents: []", "p.yaml:2:1: events: must be a list"),
+        ("events: [{event: polled, match: x}]", "p.yaml:1:1: time: must be a non-empty text"),
         (
             "time: noon\nevents: [{event: aborted, match: '(?P<time>x)'}]",
             "p.yaml:1:7: time noon: not a time format",
@@ -207,7 +207,7 @@ def test_no_expression_takes_long() -> None:
         ),
         (
             "time: epoch-s\nline: '(?P<time>x)'\nevents:\n- match: x",
-            "p.yaml:4:3: give the event's name",
+            "p.yaml:4:3: name the event with the key",
         ),
     ],
 )

@@ -104,5 +104,5 @@ def test_expressions_where_none_are_given() -> None:
     assert "$.n" in comparison_settings.defaults("fan-out", False).part
     assert comparison_settings.defaults("aggregate", False).part == "0"
     assert set(comparison_settings.EXPECT) == set(TRANSFORMS)
-    with pytest.raises(BadInput, match="--pipeline many: no such transform; give one of identity"):
+    with pytest.raises(BadInput, match="--pipeline many: no such transform; choose one of identity"):
         comparison_settings.defaults("many", False)
