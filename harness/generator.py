@@ -2,11 +2,11 @@
 
 A generator has two methods. `op(ctx)` returns (the next op, the next generator). It returns PENDING instead of an op if
 the generator must wait, and None if the generator is exhausted. `update(ctx, event)` tells the generator about an
-invocation or completion, and returns the next generator. Generators have no effects, so the interpreter may ask for the
-same op again. They are small frozen values.
+invocation or completion, and returns the next generator. Generators have no side effects, so the interpreter may ask
+for the same op again. They are small frozen values.
 
-Modelled on Jepsen's generators (jepsen.generator.pure). Random numbers are addressed by name and number
-(`harness.model.randomness`), so the stream of ops depends on the seed alone.
+Modelled on Jepsen's generators (jepsen.generator.pure). Random numbers are computed from the seed, a name and a number
+(`harness.model.randomness`), not drawn from a shared stream. So the ops depend on nothing but the seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _wait(generator: Generator) -> Answer:
 
 
 def _same(new: tuple[Generator, ...], old: tuple[Generator, ...]) -> bool:
-    """Returns whether an update changed none of the generators, so that their combinator can be reused."""
+    """Returns whether no generator has changed in an update. Their combinator can then be reused."""
     return all(a is b for a, b in zip(new, old, strict=True))
 
 
@@ -75,7 +75,8 @@ class Fn:
 class Then:
     """Runs generators one after another, each until it is exhausted. Does not wait for open ops (see Barrier).
 
-    All parts get every event from the start, because final polls must know which keys the load has touched.
+    All parts receive every event from the start, also before they run. The final polls, for example, must know which
+    keys were used earlier.
     """
 
     parts: tuple[Generator, ...]
@@ -100,7 +101,7 @@ def then(*parts: Generator) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Starts `inner` once no op is open, so that a phase waits for the ops of the previous phase."""
+    """Starts `inner` as soon as no op is open. With it, a phase waits for the ops of the previous phase."""
 
     inner: Generator
     begun: bool = False
@@ -161,7 +162,7 @@ class Limit:
 class Rate:
     """Emits one op of `inner` every `period_ns`.
 
-    After a stall, the ops that were due in the last `burst_ns` are made up for; earlier ones are skipped.
+    If ops are delayed, those that were due in the last `burst_ns` are emitted at once; earlier ones are dropped.
     """
 
     inner: Generator
@@ -208,7 +209,7 @@ class After:
 class Repeat:
     """Runs the generators `make(n)` for n = 0, 1, 2, ... one after another, without end.
 
-    Ends only if two of them in a row emit no op.
+    It is exhausted only if two generators in a row emit no op.
     """
 
     make: Callable[[int], Generator]
@@ -234,7 +235,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Any_:
-    """Emits the op of the first part that need not wait. Exhausted when all parts are exhausted."""
+    """Emits an op of the first part that has one ready. It is exhausted when all parts are exhausted."""
 
     parts: tuple[Generator, ...]
 
@@ -266,10 +267,10 @@ def any_(*parts: Generator) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class ForNemesis:
-    """Sends the ops of `inner` to the nemesis. `inner` gets only the events of the nemesis.
+    """Sends the ops of `inner` to the nemesis. `inner` receives only the events of the nemesis.
 
-    Waits while an op of one of `faults` is open, because ops of the same fault run one at a time. If `faults` is empty,
-    waits while any nemesis op is open.
+    While an op of one of `faults` is open, it waits, because ops of the same fault run one at a time. If `faults` is
+    empty, it waits while any nemesis op is open.
     """
 
     inner: Generator
@@ -294,7 +295,7 @@ class ForNemesis:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Sends the ops of `inner` to client processes. `inner` gets only the events of client processes."""
+    """Sends the ops of `inner` to client processes. `inner` receives only the events of client processes."""
 
     inner: Generator
 
@@ -313,7 +314,10 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class EachSlot:
-    """Runs a generator `make(slot)` for each client slot. It continues if the slot gets a new process."""
+    """Runs a generator `make(slot)` for each slot, that is, for each concurrent client.
+
+    If the process of a slot crashes and is replaced by a new one, the slot's generator continues.
+    """
 
     make: Callable[[int], Generator]
     copies: tuple[Generator, ...] | None = None

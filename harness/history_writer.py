@@ -65,7 +65,7 @@ def point_latest(folder: Path) -> None:
 
 
 def discard_unused(folder: Path) -> None:
-    """Removes the folder of a run that was refused before it started. A folder with a history is kept."""
+    """Removes the folder of a run that never started. A folder that contains a history is kept."""
     if not any((folder / "history").iterdir()):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -161,7 +161,7 @@ class HistoryLog:
 
 
 class Events:
-    """Writes those events of a run that are not ops to events/harness.jsonl, one JSON object per line."""
+    """Writes the events of a run that are not ops to events/harness.jsonl, one JSON object per line."""
 
     def __init__(self, folder: Path, zero_ns: int) -> None:
         self._path, self._zero_ns, self._lock = (
@@ -183,7 +183,10 @@ def is_run(folder: Path) -> bool:
 
 
 def require_run(folder: Path) -> Path:
-    """Returns the folder if it is a run folder. Raises BadInput if not, with what is missing and what to do."""
+    """Returns the folder if it is a run folder.
+
+    Otherwise raises BadInput, with a message about what is missing and what the user can do.
+    """
     if not folder.exists():
         raise BadInput(f"{folder}: no such run; `harness list` shows all runs")
     if not is_run(folder):

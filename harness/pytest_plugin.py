@@ -53,11 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KafkaCluster:
-    """A cluster for many runs.
+    """A cluster for the runs of several tests.
 
     kind       local, docker, external, mock or sim
-    name       name of a cluster that stays up; empty if each run starts its own
-    bootstrap  addresses for your own clients; empty if no broker runs yet
+    name       the cluster's name if all runs share it; empty if each run starts a cluster of its own, or for external
+    bootstrap  addresses for your own Kafka clients; empty if no broker can be reached yet
     """
 
     kind: str
@@ -66,13 +66,13 @@ class KafkaCluster:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options with which a run uses the cluster."""
+        """The options of `harness run` that make a run use this cluster."""
         chosen = {"cluster": f"{self.kind}:{self.name}" if self.name else self.kind}
         return chosen | ({"bootstrap": self.bootstrap} if self.kind == "external" else {})
 
 
 def _options_of_pytest(config: pytest.Config) -> dict[str, Any]:
-    """Returns options for runs, from pytest's command line."""
+    """Returns the options for runs that pytest's command line sets."""
     chosen: str = config.getoption("--harness-cluster")
     kind, colon, name = chosen.partition(":")
     if kind == "ssh":
@@ -91,7 +91,10 @@ def _options_of_pytest(config: pytest.Config) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """Fixture: a cluster that is up for the whole session. With mock and sim, each run starts its own cluster."""
+    """Fixture: a cluster that stays up for the whole test session.
+
+    With mock and sim nothing stays up: each run starts its own cluster.
+    """
     chosen = _options_of_pytest(request.config)
     kind, _, named = chosen["cluster"].partition(":")
     if kind not in STAYING:
@@ -120,7 +123,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 
 def _started(kind: str, name: str) -> KafkaCluster:
-    """Returns a cluster that is up, with the addresses that its keeper reports. Raises BadInput if it is not up."""
+    """Returns the cluster with this kind and name, with its addresses. Raises BadInput if it is not up."""
     from harness.persistent import commands
 
     states = commands.status(name, kind)
@@ -129,7 +132,10 @@ def _started(kind: str, name: str) -> KafkaCluster:
 
 @pytest.fixture
 def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Run]:
-    """Fixture: a function that carries out a run, `harness_run(nemesis="leader-kill", acks="all", time_limit=30)`."""
+    """Fixture: a function that carries out a run.
+
+    For example, `harness_run(nemesis="leader-kill", acks="all", time_limit=30)`.
+    """
     chosen = _options_of_pytest(request.config)
     if "kafka_cluster" in request.fixturenames:
         if ":" not in chosen["cluster"]:
@@ -155,7 +161,7 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
 
 
 def _plan(options: dict[str, Any]) -> Any:
-    """Returns a plan. Options are named as on the command line (time_limit) or as in plans (time_limit_s)."""
+    """Returns a plan. Options may have their names on the command line (time_limit) or in plans (time_limit_s)."""
     from harness.plan import make_plan
     from harness.plan.test_plan import TestPlan, option_name
 
@@ -185,7 +191,7 @@ def _assert_valid() -> Callable[[Run], None]:
 
 
 def summary(run: Run) -> str:
-    """Returns the run's summary and the path of its page."""
+    """Returns the text that describes a run in a test report: its summary, and the path of its page."""
     from harness.report.text.summary import summary as text_of
 
     page = run.path / "report.html"
@@ -197,7 +203,7 @@ def summary(run: Run) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the summaries of a failed test's runs to the test's report."""
+    """If a test has failed, adds the summaries of its runs to its report."""
     report = yield
     if report.failed and call.when == "call":
         text = str(report.longrepr)

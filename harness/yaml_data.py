@@ -1,7 +1,7 @@
 """Reads YAML files written by users as plain data, with the position of each value in the file.
 
-Duplicate keys and tags that construct objects are errors. The size, depth and number of values are limited; an aliased
-value counts each time it is used. Every error message starts with file:line:column, counted from 1.
+Duplicate keys are errors, and so are tags that construct objects. Size, depth and number of values are limited; a value
+that aliases repeat counts each time. Every error message starts with file:line:column, counted from 1.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Where = Callable[[Place, bool], str]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The content of a YAML file. A place is the path to a value: a tuple of keys and list indices.
+    """The content of a YAML file, with positions. A place is the path to a value: a tuple of keys and list indices.
 
     data    mappings, lists and plain values
-    keys    place -> (line, column) of the key in a mapping, or of the item in a list
-    values  place -> (line, column) of the value
+    keys    place -> (line, column) where the key of a mapping, or the item of a list, begins
+    values  place -> (line, column) where the value begins
     """
 
     path: Path
@@ -42,9 +42,10 @@ class Loaded:
     values: Mapping[Place, Mark]
 
     def where(self, place: Place, value: bool = False) -> str:
-        """Returns file:line:column of the key at a place, or, if `value` is true, of the value there.
+        """Returns file:line:column of the key at a place; of its value if `value` is true.
 
-        If the place does not exist, returns the position of the innermost mapping or list on the way to it.
+        If the place does not exist, returns the position of the innermost existing mapping or list that would contain
+        it.
         """
         existing: Place = place
         while existing not in self.values and existing:
@@ -134,10 +135,10 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def line(one: Any, where: Where, known: Callable[[Place], Sequence[str]]) -> str:
-    """Returns the message for one error of pydantic: position, key, what is wrong, and what to do.
+    """Returns the message for one error of pydantic: the position, the key, what is wrong, and what to do.
 
-    where  (place, whether the position of the value is wanted rather than the key's) -> file:line:column
-    known  place -> the keys that are allowed in the mapping at that place
+    where  a function with the parameters of `Loaded.where`: (place, value) -> file:line:column
+    known  a function: place -> the keys that are allowed in the mapping at this place
     """
     place: Place = tuple(one["loc"])
     if not place:
@@ -154,7 +155,7 @@ def line(one: Any, where: Where, known: Callable[[Place], Sequence[str]]) -> str
 
 
 def _name(place: Place) -> str:
-    """Returns a place as text, such as schedule[2].for; items of lists are counted from 1."""
+    """Returns a place as text, such as schedule[2].for. Items of lists are counted from 1."""
     parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in place]
     return "".join(parts).removeprefix(".")
 

@@ -3,8 +3,8 @@
 To add a verb, write one module in `nemesis/verbs` and add one row to `VERBS`.
 
 A fault is written VERB:TARGET ("kill:leader"); short names are aliases. When a run has several faults, those that hit
-nodes take turns: with two of three nodes broken at once there is no majority, and no fault could take effect. Faults
-that hit clients run concurrently with other faults, each at its own times.
+nodes take turns: with two of three nodes broken at once there is no majority, and no fault could take effect. A fault
+that hits clients takes no turns; it may be on at the same time as any other fault.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def aliases() -> dict[str, str]:
 
 
 def canonical(text: str, nodes: Sequence[str]) -> tuple[str, ...]:
-    """Returns the canonical names of the faults in a comma-separated list, with aliases resolved; none for "none".
+    """Returns the canonical names of the faults in a comma-separated list: aliases are replaced by VERB:TARGET, and
+    "none" is left out.
 
     Raises BadInput for an unknown verb or target. The message suggests the closest known name.
     """
@@ -138,10 +139,10 @@ def needed(chosen: Sequence[Fault]) -> frozenset[type]:
 
 
 def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str, refused: Mapping[type, str]) -> None:
-    """Raises BadInput if a fault needs a capability that the cluster lacks.
+    """Raises BadInput if a fault needs a capability that the cluster does not offer, or more nodes than it has.
 
-    why      the rest of the message "... needs X, which ...", for example "containers do not offer"
-    refused  capability -> reason, for those that the cluster has but this machine does not allow
+    why      the end of the message "... needs X, which ...", for example "containers do not offer"
+    refused  capability -> reason, for capabilities that the cluster offers but this machine does not allow
     """
     for fault in chosen:
         for need in fault.needs:
@@ -157,7 +158,7 @@ def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str, refu
 
 
 def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None:
-    """Raises BadInput if a fault acts on the consumer group and no consumer subscribes."""
+    """Raises BadInput if a fault acts on the consumer group, but no consumer subscribes to topics."""
     for fault in chosen:
         if fault.subscribed and "subscribe" not in sub_via:
             raise BadInput(
@@ -167,11 +168,11 @@ def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None
 
 
 def weakened(settings: Settings, names: Sequence[str], scheduled: Sequence[str] = ()) -> Settings:
-    """Returns a run's settings after the changes that the faults with these names make to them.
+    """Returns a run's settings, changed as the faults with these names require.
 
-    If a fault changes a setting, its weaker value applies to the whole run. A scheduled fault does not wait for
-    previously hit nodes to catch up, so in the course of the run it may hit every replica. Unknown fault names change
-    nothing.
+    If a fault changes a setting, the weaker value applies to the whole run. A scheduled fault does not wait until nodes
+    that it hit earlier have caught up. Over the run it may therefore hit every replica, and the settings allow for
+    this. Unknown fault names change nothing.
     """
     for name in names:
         verb, _, target = name.partition(":")
@@ -194,9 +195,9 @@ def _weaker(settings: Settings, name: str, value: Any, scheduled: bool) -> Any:
 
 
 def rotations(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> list[list[Fault]]:
-    """Returns the faults that are not in the schedule, in groups. The faults of a group take turns.
+    """Returns the faults that are not in the schedule, in groups. The faults in a group take turns.
 
-    The faults on nodes form one group. Every other fault is a group of its own.
+    All faults on nodes form one group. Each of the other faults is a group of its own.
     """
     scheduled = {entry.fault for entry in schedule}
     free = [fault for fault in chosen if fault.name not in scheduled]
@@ -205,9 +206,10 @@ def rotations(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> list[l
 
 
 def under_load(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> Generator | None:
-    """Returns the generator of fault ops during the load; None if there are no faults.
+    """Returns the generator of all fault ops during the load; None if there are no faults.
 
-    Scheduled faults follow their schedule; the others follow `rotations`.
+    Faults in the schedule start as it says. All other faults have the default timing, in the groups that `rotations`
+    returns.
     """
     by_name = {fault.name: fault for fault in chosen}
     rhythms = [Rhythm(entry, by_name[entry.fault], n) for n, entry in enumerate(schedule)]
@@ -216,9 +218,9 @@ def under_load(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> Gener
 
 
 def teardown(chosen: Sequence[Fault], env: Env) -> None:
-    """Undoes every fault that is still in effect, whether the run completed or failed.
+    """Undoes every fault that is still in effect. Called at the end of each run, also of one that failed.
 
-    Errors are ignored: whatever cannot be undone disappears with the cluster.
+    Errors are ignored: if a fault cannot be undone, its effect disappears with the cluster.
     """
     for fault in chosen:
         with contextlib.suppress(HarnessError, OSError):
@@ -226,22 +228,25 @@ def teardown(chosen: Sequence[Fault], env: Env) -> None:
 
 
 def healing(chosen: Sequence[Fault], at_most_s: float) -> Generator:
-    """Returns the generator that undoes every fault and then waits for a healthy cluster, for at most `at_most_s`
-    seconds.
+    """Returns the generator that undoes every fault, and then waits up to `at_most_s` seconds for a healthy cluster.
 
-    The wait is always recorded in the history.
+    The history always contains an op for the wait.
     """
     last = patient(Op(-1, -1, NEMESIS, INFO, "heal", None, None, {"span": ""}), healthy_s=at_most_s)
     return Then((*(fault.final for fault in chosen), ForNemesis(Once(last))))
 
 
 def mark(f: str) -> Generator:
-    """Returns the generator of an op that only records in the history that the run has reached this point."""
+    """Returns the generator of a single op without effect, which marks in the history that the run has
+    reached this point.
+    """
     return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, f, None, None, {"span": ""})))
 
 
 def _again(chosen: Sequence[Fault], mended: Fault) -> None:
-    """Breaks again what other faults, which are still on, had broken: undoing `mended` has mended it too."""
+    """Breaks again what other faults had broken, if undoing `mended` has also undone their effect although they are
+    still on.
+    """
     shared = [need for need in mended.needs if need in MENDED_TOGETHER]
     others = [fault for fault in chosen if fault is not mended and set(shared) & set(fault.needs)]
     for fault in others:
@@ -250,7 +255,10 @@ def _again(chosen: Sequence[Fault], mended: Fault) -> None:
 
 
 def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
-    """Executes a nemesis op: an op of one of the faults, the wait for a healthy cluster, or a mark (see `mark`)."""
+    """Executes a nemesis op: an op of one of the faults, the wait for a healthy cluster, or a mark (see `mark`).
+
+    Returns the completed op.
+    """
     if op.f in MARKS:
         return op
     if op.f == "heal":

@@ -1,7 +1,7 @@
 """The targets of faults: functions that choose the nodes or clients to hit.
 
 Each function is pure: it takes the facts about the cluster and a source of randomness, and returns names. Its docstring
-describes what it returns, because it is also the description of the target in the reference.
+is a noun phrase, because it is also the description of the target in the reference.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ class Facts:
     nodes        nodes whose server is running
     leaders      (topic, partition) -> leader, for the run's topics; None where there is no leader
     clients      names of the worker processes
-    holders      the nodes that have the role which the target names; a node occurs once for each thing for which it has
-                 the role (for example, for each transactional id)
-    non_brokers  running servers that are not brokers; only the target `controller` and their own names select them
+    holders      the nodes that have the role that the target names; a coordinator occurs once for each group or
+                 transactional id that it coordinates
+    non_brokers  running servers that are not brokers; only the target `controller`, or a server's own name, selects
+                 them
     sends        (topic, partition) -> how many of the most recent sends went there
     """
 
@@ -140,7 +141,9 @@ EVERY_NODE: Final = 1000
 
 
 def nodes_at_once(target: str) -> int:
-    """Returns an upper bound on how many nodes the target selects at once: 1, or EVERY_NODE for any number."""
+    """Returns the maximum number of nodes that the target selects at once: 1, or EVERY_NODE if there is
+    no fixed limit.
+    """
     return EVERY_NODE if target in SEVERAL else 1
 
 
@@ -153,7 +156,9 @@ def new_leaders(
     now: Mapping[tuple[str, int], str | None],
     lost: Sequence[str],
 ) -> dict[str, str]:
-    """Returns "topic-partition" -> new leader, for the partitions whose leader moved from a lost node to another."""
+    """Returns "topic-partition" -> new leader, for the partitions that were led by a lost node and are now led by
+    another node.
+    """
     moved = {}
     for partition, node in now.items():
         if before.get(partition) in lost and node is not None and node not in lost:

@@ -21,8 +21,8 @@ class Verb:
     named      targets that only this verb has: name -> description
     nodes_min  minimum number of nodes in the cluster
     short      short names of some of the verb's faults: short name -> target
-    written    (target, nodes): raises BadInput if a target of the form NAME=VALUE;... is not valid; None: the verb has
-               no targets of this form
+    written    function of (target, nodes) that raises BadInput if a target of the form NAME=VALUE;... is not valid;
+               None if the verb has no targets of this form
     """
 
     summary: str
@@ -43,7 +43,8 @@ class Verb:
     def takes(self, target: str) -> bool:
         """Returns whether the verb has a target of this name.
 
-        Any name that is not a client target may be that of a node.
+        If the verb can hit servers, any name is accepted, because it may be that of a node; only client targets are
+        excluded.
         """
         if self.written is not None and "=" in target:
             return True

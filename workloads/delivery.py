@@ -12,11 +12,11 @@ a duplicate of a record that was never acknowledged.
 
 Each client sends one record at a time, to keys 0 to `keys` - 1 in turn. All clients together send `records` records,
 or, if `records` is 0, send until the time limit. With `primer`, a single record is sent first, with long timeouts and
-the default retries; the other sends start when it completes. At that moment the followers have just started a fetch
-that waits for more data.
+the default retries; the other sends start when it completes. At this moment, the followers have just sent a fetch
+request, which waits for more data.
 
-The final polls are those of the queue workload, but a log counts as fully read only after it has not grown for
-`settle_s`, because records that followers fetch late become visible late.
+The final polls are those of the queue workload. But a log counts as fully read only after it has not grown for
+`settle_s` seconds, because a record becomes visible only when the followers have fetched it, which may take long.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Primed:
-    """One send with `patient` (long timeouts, default retries).
+    """Generates one send with `patient` (long timeouts, default retries).
 
-    When it has completed, whatever the result: the ops of `inner`.
+    Once it has completed, with any result, generates the ops of `inner`.
     """
 
     inner: Generator
@@ -67,7 +67,7 @@ class Primed:
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """Sends of single records. The n-th record goes to key n mod `keys`, and has the value n div `keys`."""
+    """Generates sends of single records. The n-th record goes to key n mod `keys`, and has the value n div `keys`."""
 
     options: Options
     n: int = 0

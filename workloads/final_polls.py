@@ -1,8 +1,8 @@
 """The final polls: every client reads every log of the run from the beginning to the end.
 
-Each client crashes, so that its replacement has no leftover state. The replacement assigns itself every key, seeks to
-the beginning, and polls until its positions equal the log end offsets and the log end offsets have been stable for a
-while. A client that makes no progress for ten seconds starts over. Modelled on jepsen.tests.kafka.
+Each client is first crashed on purpose, so that its replacement has no leftover state. The replacement assigns itself
+every key, seeks to the beginning, and polls. It is done when its positions equal the log end offsets, and these have
+not changed for a while. A client that makes no progress for ten seconds starts over. Modelled on jepsen.tests.kafka.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RESTART_NS: Final = 10_000_000_000
 
 
 def keys_of(event: Op) -> list[int]:
-    """Returns the keys that an op sends to."""
+    """Returns the keys that an op sends to. Keys from which it polls do not count."""
     return [mop[1] for mop in event.value if mop[0] == "send"] if isinstance(event.value, list) else []
 
 
@@ -32,8 +32,8 @@ class Drain:
     settle_ns  how long the log end offsets must be stable
     stage      crash -> debug -> assign -> poll -> done
     waiting    whether the op of the current stage has been emitted, but has not completed
-    ends       the log end offsets at the last poll whose positions had reached them
-    since_ns   since when `ends` has been stable; None while the positions are behind
+    ends       the log end offsets that a poll returned, when the positions had last reached them
+    since_ns   the time since which `ends` has not changed; None while the positions have not reached the log ends
     moved_ns   when the positions last changed
     """
 
@@ -93,7 +93,7 @@ class Drain:
 class FinalPolls:
     """The final polls of all slots.
 
-    During the load, records which keys are used; afterwards, every slot reads these keys.
+    During the load, this generator only notes which keys are used. Afterwards, every slot reads all of these keys.
     """
 
     settle_ns: int = int(STABLE_S * 1e9)

@@ -14,8 +14,8 @@ The first slots are writers, the other slots are instances. A writer's op sends 
 The ids of a writer's records increase, each key has one writer, and the key determines the partition. If topics can
 grow, writers query the sizes of the topics regularly, and use new keys for new partitions. An instance's op lasts about
 a second, and the instance's next op continues where this one stopped. If the process is killed or replaced, the next op
-starts a new incarnation of the instance. With `churn_s`, instances take turns to leave the group cleanly and to rejoin
-it.
+starts a new incarnation of the instance. With `churn_s`, instances leave the group cleanly one after another, and
+rejoin it later.
 
 At the end the writers stop. The instances work until the group has committed everything, and then leave. The offsets
 that a member commits when it leaves may be below the log end. If this leaves a lag, the instances rejoin, work and
@@ -58,8 +58,8 @@ class Options:
     instance       what each instance does
     assignor       range | roundrobin | cooperative-sticky | consumer
     one_poll       whether a revocation and the following assignment happen in a single poll
-    grows          whether input topics may get more partitions
-    group_existed  whether the group has committed the start of every partition before the load begins
+    grows          whether input topics may get more partitions during the run
+    group_existed  whether, before the load begins, the group commits the start offset of every partition
     """
 
     writers: int = 2
@@ -83,10 +83,10 @@ class Options:
 
 
 def partition_of(options: Options, key: int) -> int:
-    """Returns the number of the partition that a key's records go to.
+    """Returns the number of the partition to which the records of a key are sent.
 
-    Keys from `key_count` on belong to partitions that are added later: one key per writer for each new partition
-    number.
+    Keys from `key_count` on are for partitions that are added during the run. Each writer has one key for each of these
+    partitions.
     """
     added = key - options.key_count
     if added >= 0:
@@ -97,12 +97,12 @@ def partition_of(options: Options, key: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The sends of one writer.
+    """Generates the sends of one writer.
 
     The n-th record of writer w has the id n * W + w, where W is the number of writers. Its key is the id modulo the
     number of keys, so different writers use different keys. An id whose partition does not exist yet is skipped.
 
-    sizes  latest known number of partitions of each input topic; empty: the initial number
+    sizes  the latest known number of partitions of each input topic; empty if it has not been queried
     """
 
     options: Options
@@ -135,10 +135,10 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Endless `work` ops of one instance, and a `leave` op now and then.
+    """Generates endless `work` ops for one instance, and, with `churn_s`, `leave` ops at regular intervals.
 
-    turn      the number of the instance; the instances leave one after another
-    leave_ns  when the instance leaves next; None before the first op
+    turn      the number of the instance; the instances leave one after another, in this order
+    leave_ns  the time of the next `leave` op; None before the first op
     """
 
     options: Options
@@ -166,7 +166,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """The ops of `inner`, until an op with this `f` is ok and its value has `wanted` in the field `field`."""
+    """Generates the ops of `inner`, until an op named `f` is ok and the field `field` of its value equals `wanted`."""
 
     inner: Generator
     f: str
@@ -189,7 +189,7 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class OneByOne:
-    """Endless ops `f`. Each is emitted when the previous one has completed."""
+    """Generates endless ops named `f`, each when the previous one has completed."""
 
     f: str
     final: bool = True
@@ -205,7 +205,7 @@ class OneByOne:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Rounds that each end with a `lag` op, repeated until the lag is 0. No round starts after the time limit.
+    """Generates rounds until the lag is 0. Each round ends with a `lag` op. No round starts after the time limit.
 
     make  function: remaining time in ns -> the generator of a round
     open  whether a `lag` op has been invoked and has not completed
@@ -238,7 +238,7 @@ class Rounds:
 
 
 def load(options: Options) -> Generator:
-    """Returns the endless load of every slot."""
+    """Returns the generator of the load, which is endless: writers send, instances work."""
 
     def part(slot: int) -> Generator:
         return Writer(options, slot) if slot < options.writers else Worker(options, slot - options.writers)
@@ -250,7 +250,10 @@ def load(options: Options) -> Generator:
 
 
 def final(options: Options) -> Generator:
-    """Returns the final phase: work and leave, again and again until the lag is 0; then read the topics."""
+    """Returns the generator of the final phase. The instances work and then leave, repeatedly until the lag is 0.
+
+    Then all slots read the topics.
+    """
 
     def drain(slot: int) -> Generator:
         if slot == 0:

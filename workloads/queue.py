@@ -13,8 +13,8 @@ either, including the polls at the end of the run, the acknowledged record is lo
 During the load, each op is a list of micro-ops: a send of a key's next value, or a poll. An op with micro-ops of only
 one kind is named `send` or `poll`, a mixed one `txn`. Keys come from a pool of `key_count`. A key that has had
 `max_writes_per_key` values is retired, and the next integer replaces it. Occasionally an op is an `assign` or a
-`subscribe` of recently used keys, sometimes also of keys with acknowledged values that no client has polled yet. With
-`crash_clients`, a client crashes at a regular interval.
+`subscribe` of recently used keys. Sometimes it also includes keys with acknowledged values that no client has polled
+yet. With `crash_clients`, a client crashes at a regular interval.
 
 The final polls are those of workloads.final_polls.
 
@@ -63,14 +63,19 @@ class Options:
 
 
 def tagged(mops: list[list[Any]]) -> str:
-    """Returns the name of an op with these micro-ops: send or poll if all are of this kind, otherwise txn."""
+    """Returns the name of an op with these micro-ops: `send` or `poll` if all of them are of this kind,
+    otherwise `txn`.
+    """
     kinds = {mop[0] for mop in mops}
     return kinds.pop() if len(kinds) == 1 else "txn"
 
 
 @dataclass(frozen=True, slots=True)
 class Txns:
-    """Endless transactions. `pool` has (key, number of values sent so far) for each active key."""
+    """Generates endless ops, each of which is a list of sends and polls.
+
+    `pool` has (key, number of values sent so far) for each active key.
+    """
 
     options: Options
     pool: tuple[tuple[int, int], ...]
@@ -101,10 +106,10 @@ class Txns:
 
 
 def pick(options: Options, draw: Draw, count: int) -> int:
-    """Returns the index of the active key to use, out of `count` active keys.
+    """Draws which of the `count` active keys to use. Returns its index.
 
     The distribution is uniform or exponential. If it is exponential, each key is `key_dist_base` times as likely as the
-    key before it.
+    previous one.
     """
     base = options.key_dist_base
     if options.key_dist == "uniform" or base == 1.0:
@@ -120,7 +125,9 @@ def txns(options: Options) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class InterleaveSubscribes:
-    """The ops of `inner`, with an assign or subscribe of some recently used keys inserted with probability `sub_p`.
+    """Generates the ops of `inner`.
+
+    With probability `sub_p`, an assign or subscribe of some recently used keys is inserted before an op.
 
     recent  the keys of earlier ops, the most recent last; at most twice as many as there are active keys
     """
@@ -157,9 +164,10 @@ class InterleaveSubscribes:
 
 @dataclass(frozen=True, slots=True)
 class PollUnseen:
-    """The ops of `inner`; to some of the assigns and subscribes, the keys in `unseen` are added.
+    """Generates the ops of `inner`, but adds the keys in `unseen` to some of the assigns and subscribes.
 
-    unseen  key -> [highest acknowledged offset, highest polled offset], for keys whose acknowledged offset is higher
+    unseen  key -> [highest acknowledged offset, highest polled offset], for keys that have not been polled up to the
+            highest acknowledged offset
     """
 
     inner: Generator
@@ -207,7 +215,7 @@ class PollUnseen:
 
 
 def crashes(interval_s: float) -> Generator:
-    """Returns a generator that crashes a free client every `interval_s` seconds."""
+    """Returns the generator of a `crash` op every `interval_s` seconds, each on a free client."""
     return Rate(Fn(lambda ctx, n: op("crash")), int(interval_s * 1e9))
 
 

@@ -1,7 +1,7 @@
 """The table of workloads. To add a workload, write one module and add one row.
 
-A row has the function that makes the workload and the dataclass of its options, whose fields are named as in the plan.
-If a workload emits faults itself, `acts_on` says which capabilities these faults need from the cluster.
+A row has the function that makes the workload, and the dataclass of its options. The options have the same names as in
+the plan. If a workload emits faults itself, `acts_on` says which capabilities these faults need from the cluster.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Row:
 
     make     options -> workload
     options  the dataclass of the options
-    acts_on  options -> what the faults that the workload emits need from the cluster ("disks", "network"); None: the
-             workload emits no faults
+    acts_on  options -> which capabilities ("disks", "network") the workload's own faults need from the cluster; None if
+             the workload emits no faults
     """
 
     make: Callable[[Any], Workload]
@@ -34,7 +34,10 @@ class Row:
     acts_on: Callable[[Any], frozenset[str]] | None = None
 
     def options_of(self, values: Mapping[str, Any]) -> Any:
-        """Returns the workload's options, with the values that the plan has under their names."""
+        """Returns the workload's options.
+
+        `values` are the fields of the plan; each option has the value of the field with its name.
+        """
         return self.options(**{field.name: values[field.name] for field in fields(self.options)})
 
 
@@ -57,7 +60,10 @@ def _recovery(options: RecoveryOptions) -> Workload:
 
 
 def _log_model(options: NoOptions) -> Workload:
-    """Returns a workload without ops: `harness.run.log_model` runs the steps, as each depends on previous outcomes."""
+    """Returns a workload without ops, because `harness.run.log_model` executes the steps.
+
+    Each step depends on the outcomes of earlier steps.
+    """
     return Workload(LOG_MODEL, Then(()), None, "log", (LOG_MODEL,))
 
 

@@ -115,7 +115,7 @@ def _distance(witness: Witness, verb: str) -> str:
         return "the same record again"
     if delta < 0:
         return f"which is {many(-delta, 'position')} earlier in the log"
-    between = f" (values {first_of(skipped, delta - 1)})" if skipped else ""
+    between = f" (value{'s' if delta > 2 else ''} {first_of(skipped, delta - 1)})" if skipped else ""
     if verb == "polled":
         return f"skipping {many(delta - 1, 'record')} of the log{between}"
     return f"with {many(delta - 1, 'other record')} between them in the log{between}"

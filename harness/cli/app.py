@@ -112,7 +112,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON."
 
 
 def main() -> None:
-    """Entry point of the `harness` command. Every error is printed as one message and has a documented exit code."""
+    """Entry point of the `harness` command. Prints every error as one message, and exits with a documented code."""
     sys.exit(invoke(sys.argv[1:]))
 
 

@@ -47,8 +47,8 @@ def check(
 ) -> int:
     """Check that a client program follows the protocol, and say what it can be used for.
 
-    Exit code 0: every case passed, or needs a capability that the program does not claim, or is one that the library is
-    known to fail (`fails` in client.yaml); 1: a case failed.
+    A case is skipped if it needs a capability that the program does not claim. Exit code 0: no case failed, except
+    those that the library is known to fail (`fails` in client.yaml); 1: another case failed.
 
     [bold]Examples[/bold]
 

@@ -14,7 +14,10 @@ SOURCE = "examples/clients, docs/understand/client-matrix.md"
 def run(
     only: str, seed: int, cluster: str, out: Path | None, runs_dir: Path, budget_s: float, user: str, spark_master: str
 ) -> int:
-    """Runs the matrix, or what is left of it in the folder `out`. Returns the exit code. Raises HarnessError."""
+    """Runs the matrix and writes a report. Returns the exit code. Raises HarnessError.
+
+    If the folder `out` contains results of an interrupted matrix, only the remaining runs are done.
+    """
     from harness.experiments.client_matrix import carry_out, report
     from harness.experiments.client_matrix.standing_cluster import StandingCluster
 

@@ -23,9 +23,9 @@ class Finding:
 
     kind      machine, cluster or fault
     name      what was checked, such as the name of the fault
-    why       how it works, or why it does not
+    why       if the check passed: how it works; otherwise: why it does not
     fix       what to do if the check failed; empty if it passed
-    cluster   for a fault: the kind of cluster for which the fault was checked; otherwise empty
+    cluster   kind of cluster on which a fault was checked; empty if the check is not about a fault
     required  whether no run is possible if this check fails
     """
 
@@ -50,7 +50,10 @@ def findings() -> list[Finding]:
 
 
 def clusters(machine: Sequence[Check]) -> list[Finding]:
-    """Returns a finding for each kind of cluster. A kind that needs no check is reported with its summary."""
+    """Returns a finding for each kind of cluster. For a kind that needs no check, the finding says what it is.
+
+    machine  results of the checks of this machine
+    """
     by_name = {check.name: check for check in machine}
     lacking = [check for check in machine if check.required and not check.ok]
     network, docker = by_name["network faults"], by_name["docker cluster"]
@@ -92,7 +95,11 @@ def ssh(home: Path | None = None) -> Finding:
 
 
 def faults(rows: Sequence[fault_support.Row], kinds: Mapping[str, Finding]) -> list[Finding]:
-    """Returns a finding for each pair of a fault and a kind of cluster. `kinds` contains the findings of `clusters`."""
+    """Returns a finding for each pair of a fault and a kind of cluster.
+
+    rows   the faults
+    kinds  kind of cluster -> the finding that `clusters` returned for it
+    """
     found = []
     for row in rows:
         for name, refused in row.refused.items():
@@ -115,9 +122,10 @@ def data(found: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def text(found: Sequence[Finding]) -> str:
-    """Returns the findings as text. A fault has the mark "yes" if it works on the local cluster.
+    """Returns the findings as text for a terminal.
 
-    The line of a fault lists all clusters on which the fault works.
+    The line of a fault begins with "yes" if the fault works on the local cluster, otherwise with "no". It then lists
+    all kinds of cluster on which the fault works.
     """
     lines = []
     for kind, title in (("machine", "this machine"), ("cluster", "clusters (--cluster)")):

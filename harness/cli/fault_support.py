@@ -19,9 +19,9 @@ class Row:
     """A fault verb, such as kill or isolate.
 
     targets  the targets that the verb accepts
-    aliases  short names for this verb with a certain target
-    needs    names of the capabilities that a cluster must have if the fault's targets are nodes
-    refused  kind of cluster -> why the verb cannot be used there, and what to do; empty if it can be used
+    aliases  short names that stand for this verb and one target
+    needs    names of the capabilities that a cluster must have for this fault, if it acts on nodes
+    refused  kind of cluster -> why the fault does not work on it, and what to do about it; "" if it works
     """
 
     verb: str
@@ -34,10 +34,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A kind of cluster, or a variant of a kind, into which faults may be injected.
+    """A kind of cluster, or a variant of one, such as "local --network loopback".
 
-    takes_faults  whether any faults can be injected
-    refused       capability -> why this machine does not support it; empty or missing if the machine supports it
+    takes_faults  whether any faults can be injected into such a cluster
+    refused       capability -> why this machine cannot provide it; empty or missing if it can
     """
 
     cluster: type
@@ -46,14 +46,14 @@ class Place:
 
 
 def place_names() -> list[str]:
-    """Returns the names of the places as on the command line, such as "local --network loopback"."""
+    """Returns the names of all kinds of cluster and their variants, such as "local --network loopback"."""
     return [name for kind in CLUSTERS.values() for name in kind.classes]
 
 
 def places() -> dict[str, Place]:
-    """Returns every place by name, with what this machine does not support there.
+    """Returns name -> `Place`, for every kind of cluster and its variants.
 
-    Remote hosts are not checked here; a run checks its hosts itself.
+    Remote hosts are not checked; a run checks its hosts itself.
     """
     capabilities = frozenset(
         need for row in table.VERBS.values() for need in row.fault(next(iter(row.targets)), Timing()).needs
@@ -67,7 +67,7 @@ def places() -> dict[str, Place]:
 
 
 def rows() -> list[Row]:
-    """Returns a row for each fault verb, in the order of `nemesis.table`."""
+    """Returns a row for each fault verb, in the order of `harness.nemesis.table`."""
     everywhere = places()
     found = []
     for verb, row in table.VERBS.items():

@@ -140,14 +140,14 @@ def replay(
 
 
 def _named(text: str, head: str) -> list[str]:
-    """Returns the lines of a program that begin with `head`, without `head`."""
+    """Returns the lines of a program that begin with `head`, each without this prefix."""
     return [line.removeprefix(head).strip() for line in text.splitlines() if line.startswith(head)]
 
 
 def _with_brokers(
     given: Mapping[str, Any], settings: LogSettings, actions: Sequence[Action], passed_over: frozenset[str]
 ) -> Divergence | None:
-    """Starts brokers, replays a program on the brokers and on the model, and returns the first divergence, if any."""
+    """Starts brokers, and replays a program on them and on the model. Returns the first divergence, or None."""
     import tempfile
 
     from harness.plan import make_plan

@@ -1,4 +1,4 @@
-"""Functions that several commands use: one prints a line, another returns the exit code of a verdict."""
+"""Functions that several commands use: printing a line, and finding the exit code of a verdict."""
 
 from __future__ import annotations
 

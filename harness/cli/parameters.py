@@ -29,7 +29,7 @@ def options() -> Iterator[tuple[str, str, str]]:
 
 
 def _kind(annotation: Any) -> Any:
-    """Returns the type to which the command line converts the option of a field with this annotation."""
+    """Returns the command-line option's type for a field with this annotation."""
     if annotation in (int, float, bool, str):
         return annotation
     if get_origin(annotation) is dict:
@@ -60,11 +60,11 @@ def _parameter(field: str, panel: str, text: str) -> inspect.Parameter:
 
 
 def with_options(command: Callable[..., int], fields: Collection[str] = ()) -> Callable[..., int]:
-    """Adds options for fields of the plan to a command, before the command's own keyword parameters.
+    """Gives a command options for fields of the plan, and returns the command.
 
-    The command receives the values as keyword arguments.
+    The options precede the command's own. The command receives their values as keyword arguments.
 
-    fields  the fields to add; empty: all fields
+    fields  the fields for which options are added; empty: all fields
     """
     chosen = [_parameter(*row) for row in options() if not fields or row[0] in fields]
     own = [

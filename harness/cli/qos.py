@@ -266,9 +266,9 @@ def _compare(settings: Settings, folder: Path, until: Until, port: int, master: 
 
 
 def _follow(live: Live, until: Until) -> None:
-    """Compares until one of the end conditions of `until` is met, or a signal arrives.
+    """Compares until one of the end conditions of `until` is met, or SIGINT or SIGTERM arrives.
 
-    A signal is a normal way to end: the next start resumes the open windows.
+    After a signal the results are kept, and the next start of the command continues with the open windows.
     """
     signalled: list[int] = []
 

@@ -16,7 +16,7 @@ COLUMNS: Final = ("in", "out", "missing", "duplicate", "late", "unmatched")
 
 
 def line(closed: JudgedWindow) -> str:
-    """Returns a line about a window that was closed or recounted, followed by examples of its wrong records."""
+    """Returns a line about a window that was closed or recounted, and a line with examples of its wrong records."""
     window = closed.window
     counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, window.counts, strict=True))
     again = "  (recounted)" if window.revision > 1 else ""
@@ -27,7 +27,7 @@ def line(closed: JudgedWindow) -> str:
 
 
 def wrong(window: Window) -> bool:
-    """Returns whether a window raises the alarm."""
+    """Returns whether records of a window are missing or duplicated."""
     return bool(window.missing or window.duplicate)
 
 
@@ -39,7 +39,10 @@ def _example(one: dict[str, Any]) -> str:
 
 
 def summary(totals: Totals, pending: int) -> str:
-    """Returns the totals of all windows, as the line that is printed before the verdict."""
+    """Returns the totals of all windows as one line, to be printed before the verdict.
+
+    pending  number of records that were not judged
+    """
     counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, _counts(totals), strict=True))
     unjudged = f"  not judged {pending:,}" if pending else ""
     return f"{totals.windows:,} windows  {counted}{unjudged}"
@@ -50,7 +53,7 @@ def _counts(totals: Totals) -> tuple[int, ...]:
 
 
 def shown(live: Live) -> Shown:
-    """Returns the current content of the web page."""
+    """Returns what the web page of `harness qos` shows now."""
     book = live.book
     verdict, why = window_state.verdict(book)
     settings = live.settings

@@ -52,7 +52,7 @@ def table(
 
 
 def several(scenario: str | None, plan_file: Path | None) -> bool:
-    """Returns whether the options ask for more than one scenario. Without --scenario, all scenarios run."""
+    """Returns whether these options select several scenarios. Without options, all scenarios are selected."""
     return plan_file is None and (not scenario or "," in scenario)
 
 

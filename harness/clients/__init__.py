@@ -1,1 +1,1 @@
-"""Client libraries: an adapter for each, and the logic of ops, which all adapters share."""
+"""Client libraries: an adapter for each of them, and the code that carries out ops, which all adapters share."""

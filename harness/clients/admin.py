@@ -22,21 +22,23 @@ _NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
 
 
 class AdminRole:
-    """The admin role for one run. Methods that take no topics act on the run's topics."""
+    """Makes admin requests for one run. Methods that take no topics act on the run's topics."""
 
     def __init__(self, admin: Admin, settings: Settings, library: Library, clients: Mapping[str, Any]) -> None:
-        """Keeps the settings of the run's clients, `clients`, as plain data.
+        """Makes no request yet.
 
-        The clients may use other libraries than this role.
+        settings  settings of this role's own clients
+        library   the library of this role's own clients
+        clients   settings of the run's clients, as plain JSON data; these clients may use other libraries
         """
         self._admin, self._settings, self._library, self._clients = admin, settings, library, clients
         self._storm: Storm | None = None
         self._sequences: Sequences | None = None
 
     def problem(self) -> str:
-        """Returns the first problem that a library of the run reports with the clients' settings.
+        """Returns the first problem with the settings of the run's clients that a client library reports, or "".
 
-        Returns "" if there is none. Contacts no broker.
+        Contacts no broker.
         """
         for name in dict.fromkeys(self._clients.get("libraries", ("confluent",))):
             reason = problem_of(name)({**self._clients, "library": name})
@@ -52,9 +54,9 @@ class AdminRole:
         config: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
     ) -> list[str]:
-        """Creates those of the topics that do not exist, and waits until all their partitions have leaders.
+        """Creates the named topics, except those that exist already, and waits until every partition has a leader.
 
-        Returns the names of the created topics.
+        Returns the names of the topics that it created.
         """
         count = partitions or self._settings.partitions_per_topic
         return self._admin.create_topics(names, count, replication, config or {}, timeout_s)
@@ -75,8 +77,8 @@ class AdminRole:
     def controller(self, timeout_s: float = 5.0) -> int | None:
         """Returns the id of the broker that the metadata names as controller.
 
-        In KRaft mode the metadata names any live broker (KIP-590). That broker accepts admin requests, but need not be
-        the leader of the quorum.
+        In KRaft mode this is any live broker (KIP-590). It accepts admin requests, but need not be the leader of the
+        quorum.
         """
         controller: int | None = self._admin.cluster(timeout_s)["controller"]
         return controller
@@ -98,17 +100,17 @@ class AdminRole:
         return [[partitions[partition], start, end] for partition, (start, end) in offsets.items()]
 
     def keys(self, timeout_s: float = 5.0) -> list[int]:
-        """Returns every key whose partition exists, in ascending order."""
+        """Returns the keys of the run's existing partitions, in ascending order. A key stands for a partition."""
         rows = self.partitions(timeout_s)
         keys = [self._settings.key(row["topic"], row["partition"]) for row in rows]
         return sorted(key for key in keys if key is not None)
 
     def places(self, timeout_s: float = 5.0) -> list[list[Any]]:
-        """Returns [key, topic, partition] for every key whose partition exists, in ascending order."""
+        """Returns [key, topic, partition] for every existing partition of the run, in ascending order of the keys."""
         return [[key, *self._settings.partition(key)] for key in self.keys(timeout_s)]
 
     def delete_records(self, before: Sequence[Sequence[int]], timeout_s: float = 10.0) -> list[list[int]]:
-        """Deletes, for each [key, offset], the key's records below the offset.
+        """Deletes the oldest records of some keys: for each [key, offset], the records below that offset.
 
         Returns [key, new log start offset] for each key.
         """
@@ -120,7 +122,7 @@ class AdminRole:
     def elect(
         self, partitions: Sequence[Sequence[Any]], unclean: bool = False, timeout_s: float = 10.0
     ) -> list[list[Any]]:
-        """Elects the preferred leader of each [topic, partition].
+        """Makes the preferred replica of each [topic, partition] its leader.
 
         With `unclean`, holds an unclean leader election instead. Returns [topic, partition, error name or ""] for each
         partition.
@@ -129,7 +131,7 @@ class AdminRole:
         return [[*at, error] for at, error in self._admin.elect(wanted, unclean, timeout_s).items()]
 
     def reassign(self, replicas: Sequence[Sequence[Any]], timeout_s: float = 10.0) -> None:
-        """Starts moving partitions to other brokers.
+        """Starts moving partitions to other brokers. Does not wait until they have been moved.
 
         replicas  [topic, partition, [broker id, ...]] for each partition, the preferred leader first
         """
@@ -160,7 +162,7 @@ class AdminRole:
 
         The result:
 
-            {"run" and "internal": {topic: {"replication": count, setting: value}},
+            {"run": {topic: {"replication": count, setting: value}}, "internal": the same for internal topics,
              "brokers": {id: {setting: value}}, "features": {feature: level}}
         """
         found: dict[str, Any] = {}
@@ -192,19 +194,19 @@ class AdminRole:
         self._storm = Storm(self._library, self._settings, self._topics, period_s)
 
     def storm_seen(self) -> dict[str, Any]:
-        """Returns the counts of the running extra member: see `Storm.seen`."""
+        """Returns the counts of the running extra group member: see `Storm.seen`."""
         return self._storm.seen() if self._storm is not None else {}
 
     def storm_stop(self) -> dict[str, Any]:
-        """Stops the extra member. Returns its counts, or {} if no extra member was running."""
+        """Stops the extra group member. Returns its counts, or {} if none was running."""
         storm, self._storm = self._storm, None
         return storm.stop() if storm is not None else {}
 
     def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
-        """Returns the missing permissions, such as "Write on topics".
+        """Returns the permissions that a run needs but does not have, such as "Write on topics".
 
-        These are permissions for what a run does with its topics, its group and its transactions. Permissions that
-        cannot be determined are not reported as missing.
+        A run needs permissions for its topics, its group and its transactions. A permission is not reported if it is
+        unknown whether the run has it.
         """
         settings = replace(self._settings, group=f"{self._settings.run}-may-i")
         missing = list(self._admin.forbidden(topic, timeout_s))
@@ -228,10 +230,10 @@ class AdminRole:
         return missing
 
     def delete_runs(self, runs: Sequence[str], timeout_s: float = 30.0) -> list[str]:
-        """Deletes the topics of runs. Returns the names of the topics that existed.
+        """Deletes the topics of the named runs. Returns the names of the deleted topics.
 
-        Brokers delete a group when all its committed offsets are gone, which happens once the group's topics are
-        deleted.
+        The consumer groups of the runs need not be deleted: brokers delete a group once the topics for which it has
+        committed offsets are deleted.
         """
         runs_settings = [replace(self._settings, run=run) for run in runs]
         existing = {str(row["topic"]) for row in self._admin.partitions(None, timeout_s)}
@@ -240,17 +242,17 @@ class AdminRole:
         return run_topics
 
     def sequences_append(self, topic: str) -> list[int]:
-        """Appends some batches with a new idempotent producer: see `send_old_sequences`.
+        """Appends some batches to a topic with a new idempotent producer, and returns their offsets.
 
-        Returns the offsets of the batches.
+        See `send_old_sequences`.
         """
         self._sequences = Sequences(self._settings.bootstrap, topic)
         return self._sequences.append()
 
     def sequences_again(self) -> dict[str, Any]:
-        """Sends a batch that was appended before, and a batch that leaves a gap in the sequence numbers.
+        """Resends the last batch of `sequences_append`, then sends a batch that leaves a gap in the sequence numbers.
 
-        Returns the brokers' answers: see `send_old_sequences`.
+        Returns the brokers' responses to both: see `Sequences.again`.
         """
         if self._sequences is None:
             raise ClientError("_STATE", "sequences_again needs a sequences_append before it")

@@ -1,9 +1,9 @@
 """The protocols that an adapter implements for its client library: producer, consumer and admin client.
 
-An adapter (such as `confluent/adapter.py`) wraps a library in these protocols. The logic of ops and transactions
-(`queue.py`) uses only the protocols. Partitions are `(topic, partition)` pairs, offsets are ints, and logical offsets
-have librdkafka's numbers. Every call that can block takes a timeout in seconds. If a call times out, or has any other
-problem with the cluster, it raises `ClientError`; calls raise no other exception.
+An adapter (such as `confluent/adapter.py`) wraps a library in these protocols. The code that carries out ops and
+transactions (`queue.py`) uses only the protocols. Partitions are `(topic, partition)` pairs, offsets are ints, and
+logical offsets have librdkafka's numbers. Every call that can block takes a timeout in seconds. If a call times out, or
+has any other problem with the cluster, it raises `ClientError`; calls raise no other exception.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STORED: Final = -1000
 
 @dataclass(slots=True)
 class Delivery:
-    """The outcome of one send, set by its delivery report.
+    """The outcome of one send. The delivery report sets it.
 
     offset  offset of the record; None if the delivery report contains none
     """
@@ -51,10 +51,10 @@ class Batch:
     """The result of one poll.
 
     records  in the order in which the library returned them
-    ends     partition -> its end position, for the partitions whose end the poll reached; this position is behind any
+    ends     partition -> its end position, for each partition whose end the poll reached; this position is past any
              transaction markers that follow the last record
-    errors   errors that the library reported in addition to the records; the library handles all of them itself,
-             except for a fatal error, which ended the poll after the records had been taken
+    errors   errors that the library reported besides the records; the library recovers from them by itself, unless the
+             error is fatal: a fatal error ended the poll, but the records polled before it are valid
     """
 
     records: Sequence[Record] = ()
@@ -74,14 +74,14 @@ class Producer(Protocol):
     def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
         """Queues a record.
 
-        Raises ClientError if the library refuses the record, which then is never sent.
+        Raises ClientError if the library refuses the record. A refused record is never sent.
         """
 
     def wait(self, deliveries: Sequence[Delivery], timeout_s: float) -> None:
-        """Waits until every delivery is done. Raises ClientError `_TIMED_OUT` if a delivery is not done in time."""
+        """Waits until every delivery is done. Raises ClientError `_TIMED_OUT` if this takes longer than `timeout_s`."""
 
     def close(self) -> None:
-        """Closes the producer immediately: sends in flight stay indeterminate, and an open transaction is left open."""
+        """Closes the producer immediately. Does not wait for sends in flight, and leaves an open transaction open."""
 
 
 class Transactions(Producer, Protocol):
@@ -95,33 +95,33 @@ class Transactions(Producer, Protocol):
 
     def begin(self) -> None: ...
     def send_offsets(self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float) -> None:
-        """Sends the consumer's positions to the transaction, which commits them as the group's offsets."""
+        """Adds the consumer's positions to the transaction, so that its commit also commits them for the group."""
 
     def commit(self, timeout_s: float) -> None:
-        """Commits the transaction, and returns when the commit is acknowledged.
+        """Commits the transaction, and returns when the commit has been acknowledged.
 
         May be called again after a retriable error.
         """
 
     def abort(self, timeout_s: float) -> None:
-        """Aborts the transaction, and returns when the abort is acknowledged.
+        """Aborts the transaction, and returns when the abort has been acknowledged.
 
         May be called again after a retriable error.
         """
 
 
 class Consumer(Protocol):
-    """Reads records. A consumer is either assigned or subscribed, for its whole lifetime. Not thread-safe."""
+    """Reads records. During its whole lifetime, a consumer is either assigned or subscribed. Not thread-safe."""
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Assigns exactly these partitions, each to be read from the given offset."""
 
     def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None: ...
     def poll(self, timeout_s: float, records_max: int) -> Batch:
-        """Returns the available records, after waiting up to `timeout_s` for the first record.
+        """Waits up to `timeout_s` for the first record, and returns the available records.
 
-        Raises ClientError only if no record has been taken. If the consumer fails after that, the batch contains the
-        fatal error.
+        Raises ClientError if the consumer fails before it has returned a record. If it fails later, the batch contains
+        the records and the fatal error.
         """
 
     def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
@@ -136,7 +136,7 @@ class Consumer(Protocol):
 
 
 class Admin(Protocol):
-    """Admin requests and metadata. Values are plain JSON data."""
+    """Makes admin and metadata requests. Arguments and results are plain data."""
 
     def create_topics(
         self,
@@ -146,9 +146,9 @@ class Admin(Protocol):
         config: Mapping[str, str],
         timeout_s: float = 30.0,
     ) -> list[str]:
-        """Creates those of the topics that do not exist, and waits until all their partitions have leaders.
+        """Creates the named topics, except those that exist already, and waits until every partition has a leader.
 
-        Returns the names of the created topics.
+        Returns the names of the topics that it created.
         """
 
     def partitions(self, names: Sequence[str] | None = None, timeout_s: float = 5.0) -> list[dict[str, Any]]:
@@ -168,22 +168,22 @@ class Admin(Protocol):
     def delete_records(
         self, before: Mapping[TopicPartition, int], timeout_s: float = 10.0
     ) -> dict[TopicPartition, int]:
-        """Deletes the records of each partition that are below the given offset.
+        """Deletes, in each partition, the records below the given offset (KIP-107).
 
-        Returns partition -> new log start offset (KIP-107).
+        Returns partition -> new log start offset.
         """
 
     def elect(
         self, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float = 10.0
     ) -> dict[TopicPartition, str]:
-        """Elects the preferred leaders.
+        """Makes the preferred replica of each partition its leader (KIP-183).
 
-        With `unclean`, elects any live replica in partitions without a live in-sync replica. Returns partition -> error
-        name, which is empty for success (KIP-183, KIP-460).
+        With `unclean`, elects any live replica instead, in partitions without a live in-sync replica (KIP-460).
+        Returns partition -> error name, which is empty for success.
         """
 
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 10.0) -> None:
-        """Starts moving partitions to the given brokers, without waiting for the end of the move (KIP-455).
+        """Starts moving partitions to the given brokers (KIP-455). Does not wait until they have been moved.
 
         replicas  partition -> broker ids, the preferred leader first
         """
@@ -200,19 +200,19 @@ class Admin(Protocol):
         """Returns topic -> setting -> effective value, for the named settings."""
 
     def broker_configs(self, names: Sequence[str], timeout_s: float = 10.0) -> dict[str, dict[str, str]]:
-        """Returns broker id -> setting -> effective value, for each broker that answers."""
+        """Returns broker id -> setting -> effective value. Brokers that do not respond are omitted."""
 
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
-        """Returns feature -> finalized level. Returns None if brokers do not report features."""
+        """Returns name of feature -> finalized level. Returns None if brokers report no features."""
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         """Unregisters a stopped broker from the cluster. Works only in KRaft mode."""
 
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
-        """Deletes topics, and waits until the topics are gone. A topic that does not exist is no error."""
+        """Deletes topics, and waits until the topics are gone. It is not an error if a topic does not exist."""
 
     def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
-        """Returns those permissions on the topic that a run needs but this client lacks, such as "Write on topics"."""
+        """Returns the permissions on the topic that a run needs but this client lacks, such as "Write on topics"."""
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
         """Returns {"controller": id or None, "brokers": {id: "host:port"}}."""

@@ -53,13 +53,15 @@ _JAVAS: Final = {
 
 
 def about_connecting(name: str) -> bool:
-    """Returns whether a property configures the connection, so that its value may be a secret."""
+    """Returns whether a property configures the connection. The values of such properties may be secret."""
     return name.startswith(PREFIXES)
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Returns property -> value, as read from a file by `properties_file.load`. Raises BadInput also if a file that a
-    property names does not exist."""
+    """Returns property -> value, as read from a file by `properties_file.load`.
+
+    Raises BadInput, also if a property names a file that does not exist.
+    """
     found = properties_file.load(path, environment, _check)
     for name in _FILES:
         value = found.get(name, "")
@@ -81,15 +83,21 @@ def _check(name: str, where: str) -> None:
 
 
 def hidden(text: str, connection: Mapping[str, str]) -> str:
-    """Returns a library's text without secrets: property names replace the values of connection properties."""
+    """Returns a text without secrets: the value of each connection property is replaced with the property's name.
+
+    text  such as the message of an error that a library raised
+    """
     public = ("security.protocol", "sasl.mechanisms", "sasl.mechanism")
     return redacted(text, {value: f"<{name}>" for name, value in connection.items() if name not in public})
 
 
 def redacted(text: str, replacements: Mapping[str, str]) -> str:
-    """Returns a text with each secret (a key of `replacements`) replaced.
+    """Returns a text in which each secret is replaced.
 
-    A short secret is replaced only as a whole word: replacing a letter everywhere would garble the text.
+    A short secret is replaced only where it is a whole word, because replacing a single letter, for example, everywhere
+    would garble the text.
+
+    replacements  secret -> what replaces it
     """
     secrets = sorted(filter(None, replacements), key=len, reverse=True)
     if not secrets:

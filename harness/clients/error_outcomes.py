@@ -1,8 +1,8 @@
 """Maps an error in a step of an op to the outcome `fail` or `info`.
 
 The outcome is `fail` only if the step has certainly appended nothing to any log. Errors without a row in TABLE are
-`info`. `queue.py` combines the steps of an op: one acknowledged or indeterminate send makes a non-transactional op at
-least `info`; once a transaction has begun, only an acknowledged abort makes its op `fail`.
+`info`. `queue.py` combines the steps of an op: without a transaction, an op with an acknowledged or
+indeterminate send cannot be `fail`; once a transaction has begun, only an acknowledged abort makes its op `fail`.
 
 Sources, by the names used in the rows:
   rdkafka.h     doc comments of librdkafka 2.16 (rd_kafka_produce, rd_kafka_purge, RD_KAFKA_RESP_ERR_*)
@@ -18,7 +18,7 @@ errors that make it look for another leader (NOT_LEADER_FOR_PARTITION, LEADER_NO
 request: `incr_retry = 0`). Also, a leader that has appended a batch and loses leadership while it waits for the
 followers answers NOT_LEADER_OR_FOLLOWER, so the batch may be in the log although a later attempt was rejected.
 Therefore a rejection is definite only if it follows from the record and the configuration alone, because then every
-attempt is rejected. NOT_ENOUGH_REPLICAS is not definite: it depends on the moment of the attempt.
+attempt is rejected. NOT_ENOUGH_REPLICAS is not definite: it depends on when the attempt is made.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Situation = Literal[
 class Row:
     """A row of TABLE: the outcome of an error, with its reason and source.
 
-    retries_off  `fail` applies only if retries are off; otherwise the outcome is `info`
+    retries_off  whether an outcome `fail` holds only if retries are off; if they are on, it is `info` instead
     """
 
     outcome: Literal["fail", "info"]
@@ -182,12 +182,15 @@ UNKNOWN: Final = Row("info", "an error without a row proves nothing", "definite 
 
 
 def row(situation: Situation, code: str) -> Row:
-    """Returns the row of TABLE for an error code, else the row for all errors of the situation, else `UNKNOWN`."""
+    """Returns the row of TABLE for an error code in a situation (a kind of step).
+
+    Without such a row, returns the situation's row for all other errors. Without that one, returns `UNKNOWN`.
+    """
     return TABLE.get((situation, code)) or TABLE.get((situation, ANY)) or UNKNOWN
 
 
 def outcome(situation: Situation, error: ClientError, retries_off: bool) -> str:
-    """Returns `fail` if the step with this error has certainly appended nothing, else `info`."""
+    """Returns `fail` if a step that ended with this error has certainly appended nothing, otherwise `info`."""
     found = row(situation, error.code)
     return FAIL if found.outcome == FAIL and (retries_off or not found.retries_off) else INFO
 

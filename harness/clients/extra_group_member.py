@@ -23,11 +23,11 @@ STOP_TIMEOUT_S: Final = 10.0  # less than the timeout of an admin request
 
 
 class Storm:
-    """The extra member, which joins and leaves the group every `period_s`.
+    """The extra member, which joins and leaves the group once every `period_s` seconds.
 
-    topics  function that returns topic -> number of partitions, for the topics to subscribe to; called before each join
+    topics  is called before each join; returns topic -> number of partitions, for the topics to subscribe to
     joined  how often the extra member was assigned partitions
-    shared  how often other members kept some of the partitions
+    shared  how often it was assigned only some of the partitions, because the group had other members
     errors  messages of the failures
     """
 

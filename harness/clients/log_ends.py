@@ -1,4 +1,4 @@
-"""Asks brokers for the leaders, start offsets and end offsets of a client's partitions."""
+"""Asks brokers for the leaders, start offsets and end offsets of the partitions that a client uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def key_facts(keys: Iterable[int], settings: Settings, admin: Admin, within_s: W
 
 
 def final_ends(reader: Reader, settings: Settings, admin: Callable[[], Admin], within_s: WithinS) -> dict[str, Any]:
-    """Returns the reader's positions, and the end offsets that brokers report after the poll.
+    """Returns the reader's positions, and the end offsets that brokers report now, after the poll.
 
     The end offsets come from ListOffsets at the consumer's isolation level, so under read_committed they are last
     stable offsets. If brokers do not answer, the end offsets are omitted.

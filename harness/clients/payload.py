@@ -44,7 +44,7 @@ def encode(run: str, key: int, value: int, index: int, size: int = 0) -> bytes:
 def decode(payload: bytes | None, run: str, key: int) -> int | str:
     """Returns the value in the payload of a record that was polled from the partition of `key`.
 
-    For a payload that this run cannot have written to that key, returns "bad-payload:<reason>:<first bytes, hex>". The
+    If this run cannot have written the payload to that key, returns "bad-payload:<reason>:<first bytes, hex>". The
     reason is the first check that failed: format, checksum, run or key.
     """
     if payload is None or len(payload) < _HEAD.size + _TAIL.size:
@@ -66,7 +66,8 @@ def _bad(reason: str, payload: bytes | None) -> str:
 
 
 def at_most(size: int) -> int:
-    """Returns the maximum length of a payload, whatever the run id: `size`, or more if an unpadded payload can be
-    longer.
+    """Returns the maximum length of a payload that is padded to `size` bytes, for any run id.
+
+    It exceeds `size` if the payload can be longer without padding.
     """
     return max(size, _HEAD.size + 255 + _TAIL.size)

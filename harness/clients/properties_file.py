@@ -1,4 +1,4 @@
-"""Reads a file of client properties, given as `--client-config`.
+"""Reads a file of client properties, such as that of `--client-config`.
 
 Each line is either `key=value` or a comment that starts with #. `${NAME}` is replaced by the value of the environment
 variable NAME.

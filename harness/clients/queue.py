@@ -5,8 +5,8 @@ its completion; it blocks for at most `Settings.patience_s`, which is less than 
 
 How the steps of an op determine its outcome (for single steps see `error_outcomes.TABLE`):
 - Without a transaction, micro-ops run in order until one fails. Each send waits for its delivery report
-  (`pipelined`: consecutive sends wait together). If any send of the op was acknowledged or is indeterminate, the op
-  is `info`; otherwise the row of the error decides.
+  (`pipelined`: consecutive sends wait together). If a step fails and any send of the op was acknowledged
+  or is indeterminate, the op is `info`. Otherwise the row of the error decides.
 - In a transaction, consecutive sends are sent together; their delivery reports are awaited before the next poll and
   before the commit. An error before the commit leads to an abort. Only an acknowledged abort makes the op `fail`. Once
   the commit has been requested, a retriable error leads to another attempt until the deadline, an abortable error leads
@@ -39,7 +39,7 @@ ON_PURPOSE: Final = "aborted on purpose"
 class Stopped(Exception):
     """A step of an op failed.
 
-    situation  the kind of step
+    situation  the kind of step, such as "report" for a delivery report
     """
 
     def __init__(self, situation: Situation, error: ClientError) -> None:
@@ -51,9 +51,9 @@ class QueueClient:
     """The client of one process. Not thread-safe. After an `info` completion, only `close` may be called."""
 
     def __init__(self, settings: Settings, library: Library, ended: Callable[[], None] = lambda: None) -> None:
-        """Opens nothing yet: the producer and the consumer are created when first needed.
+        """Opens nothing: the producer and the consumer are created when they are first needed.
 
-        ended  called after the producer and the consumer are closed
+        ended  is called after the producer and the consumer have been closed
         """
         self._settings, self._library, self._ended_with = settings, library, ended
         self._reader = Reader(settings, library)
@@ -143,7 +143,7 @@ class QueueClient:
         return self._admin
 
     def _debug(self, op: Op, deadline: float) -> Op:
-        """Completes the op with the leader, ISR, log start offset and high watermark of each key."""
+        """Returns the op, completed with the leader, ISR, log start offset and high watermark of each of its keys."""
         try:
             value = key_facts(op.value, self._settings, self._ask(), lambda: _admin_s(deadline))
         except ClientError as error:
@@ -164,7 +164,7 @@ class QueueClient:
         return self._one_by_one(op, value, deadline)
 
     def _patiently(self, op: Op, value: list[Any], deadline: float) -> Op:
-        """Runs the op with a temporary producer, which waits for brokers as long as the op may take."""
+        """Runs the op with a temporary producer, whose timeouts are as long as the op may take."""
         own, self._producer = self._producer, self._library.producer(self._settings.patient())
         try:
             return self._one_by_one(op, value, deadline)
@@ -199,8 +199,9 @@ class QueueClient:
         return op.with_(type=OK, value=value)
 
     def _may_be_appended(self, delivery: Delivery) -> bool:
-        """Returns whether the record may be in the log: the send is acknowledged, in flight, or failed with an
-        indefinite error.
+        """Returns whether the record of a send may be in the log.
+
+        It may be unless the send failed with an error that proves the contrary.
         """
         if delivery.error is None:
             return True
@@ -228,11 +229,10 @@ class QueueClient:
             raise Stopped("send", error) from None
 
     def _settle(self, sent: list[tuple[int, Delivery]], value: list[Any], deadline: float) -> None:
-        """Waits for the delivery reports, and writes the offsets of acknowledged sends into `value`.
+        """Waits for the delivery reports of some sends. Raises Stopped with the first error.
 
-        Raises Stopped with the first error.
-
-        sent  (place of the micro-op in `value`, delivery) of each send
+        sent   (index of the send in `value`, its delivery) for each send
+        value  the micro-ops of the op; the offsets of acknowledged sends are written into it
         """
         if not sent or self._producer is None:
             return
@@ -289,7 +289,7 @@ class QueueClient:
         self._step("begin", self._producer.begin)
 
     def _body(self, op: Op, value: list[Any], deadline: float) -> None:
-        """Runs the micro-ops, then adds the consumer's offsets to the transaction."""
+        """Runs the micro-ops of a transaction, then adds the consumer's offsets to the transaction."""
         sent: list[tuple[int, Delivery]] = []
         for at, mop in enumerate(op.value):
             if mop[0] == "send":
@@ -311,7 +311,7 @@ class QueueClient:
             )
 
     def _abort(self, op: Op, value: list[Any], why: str, deadline: float) -> Op:
-        """Aborts the transaction. Returns the op as `fail` if the abort is acknowledged, else as `info`."""
+        """Aborts the transaction. Returns the op, as `fail` if the abort is acknowledged, otherwise as `info`."""
         producer = self._producer
         assert producer is not None
         try:
@@ -331,7 +331,7 @@ def _admin_s(deadline: float) -> float:
 
 
 def _retried(call: Callable[[float], None], deadline: float) -> None:
-    """Calls `call(seconds left)`, again after each retriable error, until the deadline."""
+    """Calls `call(seconds left)`. Repeats the call after retriable errors until the deadline."""
     while True:
         try:
             call(_left(deadline))

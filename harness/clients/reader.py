@@ -1,8 +1,11 @@
 """The consumer side of a client: assignment, positions, polls as micro-op values, rewinding.
 
-The reader tracks the positions itself, because the library may not report the position behind transaction markers that
-follow the last record. The invariant is that a consumer's positions never pass records that no `ok` op has reported.
-`mark` is called when an op starts. If the op fails, `rewind` seeks each partition back to before the op's first record.
+The reader tracks the positions itself. The position that the library reports may be before the transaction markers
+that follow the last record, instead of past them.
+
+The invariant is that a consumer's positions never pass records that no `ok` op has reported. If an op fails,
+`rewind` seeks each partition back to the first record that the op has read. For this, `mark` must be called when an op
+starts.
 """
 
 from __future__ import annotations
@@ -22,9 +25,9 @@ _LOGICAL: Final = {"earliest": BEGINNING, "latest": END}
 
 
 class Reader:
-    """Owns one consumer at a time, either assigned or subscribed; a change between the two creates a new consumer.
+    """Owns a consumer, which is either assigned or subscribed. To change between the two, creates a new consumer.
 
-    subscribed  whether the group decides the assignment
+    subscribed  whether the consumer is subscribed, so that its group decides which partitions it reads
     notes       problems since the op started that did not make the op fail, one sentence for each problem
     """
 
@@ -65,17 +68,18 @@ class Reader:
     def _beginning(self) -> int:
         """Returns the offset for reading from the beginning: 0, or the logical offset BEGINNING.
 
-        0 is safer: librdkafka 2.16 looks up a logical offset under a timer that outlives the assignment. If the
-        partition has been assigned again in the meantime, at a known position, the timer can move it back to the
-        beginning. But if the log starts after 0, offset 0 is out of range and the reset policy decides where to read.
-        So 0 is returned only if the reset policy is earliest, and not with `logical_offsets`.
+        0 is safer. librdkafka 2.16 looks up a logical offset when a timer expires, and the timer outlives the
+        assignment: if the partition has been assigned again at a known position, the timer can move it back to the
+        beginning. But offset 0 is out of range if the log starts after 0, and then the reset policy decides where to
+        read. So 0 is returned only if this policy is earliest, and never with the setting `logical_offsets`.
         """
         absolute = self._settings.auto_offset_reset == "earliest" and not self._settings.logical_offsets
         return 0 if absolute else BEGINNING
 
     def subscribe(self, keys: Sequence[int]) -> None:
-        """Joins the group and subscribes to the topics of these keys. Partitions start at the group's committed
-        offsets.
+        """Joins the group and subscribes to the topics of these keys.
+
+        Reading starts at the group's committed offsets.
         """
         topics = sorted({self._settings.partition(key)[0] for key in keys})
         if not self.subscribed or self._consumer is None:
@@ -130,13 +134,13 @@ class Reader:
     # --- reading ---
 
     def mark(self) -> None:
-        """Marks the start of an op: forgets the start positions and notes of the previous op."""
+        """Must be called when an op starts. Forgets the notes and the start positions of the previous op."""
         self._origin, self.notes = {}, []
 
     def poll(self, timeout_s: float) -> list[list[Any]]:
-        """Polls once. Returns [[key, [[offset, value], ...]], ...], keys in the order of their first records.
+        """Polls once. Returns [[key, [[offset, value], ...]], ...], with the keys in the order of their first records.
 
-        Raises ClientError if the consumer failed, or reported an error that made a partition lose its position.
+        Raises ClientError if the consumer failed, or if it lost the position of a partition.
         """
         if self._consumer is None or not (self.subscribed or self._assigned):
             time.sleep(max(0.0, min(timeout_s, IDLE_S)))
@@ -196,14 +200,11 @@ class Reader:
         return [[key_of(*partition), pairs] for partition, pairs in found.items() if pairs]
 
     def committing(self) -> list[list[int | None]]:
-        """Returns [[key, position], ...], the offsets that the op has to commit for the group.
-
-        Returns [] if the consumer is not subscribed.
-        """
+        """Returns [[key, position], ...], the offsets that the op must commit; [] if the consumer is not subscribed."""
         return self._by_key(self.moved()) if self.subscribed else []
 
     def moved(self) -> dict[TopicPartition, int]:
-        """Returns partition -> position, for the partitions that were read since `mark` and are still assigned."""
+        """Returns partition -> position, for the partitions that the op has read and that are still assigned."""
         return {
             partition: self._positions[partition]
             for partition in self._origin
@@ -218,12 +219,12 @@ class Reader:
 
     @property
     def consumer(self) -> Consumer:
-        """The consumer, for `send_offsets`. It exists whenever the result of `moved` is not empty."""
+        """The consumer, to pass to `Transactions.send_offsets`. It exists if `moved` returns any partition."""
         assert self._consumer is not None
         return self._consumer
 
     def rewind(self, timeout_s: float) -> None:
-        """Seeks back to before the op, in the partitions that the op has read and that are still assigned.
+        """Undoes the op's reading: seeks back to where the op started, in the partitions that are still assigned.
 
         If seeking fails, replaces the consumer.
         """

@@ -1,6 +1,6 @@
 """The settings of a client: plain JSON data from the plan, validated, with defaults.
 
-The value None, for a setting that allows it, stands for the library's own default.
+If a setting may be None, None means the library's own default, unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class Settings:
     process               process number
     partitions_per_topic  P: key k is partition k mod P of the topic <run>-<k div P>
     retries               None: the library's default; 0: off
-    op_timeout_s          deadline of an op; the client times out a little earlier, so that the client completes the op
-    logical_offsets       start at librdkafka's logical offsets instead of absolute ones: see `reader`
+    op_timeout_s          time after which the harness abandons an op; the client's own timeouts are a little shorter
+    logical_offsets       start reading at a logical offset, such as BEGINNING, instead of offset 0: see `reader`
     poll_ms               how long a poll waits for its first record
     records_max           how many records a poll returns at most
-    record_size           payloads are padded to this many bytes
-    pipelined             consecutive sends of an op are sent without waiting in between, even outside transactions
-    rewind                after a failed op, seek back to before the records that the op had read
+    record_size           shorter payloads are padded to this many bytes
+    pipelined             do not wait for a delivery report between two sends of an op, even outside transactions
+    rewind                after a failed op, seek back to the first records that the op had read
     group                 consumer group; None: <run>-group
     connection            librdkafka's connection properties, including secrets
-    transactional_id      None: <run>-<process>; so a replaced process's open transaction is not fenced by the next
-                          process of its slot, but ends by the transaction timeout
+    transactional_id      None: <run>-<process>; with this id a new process does not fence the one that it replaces,
+                          whose open transaction ends by the transaction timeout
     """
 
     bootstrap: str
@@ -66,12 +66,16 @@ class Settings:
 
     @property
     def patience_s(self) -> float:
-        """How long the client may take for an op: less than `op_timeout_s`, because a later completion is ignored."""
+        """How long the client may take for an op, in seconds.
+
+        This is less than `op_timeout_s`, because the harness ignores a later completion.
+        """
         return max(self.op_timeout_s - 0.5, 0.8 * self.op_timeout_s)
 
     def patient(self) -> Settings:
-        """Returns these settings with the library's default number of retries, and with timeouts as long as an op may
-        take.
+        """Returns a copy of these settings for a producer that tries as long as an op may take.
+
+        The copy has the library's default number of retries, long timeouts, and none of the user's producer properties.
         """
         return replace(
             self,
@@ -91,13 +95,13 @@ class Settings:
         return given is not None and int(given) == 0
 
     def partition(self, key: int) -> tuple[str, int]:
-        """Returns the (topic, partition) that a key stands for."""
+        """Returns the (topic, partition) for which a key stands."""
         return f"{self.run}-{key // self.partitions_per_topic}", key % self.partitions_per_topic
 
     def key(self, topic: str, partition: int) -> int | None:
         """Returns the key that stands for a partition.
 
-        Returns None if no key does: the topic is not one of the run's, or the partition was added later.
+        Returns None if the topic does not belong to the run, or the partition was added after the topic's creation.
         """
         run, dash, number = topic.rpartition("-")
         if not dash or run != self.run or not number.isdecimal() or partition >= self.partitions_per_topic:
@@ -109,7 +113,7 @@ _NAMES: Final = frozenset(each.name for each in fields(Settings))
 
 
 def parse_settings(config: Mapping[str, Any]) -> Settings:
-    """Returns `Settings` made from plain JSON data. Unknown fields (settings of other roles) are ignored.
+    """Converts plain JSON data to `Settings`. Ignores unknown fields, which are settings of other roles.
 
     Raises BadInput if a field is missing or invalid.
     """

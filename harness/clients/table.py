@@ -1,7 +1,7 @@
 """The table of client libraries, by name. To add a library, write its adapter and add a row here.
 
-Rows contain import paths, so that a library is imported only where it is used. Each function that a row names takes the
-client's settings as plain JSON data.
+Rows contain import paths, so that a library is imported only if it is used. Each function that a row names has one
+parameter: the client's settings as plain JSON data.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Library:
     queue     opens the client of one process: an object with invoke(op) -> op, crash() and close()
     admin     opens the admin role, an object with the methods of `admin.AdminRole`
     problem   returns why the library rejects a client's settings, or "" if it accepts them; contacts no broker
-    pipeline  like `queue`, but for the pipeline workload, built on `pipeline.library`; empty: not supported
-    package   name on PyPI, for `--client-version`; empty: not from PyPI
-    internal  not selectable by `--client`
-    written   how `--client` names the library, if not by the row's name
+    pipeline  like `queue`, but for the pipeline workload; empty if the library does not support this workload
+    package   name of the library on PyPI; empty if it is not on PyPI
+    internal  whether the user cannot select the library with `--client`
+    written   how the library is named in the value of `--client`; empty: by its name in the table
     """
 
     queue: str
@@ -74,14 +74,14 @@ CLIENTS: Final[dict[str, Library]] = {
 
 
 def row(name: str) -> Library:
-    """Returns the row for a client name in a plan: a name in the table, or "exec:COMMAND". Raises KeyError."""
+    """Returns the row for a client as a plan names it: by its name in the table, or "exec:COMMAND". Raises KeyError."""
     return CLIENTS[name.partition(":")[0]]
 
 
 def opener(name: str, logic: str = "queue") -> Callable[[Mapping[str, Any]], Any]:
     """Returns the function that opens a library's client. Raises BadInput if no library has that name.
 
-    logic  the client logic that the workload needs: queue or pipeline
+    logic  which client the workload needs: queue or pipeline
     """
     return _load(_paths(logic), name)
 
@@ -97,17 +97,15 @@ def problem_of(name: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def library_of(process: int, slots: int, libraries: Sequence[str]) -> str:
-    """Returns the library of a process.
+    """Returns the name of the library that a process uses.
 
-    The slots take the libraries in turn, and all processes of a slot use the same library.
+    The libraries are assigned to the slots in turn, and all processes of a slot use the same library.
     """
     return libraries[process % slots % len(libraries)]
 
 
 def _paths(role: str) -> dict[str, str]:
-    """Returns library name -> import path of the library's function for a role. Libraries without that role are
-    omitted.
-    """
+    """Returns library name -> import path in this column of the table. Omits libraries without such a function."""
     return {name: path for name, library in CLIENTS.items() if (path := getattr(library, role))}
 
 

@@ -17,17 +17,17 @@ _SCRIPT: Final = (
 
 
 def argv(name: str, folders: Sequence[str]) -> list[str]:
-    """Returns a shell command that prints the checkpoint `name` of every folder, one after another.
+    """Returns a shell command that prints the checkpoint file `name` of each folder, one after another.
 
-    Folders without this checkpoint are skipped.
+    The command skips folders that have no such file.
     """
     return ["sh", "-c", _SCRIPT, "sh", name, *folders]
 
 
 def read(run: Callable[[Sequence[str]], CommandResult], name: str, folders: Sequence[str]) -> str:
-    """Returns the output of the command that `argv` builds. `run` executes the command where the folders are.
+    """Reads the checkpoint file `name` of each folder with the command of `argv`; returns the texts, joined.
 
-    Raises ClusterTrouble if a checkpoint cannot be read.
+    `run` executes a command where the folders are. Raises ClusterTrouble if a file cannot be read.
     """
     done = run(argv(name, folders))
     if done.code:

@@ -1,4 +1,4 @@
-"""A cluster that others operate, reached at its bootstrap addresses. Only clients can be broken, not brokers.
+"""A cluster that the harness does not start, reached at its bootstrap addresses. Faults can affect only the clients.
 
 Clients run on this machine, under a supervisor process without network namespaces. The run uses its own topics, group
 and transactional ids; its topics and its group are deleted at the end.
@@ -38,7 +38,7 @@ class Found:
     """A cluster that answered.
 
     brokers   broker id -> node name, n<id>
-    settings  those of the brokers' settings in `GUARANTEE_SETTINGS` that the cluster reported
+    settings  setting -> value, for the settings in `GUARANTEE_SETTINGS` that the brokers reported
     """
 
     brokers: Mapping[int, str]
@@ -125,7 +125,7 @@ class ExternalCluster:
             ) from None
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Starts the supervisor under which the clients run."""
+        """Starts the supervisor, which is the parent process of the clients."""
         self._work_dir.mkdir(parents=True, exist_ok=True)
         self._control = Control(isolated=False, log=self._work_dir / "supervisor.log")
         progress(f"{len(self.nodes)} brokers at {self.bootstrap}: {', '.join(self.nodes)}")
@@ -143,7 +143,7 @@ class ExternalCluster:
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
+        """Starts a process on this machine, for any `host`. `env` is added to this process's environment."""
         if self._control is None:
             raise ClusterTrouble("the cluster is not up")
         return remote_process.spawn(self._control, host, argv, env, fds, log)

@@ -25,7 +25,7 @@ class Check:
 
     name      what was checked
     ok        whether the check passed
-    why       what was found
+    why       what was found, as a text for the user
     fix       what to do about it; empty if nothing needs to be done
     required  true: without it, no runs are possible; false: without it, some features are unavailable
     """
@@ -71,7 +71,7 @@ def python(version: tuple[int, int, int]) -> Check:
 
 
 def find_java() -> Check:
-    """Checks that a Java is installed that is new enough."""
+    """Checks that a new enough Java is installed."""
     try:
         found = java.find()
     except HarnessError as error:
@@ -98,7 +98,11 @@ def broker_jars(version: str) -> Check:
 
 
 def networks(allowed: bool, reason: str) -> Check:
-    """Returns the result of trying namespaces, a bridge, links and packet filters."""
+    """Returns the check for network faults.
+
+    allowed  whether namespaces, a bridge, links and packet filters could be created
+    reason   if not, why, and after `namespaces.HINT` what to do
+    """
     user = "root" if os.geteuid() == 0 else "an ordinary user"
     if allowed:
         return Check("network faults", True, f"namespaces and packet filters work, as {user}", required=False)
@@ -115,8 +119,8 @@ def networks(allowed: bool, reason: str) -> Check:
 def fault(name: str, refused: str, found: str) -> Check:
     """Returns the result for one kind of fault of the local cluster.
 
-    refused  why this machine does not allow the fault; empty if it does
-    found    "WHAT WORKS: FAULTS", the text of `why` if the fault is allowed
+    refused  "WHY: FIX", if this machine does not allow the fault; else empty
+    found    "WHAT WORKS: FAULTS"; names the faults of this kind
     """
     if not refused:
         return Check(name, True, found, required=False)

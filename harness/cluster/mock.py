@@ -1,9 +1,9 @@
 """librdkafka's mock cluster as a system under test: brokers without a JVM, ready in a fraction of a second.
 
-The mock cluster runs in a process under a supervisor without network namespaces, as do the workers. Its transactions
-succeed and are wrong: aborted records are visible to read_committed, and no producer is fenced. So it serves as a
-target with known bugs. It has no server processes and no network to break, so it satisfies Cluster, Hosts and Logs
-only.
+The mock cluster is a child process of a supervisor without network namespaces, and so are the workers. Its transactions
+succeed, but violate the guarantees: aborted records are visible to read_committed, and no producer is fenced. It
+therefore serves as a target with known bugs. It has no server processes and no network to break, so it satisfies
+Cluster, Hosts and Logs only.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _MAX_NODES = 30
 
 
 def make(spec: ClusterSpec) -> MockCluster:
-    """Returns a mock cluster; starts nothing. Raises BadInput."""
+    """Returns a mock cluster, which has not been started. Raises BadInput."""
     return MockCluster(spec.nodes, spec.work_dir)
 
 
 class MockCluster:
-    """librdkafka's mock brokers on ports of 127.0.0.1. `bootstrap` is empty until `up`.
+    """librdkafka's mock brokers on ports of 127.0.0.1. `bootstrap` is empty until `up` has returned.
 
     work_dir  folder for the log file mock.log, which `down` removes; None: a temporary folder
     """
@@ -82,11 +82,11 @@ class MockCluster:
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
+        """Starts a process on this machine, for any `host`. `env` is added to this process's environment."""
         return remote_process.spawn(self._up(), host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
-        """Copies the mock cluster's only log, which covers all nodes."""
+        """Copies the mock cluster's log to `folder`. There is one log for all nodes."""
         if self._log.exists():
             Path(folder).mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self._log, Path(folder) / "mock.log")

@@ -18,7 +18,7 @@ from harness.model.errors_and_exit_codes import ClusterTrouble
 
 
 def make(spec: ClusterSpec) -> SimCluster:
-    """Returns a cluster for a simulated log; starts nothing."""
+    """Returns a cluster for a simulated log, which has not been started."""
     return SimCluster(spec.work_dir)
 
 
@@ -48,7 +48,7 @@ class SimCluster:
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
+        """Starts a process on this machine, for any `host`. `env` is added to this process's environment."""
         return remote_process.spawn(self._up(), host, argv, env, fds, log)
 
     def _up(self) -> Control:

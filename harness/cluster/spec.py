@@ -23,7 +23,7 @@ class ClusterSpec:
     run            name of the run, used in the names of topics and containers
     work_dir       folder of the cluster's data, logs and configuration until `down`; must not contain a cluster yet
     say            receives messages for the user while the cluster is created
-    needed         capabilities that faults need; Disks, SlowDisks, Clocks and Network require preparation
+    needed         capabilities that the faults need; some (Disks, SlowDisks, Clocks, Network) are prepared at the start
     broker_config  settings of the brokers; for Redpanda, cluster properties
     min_insync_replicas   min.insync.replicas of the run's topics; None: the brokers' default
     replication           replication factor of the run's topics
@@ -32,7 +32,7 @@ class ClusterSpec:
     controllers    number of dedicated controllers; 0: the first brokers are also controllers
     log_dirs       number of log directories of each broker: data, data2, ... (file faults damage only the first)
     network        whether hosts get network namespaces: "auto", "namespaces" or "loopback"
-    outside        whether each broker gets a second listener, reached at a port of 127.0.0.1
+    outside        whether each broker gets a second listener, at a port of 127.0.0.1, for programs on this machine
     proxy          whose requests pass through a wire proxy: "nobody", "clients" or "everybody"
     tiered         whether the brokers have tiered storage
     image          image of the containers; empty: the version's image

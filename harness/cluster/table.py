@@ -1,8 +1,9 @@
 """The kinds of clusters: the values of --cluster. To add a kind, add a module and a row.
 
-The module has a function `make(spec: ClusterSpec) -> Cluster`, which starts nothing. What a cluster can do follows from
-the capabilities (`harness.model.capabilities`) that its class satisfies. Rows refer to modules by name, and these are
-imported on use, so that the libraries for Docker or SSH are needed only for clusters of these kinds.
+The module has a function `make(spec: ClusterSpec) -> Cluster`, which creates a cluster without starting it. What a
+cluster can do follows from the capabilities (`harness.model.capabilities`) that its class satisfies. Rows refer to
+modules by name. A module is imported on use, so that the library for Docker or SSH is needed only for a cluster of that
+kind.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ class ClusterKind:
     """A row of the table. References have the form "module:name".
 
     summary       a phrase for `harness doctor`
-    make          reference: the function that creates the cluster of a ClusterSpec
-    classes       option text -> reference: the classes that `make` may return, by the options that select them
+    make          reference: a function that creates a cluster from a ClusterSpec
+    classes       options, such as "local --network loopback" -> reference: the class of the cluster that `make` creates
     refusal       completes "FAULT needs CAPABILITY, which ...", including what to do instead
-    server_names  reference: returns the servers of a ClusterSpec that faults may name; empty: n1, n2, ...
-    reasons       reference: returns why this machine does not permit given capabilities; empty: it permits all
-    attached      whether the cluster exists before and after the run
+    server_names  reference: a function that returns the names of a ClusterSpec's servers; empty: n1, n2, ...
+    reasons       reference: a function like `reasons` below; empty: every machine permits all capabilities
+    attached      whether the cluster is one that exists before the run and stays up after it
     can_stay      whether `harness cluster up` can start such a cluster
-    takes_faults  whether any faults, at least of clients, are possible
+    takes_faults  whether faults are possible, at least faults of clients
     """
 
     summary: str
@@ -101,13 +102,13 @@ CLUSTERS: Final[dict[str, ClusterKind]] = {
 
 
 def make(kind: str, spec: ClusterSpec) -> Cluster:
-    """Creates a cluster; starts nothing. Raises BadInput, Missing."""
+    """Creates a cluster of this kind, without starting it. Raises BadInput, Missing."""
     cluster: Cluster = imported(CLUSTERS[kind].make)(spec)
     return cluster
 
 
 def server_names(kind: str, spec: ClusterSpec) -> list[str]:
-    """Returns the names of the servers that faults may name. Raises BadInput."""
+    """Returns the names of the cluster's servers, which faults may use as targets. Raises BadInput."""
     names: Callable[[ClusterSpec], list[str]] | None = imported(CLUSTERS[kind].server_names)
     return names(spec) if names else [f"n{number}" for number in range(1, spec.nodes + 1)]
 
@@ -119,7 +120,10 @@ def reasons(kind: str, needed: frozenset[type]) -> dict[type, str]:
 
 
 def classes() -> dict[str, type]:
-    """Returns option text -> class, for the clusters of all kinds: the options select a cluster of that class."""
+    """Returns the cluster class for each command-line option that selects one, for all kinds of cluster.
+
+    An option is a text such as "docker" or "local --network loopback".
+    """
     return {name: imported(path) for row in CLUSTERS.values() for name, path in row.classes.items()}
 
 

@@ -1,1 +1,1 @@
-"""Named, repeatable experiments: plans, what their runs must and must not show, and how many of the runs did so."""
+"""Experiments: test plans that are run several times, with expectations about the anomalies that the runs show."""

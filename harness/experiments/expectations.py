@@ -25,7 +25,7 @@ COMPARISON: Final = re.compile(r"\s*(==|!=|<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What the runs of a case must show. The docstring of the module describes the fields."""
+    """What the runs of a case must show. See the beginning of this module for the fields."""
 
     shows: Mapping[str, float] = field(default_factory=dict)
     never: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Expectation:
 
     @property
     def texts(self) -> list[str]:
-        """A description of each expectation. `seen` and `rates` have one item for each of these, in the same order."""
+        """A description of each expectation. `seen` and `rates` return one item for each, in the same order."""
         shown = [name if rate == 1 else f"{name} in {rate:.0%} of the runs" for name, rate in self.shows.items()]
         shown += [" or ".join(self.any_of)] if self.any_of else []
         never = [f"no {name}" if name != ANY else "nothing invalid" for name in self.never]
@@ -110,7 +110,7 @@ def over(expectation: Expectation, runs: Sequence[Sequence[bool]]) -> list[Seen]
 
 
 def wilson(k: int, n: int) -> tuple[float, float]:
-    """Returns the 95% score interval of a probability, after k successes in n trials (Wilson 1927)."""
+    """Returns the 95% score interval (Wilson 1927) for the probability of a success, after k successes in n trials."""
     if n == 0:
         return 0.0, 1.0
     share, spread = k / n, Z * Z / n
@@ -120,7 +120,7 @@ def wilson(k: int, n: int) -> tuple[float, float]:
 
 
 def figure(statistics: Mapping[str, Any], path: str) -> float:
-    """Returns the number at a dotted path in nested statistics; 0 if there is no number at this path."""
+    """Returns the number at a dotted path in nested statistics, such as "delivery.lost"; 0 if there is no number."""
     found: Any = statistics
     for part in path.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None

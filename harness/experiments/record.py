@@ -1,6 +1,6 @@
-"""Stores the results of experiments: results.json for each, and a track record, which is a table of many results.
+"""Stores the results of experiments: a results.json for each experiment, and a track record, a table for all of them.
 
-For each case the results contain the expectations, how many of the runs met them, when the anomaly could first be
+For each case, results.json contains the expectations, how many of the runs met them, when the anomaly could first be
 proved, the versions, and the command that repeats the case.
 """
 
@@ -27,12 +27,12 @@ FILE: Final = "results.json"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A case and its results.
+    """A case of an experiment and the results of its runs.
 
     expected      (description, k, n, whether the results agree) of each expectation; k of n runs met it
     unknown       number of runs with an unknown verdict
-    detected_s    seconds after which the anomaly could first be proved, in each run with a proof
-    detected_ops  number of ops after which the anomaly could first be proved, in each run with a proof
+    detected_s    for each run that proved an anomaly: seconds until the first proof
+    detected_ops  for each run that proved an anomaly: number of ops until the first proof
     """
 
     experiment: str
@@ -49,7 +49,8 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The names of the case and its variant. The case's name is omitted if it is that of the experiment."""
+        """The names of the case and its variant. If the case has the same name as the experiment, only that of the
+        variant."""
         own = "" if self.case == self.experiment else self.case
         return " ".join(part for part in (own, self.variant) if part)
 
@@ -122,7 +123,7 @@ def _entry(results: Mapping[str, Any], tried: Mapping[str, Any]) -> Entry:
 
 
 def newest(found: Iterable[Entry]) -> list[Entry]:
-    """Returns the latest results of each case, sorted by the names of the experiments."""
+    """Returns the latest results of each case, sorted by experiment."""
     kept: dict[tuple[str, str, str], Entry] = {}
     for entry in sorted(found, key=lambda entry: entry.began):
         kept.pop(at := (entry.experiment, entry.case, entry.variant), None)

@@ -1,4 +1,4 @@
-"""Runs recovery scenarios, one run for each, and makes a table of the results from stored runs."""
+"""Runs recovery scenarios, each of them once, and makes a table from stored runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Row:
 
     @property
     def expected(self) -> bool:
-        """Whether the run did what the scenario expects, see `as_expected`."""
+        """Whether the run did what the scenario expects; see `as_expected`."""
         return self.result is not None and as_expected(SCENARIOS[self.scenario], self.result)
 
 
@@ -50,8 +50,9 @@ def names(text: str) -> list[str]:
 def as_expected(scenario: Scenario, result: Result) -> bool:
     """Returns whether a run did what its scenario expects.
 
-    All steps must have been carried out, every start must have recovered as it should, and the scenario must allow the
-    verdict. If the verdict is invalid, each bad anomaly must be one that the settings do not rule out.
+    All steps of the scenario must have been carried out. Every start of the broker must have recovered its log as
+    intended. The verdict must be one that the scenario allows. If the verdict is invalid, all bad anomalies must be
+    ones that Kafka does not rule out under the settings.
     """
     if (result.statistics.get("recovery") or {}).get("undone"):
         return False
@@ -62,7 +63,7 @@ def as_expected(scenario: Scenario, result: Result) -> bool:
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """Returns the cells of each row as text, one for each column in HEAD."""
+    """Returns the rows as text: for each row, one text per column in HEAD."""
     return [_cells(row) for row in rows]
 
 
@@ -98,7 +99,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 def stored(runs: Path, version: str = "") -> list[Row]:
     """Returns the newest run of each scenario in a folder of runs.
 
-    version  a Kafka version; empty: the newest run of each scenario with each version
+    version  use only runs with this Kafka version; empty: the newest run of each combination of scenario and version
     """
     newest: dict[tuple[str, str], Row] = {}
     for folder in sorted(runs.iterdir()) if runs.is_dir() else ():

@@ -75,7 +75,9 @@ def _row(tried: Tried) -> dict[str, str]:
 
 
 def _effect(claimed: bool | None, found: Sequence[float]) -> str:
-    """Returns the claim, how many runs showed the effect, and for how many records; ≠ if claim and measurement differ.
+    """Returns the claim about an effect, in how many runs it occurred, and how many records it affected.
+
+    Appends ≠ if the claim and the measurement differ.
 
     found  the number of affected records in each run
     """
@@ -91,7 +93,7 @@ def _effect(claimed: bool | None, found: Sequence[float]) -> str:
 
 
 def _cost(judged: Sequence[Attempt], plan: TestPlan) -> dict[str, str]:
-    """Returns medians over the runs: latencies of acknowledged sends, and acknowledged sends per second of load."""
+    """Returns medians over the runs: the latencies of acknowledged sends, and their number per second of load."""
     latencies = [attempt.figures.get("latencies", {}).get("send", {}) for attempt in judged]
     p50 = [float(latency["p50_ms"]) for latency in latencies if "p50_ms" in latency]
     p99 = [float(latency["p99_ms"]) for latency in latencies if "p99_ms" in latency]

@@ -23,8 +23,8 @@ Say = Callable[[str], None]
 class Attempt:
     """One run of a case.
 
-    detection: when the anomalies that the run was expected to show could first be proved.
-    broken: the anomalies that Kafka rules out under the run's settings.
+    detection  when the expected anomalies could first be proved; None if the run proved none of them
+    broken     the anomalies in this run that Kafka rules out under the run's settings
     """
 
     seed: int
@@ -40,7 +40,7 @@ class Attempt:
 
     @property
     def conclusive(self) -> bool:
-        """Whether the verdict is known; an unknown verdict does not show that an anomaly is absent."""
+        """Whether the verdict is known. A run with an unknown verdict says nothing about the expectations."""
         return self.valid != "unknown"
 
     @property
@@ -61,7 +61,7 @@ class Tried:
 
     @property
     def exit_code(self) -> int:
-        """Exit code 0: as expected; 1: not as expected; 2: the verdict of some runs is unknown."""
+        """0 if the results are as expected, 1 if not, 2 if the verdict of a run is unknown."""
         if any(not seen.agrees for seen in self.seen if seen.n):
             return EXIT_INVALID
         return EXIT_VALID if all(attempt.conclusive for attempt in self.attempts) and self.attempts else EXIT_UNKNOWN
@@ -78,13 +78,14 @@ def experiment(
     spark_master: str = "local[*]",
     cluster: str = "",
 ) -> Iterator[Tried]:
-    """Runs every case, or those whose name or variant is `only`, and yields each case when its runs are complete.
+    """Runs every case, or only those whose name or variant is `only`.
 
-    So finished cases are kept if a later one is interrupted.
+    Yields each case as soon as all its runs have ended. The caller can therefore store each case before the next one
+    starts.
 
-    runs     number of runs of each case; None: as many as the file says
+    runs     number of runs of each case; None: the number in the experiment's file
     stop     whether a case ends with its first run that is not as expected
-    cluster  see `Case.on`
+    cluster  local:NAME, a running cluster for all cases that can use it; empty: each run has a cluster of its own
     """
     cases = [case for case in chosen.cases if only in ("", case.name, case.variant)]
     cases = [case.on(cluster) for case in cases] if cluster else cases
@@ -107,7 +108,11 @@ def experiment(
 def attempt(
     case: Case, plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection[str] = (), plots: bool = True
 ) -> Attempt:
-    """Runs a case once. `commands`, `plots`: see `harness.run.test.run`."""
+    """Runs a case once.
+
+    commands  see `harness.run.test.run`
+    plots     whether plots are drawn
+    """
     began = time.monotonic()
     lines: list[str] = []
     try:
@@ -152,9 +157,10 @@ def describe(outcome: Attempt) -> str:
 
 
 def summary(tried: Tried) -> list[str]:
-    """Returns a line for each expectation with its results, then lines with the seeds of the other runs.
+    """Returns a line for each expectation, with its results.
 
-    The other runs are those with an unknown verdict, and those that were not as expected.
+    These are followed by lines with the seeds of the runs with an unknown verdict, and of those that were not as
+    expected.
     """
     lines = []
     for seen in tried.seen:
@@ -176,5 +182,5 @@ def exit_code(tried: Sequence[Tried]) -> int:
 
 
 def worst(codes: Sequence[int]) -> int:
-    """Returns the most important of several exit codes: 1 if there is one, else 2 if there is one, else 0."""
+    """Returns the most important of several exit codes: 1 before 2, and 2 before 0."""
     return next((code for code in (EXIT_INVALID, EXIT_UNKNOWN) if code in codes), EXIT_VALID)

@@ -1,8 +1,8 @@
-"""Experiments as YAML files: the built-in ones in workloads/experiments/, the user's own anywhere.
+"""Experiments as YAML files: the built-in ones in workloads/experiments/, and the user's own in any folder.
 
     title: one line
-    why: what it shows, and how
-    source: who described it
+    why: what the experiment shows, and how
+    source: the publication or bug report that describes the effect
     plan: {acks: "1", nemesis: [isolate:leader], ...}        fields of a plan
     expect: {shows: {lost-write: 1}, never: [duplicate]}     see harness.experiments.expectations
     runs: 5                              number of runs, unless the user chooses another
@@ -12,8 +12,8 @@
     variants:                            repeat all cases, or the listed ones, with other settings
       zookeeper: {plan: {kafka_version: 3.9.1}, runs: 3, cases: [test-1]}
 
-The name of the file is the name of the experiment. Nested settings (such as broker_config) are merged: keys that
-an override does not name keep their value.
+The name of the file is the name of the experiment. Nested settings (such as broker_config) are merged: keys that are
+not overridden keep their values.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ WHAT: Final = "an experiment"
 
 
 class _Written(BaseModel):
-    """Base class of the models of a file and of its parts."""
+    """Base class of the pydantic models for an experiment file and its parts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Expect(_Written):
-    """The value of `expect` in a file; see harness.experiments.expectations."""
+    """The value of `expect` in an experiment file; see harness.experiments.expectations."""
 
     shows: dict[str, float] = {}
     any_of: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Expect(_Written):
 
 
 class WrittenCase(_Written):
-    """An entry of `cases`."""
+    """An entry of `cases` in an experiment file."""
 
     name: str
     title: str = ""
@@ -99,7 +99,7 @@ class WrittenCase(_Written):
 
 
 class Variant(_Written):
-    """An entry of `variants`."""
+    """An entry of `variants` in an experiment file."""
 
     plan: dict[str, Any] = {}
     runs: int | None = Field(None, ge=1)
@@ -107,7 +107,7 @@ class Variant(_Written):
 
 
 class Written(_Written):
-    """The content of a file."""
+    """The content of an experiment file, as written."""
 
     title: str
     why: str
@@ -124,7 +124,8 @@ class Written(_Written):
 class Case:
     """A plan with its expectations.
 
-    claimed  effect -> whether the source claims it, for the table of results
+    claimed  effect -> whether the publication that the experiment reproduces claims that the effect occurs; for the
+             report
     """
 
     name: str
@@ -136,13 +137,16 @@ class Case:
     claimed: Mapping[str, Any] = field(default_factory=dict)
 
     def test_plan(self, seed: int) -> TestPlan:
-        """Returns the plan of the run with this seed. Raises BadInput."""
+        """Returns the complete plan of the run with this seed. Raises BadInput if it is invalid."""
         return make_plan.make({**self.plan, "seed": seed})
 
     def on(self, cluster: str) -> Case:
-        """Returns the case with the named cluster in its plan, or unchanged if the case needs a cluster of its own.
+        """Returns the case, changed so that it runs on a cluster that is already up.
 
-        cluster  local:NAME. Raises BadInput if this cluster is not up.
+        Returns it unchanged if it needs a cluster of its own: if its plan sets options of the cluster, or if the given
+        cluster lacks something that it needs. Raises BadInput if the given cluster is not up.
+
+        cluster  local:NAME
         """
         kind, _, name = cluster.partition(":")
         if kind != "local" or not name:
@@ -158,7 +162,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """The content of one file. A file without `cases` is an experiment with a single case."""
+    """The content of an experiment file. A file without `cases` is an experiment with a single case."""
 
     name: str
     title: str
@@ -170,7 +174,7 @@ class Experiment:
 
 
 def load(path: Path) -> Experiment:
-    """Reads a file, and checks the file and the plan of every case. Raises BadInput with file, line and column."""
+    """Reads an experiment file, and checks the plan of every case. Raises BadInput with file, line and column."""
     loaded = yaml_data.load(path, WHAT)
     try:
         written = Written.model_validate(loaded.data)
@@ -192,9 +196,9 @@ def load(path: Path) -> Experiment:
 
 
 def every(more: Path | None = None) -> dict[str, Path]:
-    """Returns name -> file of all experiments: the built-in ones and those in the user's folder.
+    """Returns name -> file of all experiments: the built-in ones, and those in the folder `more`.
 
-    If a name occurs twice, the user's file takes precedence.
+    If a name occurs in both, the file in `more` is used.
     """
     found = {path.stem: path for path in sorted(OURS.glob("*.yaml"))}
     if more is not None:
@@ -203,9 +207,9 @@ def every(more: Path | None = None) -> dict[str, Path]:
 
 
 def named(name: str, more: Path | None = None) -> Experiment:
-    """Returns the experiment with a name, or the one in a file if the name ends in .yaml or .yml.
+    """Returns the experiment with this name. A name that ends in .yaml or .yml is the path of an experiment file.
 
-    Raises BadInput, which suggests the most similar name.
+    Raises BadInput if there is none, and suggests the most similar name.
     """
     if name.endswith((".yaml", ".yml")):
         return load(Path(name))
@@ -217,7 +221,7 @@ def named(name: str, more: Path | None = None) -> Experiment:
 
 
 def _keys(place: Place) -> Sequence[str]:
-    """Returns the keys that are allowed in a mapping of the file, given the place of the mapping."""
+    """Returns the keys that are allowed in the mapping at a place of the file."""
     words = [part for part in place if isinstance(part, str)]
     model: type[BaseModel] = Written
     if words[:1] == ["cases"]:
@@ -230,7 +234,7 @@ def _keys(place: Place) -> Sequence[str]:
 
 
 def over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a plan's fields with changes. Nested settings are merged."""
+    """Returns the fields of a plan with changes applied. Nested settings are merged."""
     merged = {**base, **changes}
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):

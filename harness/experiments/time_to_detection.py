@@ -1,8 +1,8 @@
-"""Computes when an anomaly of a run could first be proved.
+"""Computes at which moment of a run the history first proved an anomaly.
 
-Most anomalies are proved by what clients read: the proof is complete at the last op that the earliest witness
-names. If something is missing (a lost record, or part of a transaction), the proof is complete at the last op of
-the run, because until then a client might still have read it.
+Most anomalies are proved by what clients have read. They are proved as soon as all ops that one of the witnesses names
+have ended. If something is missing (a lost record, or part of a transaction), the proof needs the whole run, because
+until its last op a client might still read what is missing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TAIL_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """When an anomaly could first be proved.
+    """The moment at which an anomaly was first proved.
 
     after_s  seconds since the run started
     ops      number of ops that had been invoked by then
@@ -38,7 +38,7 @@ class Detection:
 
 
 def first(folder: Path, anomalies: Sequence[str]) -> Detection | None:
-    """Returns the first proof of any of these anomalies in a checked run, or None if no op proves one."""
+    """Returns when the first of these anomalies was proved in a checked run; None if no op proves one."""
     ops = [op for name in anomalies for op in _proofs(folder, name)]
     if not ops:
         return None

@@ -1,8 +1,9 @@
 """The Cluster protocol, and the capabilities that a cluster can have and a fault can require.
 
-Each capability is a narrow Protocol; no class inherits from it. A cluster offers a capability (`offers`) if it has all
-of the Protocol's methods and, in case the cluster has an attribute `capabilities`, lists the capability there. A fault
-that requires a capability that the cluster does not offer is refused before anything starts.
+Each capability is a narrow Protocol; no class inherits from it. A cluster offers a capability (see `offers`) if it has
+all methods of the Protocol. A cluster with an attribute `capabilities` must also list the capability in this attribute.
+If a plan contains a fault that requires a capability which the cluster does not offer, the run is refused before
+anything starts.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class Cluster(Protocol):
 
 @runtime_checkable
 class Hosts(Protocol):
-    """Hosts for worker processes. From these hosts, the brokers are reachable at `bootstrap`."""
+    """Hosts on which the harness can start its worker processes, which run the Kafka clients.
+
+    From these hosts, the brokers are reachable at `bootstrap`.
+    """
 
     def spawn(self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str) -> Child:
         """Starts a process on the named host. Where supported, each host has its own address and network namespace.
@@ -123,9 +127,9 @@ class Brokers(Protocol):
 
 @runtime_checkable
 class Network(Protocol):
-    """Packet filters at a receiving host, which silently drop what certain hosts send.
+    """Packet filters, with which a host silently drops all packets from certain other hosts.
 
-    Hosts are nodes and worker hosts.
+    A host is that of a node, or one on which workers run (see `Hosts`).
     """
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
@@ -162,7 +166,7 @@ class LinkQuality:
 
 @dataclass(frozen=True, slots=True)
 class LinkCounts:
-    """Packet counts of an impaired link, the sums of both directions.
+    """Packet counts of an impaired link. Each count is the sum of both directions.
 
     packets   packets seen
     delayed   delayed packets
@@ -184,10 +188,16 @@ class LinkCounts:
 
 @runtime_checkable
 class Links(Protocol):
-    """Network links that can be impaired: those from chosen hosts to all others. Hosts are nodes and worker hosts."""
+    """Network links of chosen hosts, which can be impaired.
+
+    A host is that of a node, or one on which workers run (see `Hosts`).
+    """
 
     def degrade(self, hosts: Sequence[str], quality: LinkQuality, seed: int) -> None:
-        """Impairs all links of `hosts`, including those among them, as `quality` says. Raises ClusterTrouble."""
+        """Impairs all links of `hosts`, including those between two of them. `quality` describes the impairments.
+
+        Raises ClusterTrouble.
+        """
 
     def restore(self) -> None:
         """Removes the impairments of all links. Safe to repeat."""
@@ -199,7 +209,7 @@ class Links(Protocol):
         """
 
     def round_trip_ms(self, at: str) -> float | None:
-        """Returns the median time in ms that it takes to open a TCP connection from `at` to a node.
+        """Measures how long it takes to open a TCP connection from the host `at` to a node. Returns the median in ms.
 
         Returns None if no attempt succeeded.
         """
@@ -213,18 +223,21 @@ class Clocks(Protocol):
         """Sets the node's wall clock `ahead_s` seconds ahead of the machine's clock; 0: to the correct time."""
 
     def strobe_clock(self, node: str, ahead_s: float, every_s: float) -> None:
-        """From now on, every `every_s` seconds, switches the node's wall clock to `ahead_s` ahead, or back."""
+        """From now on, moves the node's wall clock back and forth, once every `every_s` seconds: to `ahead_s` seconds
+        ahead of the correct time, then back to the correct time.
+        """
 
     def clock_ahead_s(self, node: str) -> tuple[float, float] | None:
-        """Returns (lowest, highest): bounds on how many seconds the server's wall clock is ahead of the correct time.
+        """Asks the node's server for its wall clock.
 
-        The bounds differ by the duration of the request to the server. Returns None if the server reports no time.
+        Returns (lowest, highest): bounds on how many seconds it is ahead of the correct time. The difference between
+        the bounds is the duration of the request. Returns None if the server reports no time.
         """
 
 
 @runtime_checkable
 class SlowDisks(Protocol):
-    """Disks of the nodes that can be slowed down."""
+    """The nodes' disks, which can be slowed down."""
 
     def stall(self, node: str, stall_s: float, gap_s: float) -> None:
         """From now on, alternately blocks writes to the node's disk for `stall_s` and allows them for `gap_s`."""
@@ -233,20 +246,20 @@ class SlowDisks(Protocol):
         """Lets all disks run at full speed again. Safe to repeat."""
 
     def write_ms(self, node: str) -> Sequence[float]:
-        """Returns how many ms each of several small synchronous writes to the node's disk took, in order."""
+        """Makes several small synchronous writes to the node's disk. Returns the duration of each in ms, in order."""
 
 
 @runtime_checkable
 class OwnAddresses(Protocol):
-    """A separate network address for each worker host, so that a single client can be cut off."""
+    """A separate network address for each host on which workers run, so that a single client can be cut off."""
 
     def host(self, name: str) -> str:
-        """Returns the address of a worker host."""
+        """Returns the address of a host on which workers run."""
 
 
 @runtime_checkable
 class Wire(Protocol):
-    """A proxy between clients and brokers that understands Kafka's protocol.
+    """A proxy between clients and brokers, which parses Kafka's protocol and can delay, drop or change messages.
 
     All methods raise ClusterTrouble if the proxy is no longer running.
     """
@@ -258,9 +271,9 @@ class Wire(Protocol):
         """Returns the counts of each rule that is installed under a name."""
 
     def clear_rules(self, name: str) -> Sequence[RuleCounts]:
-        """Removes the rules installed under a name, and forwards the frames that they held. Safe to repeat.
+        """Removes the rules installed under a name, and forwards the requests and responses that they held back.
 
-        Returns the counts of each removed rule.
+        Safe to repeat. Returns the counts of each removed rule.
         """
 
     def wire_traffic(self) -> Traffic:
@@ -290,9 +303,9 @@ class Files(Protocol):
     """The nodes' data files, which can be damaged while the node's server is down."""
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
-        """Damages files of a node. `kind` is one of the kinds of damage in `harness.cluster.local.file_damage`.
+        """Damages data files of a node. `kind` is one of the kinds of damage in `harness.cluster.local.file_damage`.
 
-        Returns what was damaged; empty if nothing was.
+        Returns a description of what was damaged; an empty mapping if nothing was.
         """
 
 
@@ -301,9 +314,9 @@ class LogFolders(Protocol):
     """The nodes' log folders, which can be inspected whether the server is running or not."""
 
     def log_folders(self, node: str, topic_prefix: str) -> Mapping[str, Any]:
-        """Describes the files of the topics with this prefix, in the form of `harness.cluster.local.log_folders`.
+        """Returns a description of the files of all topics whose names have this prefix.
 
-        Raises ClusterTrouble.
+        The form of the description is that of `harness.cluster.local.log_folders`. Raises ClusterTrouble.
         """
 
 
@@ -323,10 +336,10 @@ class Data(Protocol):
     """The nodes' data, which can be copied into the run folder."""
 
     def keep_data(self, folder: str, topic_prefix: str, most_bytes: int) -> Mapping[str, Any]:
-        """Copies each node's data of the topics with this prefix into `folder`/<node>/; `folder` is an absolute path.
+        """Copies the data of all topics whose names have this prefix: from each node to `folder`/<node>/.
 
-        During the copy, no server writes. Returns {"bytes": size of the copy, "left_out": partitions that were left out
-        because the copy would have exceeded `most_bytes`}. Raises ClusterTrouble.
+        `folder` is an absolute path. No server writes during the copy. Returns {"bytes": size of the copy, "left_out":
+        partitions that were left out because the copy would have exceeded `most_bytes`}. Raises ClusterTrouble.
         """
 
 
@@ -343,10 +356,11 @@ class ServerLogs(Protocol):
     """The nodes' server logs, which can be followed while the server runs."""
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        """Reads a node's server log from a byte offset in the file on (None: from its end).
+        """Reads a node's server log from a byte offset of the file to its end.
 
-        Returns the bytes, at most 1 MiB, and the byte offset after them. Returns no bytes if there is no log yet.
-        Raises ClusterTrouble.
+        With offset None, it starts at the end of the file, so it only finds the current size. Returns at most 1 MiB,
+        and the byte offset that follows what was read. Returns no bytes if the file does not exist. Raises
+        ClusterTrouble.
         """
 
 
@@ -357,6 +371,8 @@ ALL: Final[tuple[type, ...]] = (
 
 
 def offers(cluster: object, capability: type[T]) -> TypeIs[T]:
-    """Returns whether a cluster offers a capability, as the module's docstring defines it."""
+    """Returns whether a cluster offers a capability: whether it has the Protocol's methods, and lists the capability if
+    it has an attribute `capabilities`.
+    """
     declared: frozenset[str] | None = getattr(cluster, "capabilities", None)
     return isinstance(cluster, capability) and (declared is None or capability.__name__ in declared)

@@ -1,4 +1,4 @@
-"""The options of the checker. It never sees the run's plan: its only input is the history and these options."""
+"""The options of the checker. Apart from them, the checker sees only the history; it never sees the run's plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """Settings of an internal topic, which stores the state of groups or of transactions. None means not known."""
+    """Settings of an internal topic, which stores the state of groups or of transactions.
+
+    None means that a setting is not known.
+    """
 
     replication: int | None = None
     min_insync_replicas: int | None = None
@@ -72,12 +75,14 @@ class CheckOptions:
     """How to judge a history.
 
     ww_deps             derive write-write edges between transactions from the order of offsets
-    edges               kinds of edges that cycles may contain: any of ww, wr, rw, process, realtime
+    edges               kinds of edges of the graph in which the checker looks for cycles: any of ww (write-write),
+                        wr (write-read), rw (read-write), process, realtime
     sub_via             how consumers got their partitions: any of assign, subscribe
     jepsen_compatible   judge exactly by Jepsen's rules, instead of the harness's own rules
     expected_faults     names of faults, such as "kill:leader", each of which must have taken effect at least once
     require_final_polls the run includes final polls; if they are not complete, the verdict is unknown
-    buckets             number of buckets that keys are spread over; None: depends on the size of the history
+    buckets             how many groups the keys are divided into, which are checked separately; None: depends on the
+                        size of the history
     """
 
     ww_deps: bool = True

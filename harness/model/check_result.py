@@ -21,9 +21,9 @@ SCHEMA: Final = 1
 class AnomalyFound:
     """One type of anomaly that was found in a history.
 
-    count      number of witnesses; all of them are in results/witnesses/<name>.parquet
-    bad        whether the anomaly makes the verdict invalid under the options
-    promised   whether Kafka rules the anomaly out under the settings; None if the settings are not known
+    count      number of witnesses, which are single occurrences; all of them are in results/witnesses/<name>.parquet
+    bad        whether the anomaly makes the verdict invalid, according to the checker's options
+    promised   whether Kafka promises that the anomaly cannot occur with the run's settings; None if these are not known
     witnesses  the few most severe witnesses, as plain data with op indices
     """
 
@@ -40,7 +40,8 @@ class Result:
     """The verdict on one history.
 
     valid       valid | unknown | invalid
-    promised    for an invalid run: whether Kafka rules out any of the anomalies found under its settings
+    promised    for an invalid run: whether Kafka promises that at least one of the bad anomalies cannot occur with the
+                run's settings
     reasons     why the verdict is unknown: one sentence for each reason
     anomalies   the anomalies found, the most severe first
     statistics  additional counts and rates
@@ -55,9 +56,10 @@ class Result:
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """Returns the most severe verdict: invalid before unknown before valid.
+    """Returns the most severe of the given verdicts: "invalid" is more severe than "unknown", and "unknown" than
+    "valid".
 
-    Returns unknown if there are no verdicts.
+    Returns "unknown" if there are no verdicts.
     """
     return max(verdicts, key=lambda verdict: SEVERITY[verdict], default="unknown")
 
@@ -86,7 +88,7 @@ def to_data(result: Result) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> Result:
-    """Returns the result that is stored in the data of a `results.json`."""
+    """Converts the decoded content of a `results.json` back into a result."""
     verdicts: dict[Any, Verdict] = {True: "valid", "unknown": "unknown", False: "invalid"}
     return Result(
         valid=verdicts[data["valid"]],

@@ -26,7 +26,10 @@ NOT_OURS: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.E
 
 
 class HarnessError(Exception):
-    """The base class of these errors. `exit_code` is the exit code of the command that reports the error."""
+    """The base class of all errors that are reported to users.
+
+    `exit_code` is the exit code of the command that reports the error.
+    """
 
     exit_code = EXIT_CRASH
 

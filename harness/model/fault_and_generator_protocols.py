@@ -1,6 +1,7 @@
 """The interfaces between packages: generators, roles, workers, faults and workloads.
 
-Interfaces are narrow Protocols; no class inherits from them. Those of clusters are in harness.model.capabilities.
+Interfaces are narrow Protocols; no class inherits from them. The interfaces of clusters are in
+harness.model.capabilities.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Context:
     all           all client processes, including busy ones; a process's place in this list is its slot
     nemesis_free  whether no nemesis op is in progress
     seed          the run's seed, from which `draw` derives all randomness
-    busy_faults   the faults with an op in progress; "" for a nemesis op that belongs to no fault
+    busy_faults   the names of the faults that have an op in progress; "" stands for ops that belong to no fault
     """
 
     time_ns: int
@@ -45,24 +46,24 @@ class Context:
     busy_faults: frozenset[str] = frozenset()
 
     def draw(self, stream: str, n: int) -> Draw:
-        """Returns the n-th source of randomness of the named stream.
-
-        Equal arguments give a source of the same values.
-        """
+        """Returns a new source of random values. It depends only on the run's seed, the name of the stream, and `n`."""
         return Draw.of(self.seed, stream, n)
 
 
 class Generator(Protocol):
-    """A pure source of ops. Equal calls return equal results; each call returns the generator in its new state."""
+    """A source of ops, without side effects. Equal calls return equal results.
+
+    Each call returns the generator's next state as a new generator.
+    """
 
     def op(self, ctx: Context) -> tuple[Op | Pending, Generator] | None:
-        """Returns the next op, or PENDING, and the generator to ask after that; None if there will be no more ops.
+        """Returns (op, next generator), or (PENDING, next generator) if there is no op now.
 
-        A process of -1 in the op means any free process.
+        Returns None if there will be no more ops. A process of -1 in the op means any free process.
         """
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        """Returns the generator after it has taken note of an event: an invocation or a completion."""
+        """Returns the generator's state after an event: the invocation or the completion of an op."""
 
 
 # --- clusters -----------------------------------------------------------------------------------------
@@ -73,7 +74,8 @@ class Roles(Protocol):
     """The current roles of the nodes as the cluster reports them: partition leader, controller, coordinator."""
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
-        """Returns (topic, partition) -> the leader's node, for this run's topics.
+        """Returns (topic, partition) -> the node that is the partition's leader, for all partitions of this run's
+        topics.
 
         The node is None if there is no leader.
         """
@@ -82,13 +84,17 @@ class Roles(Protocol):
         """Returns the common prefix of the names of this run's topics."""
 
     def holders(self, role: str) -> Sequence[str]:
-        """Returns the nodes that have a role; empty if the cluster does not report the role.
+        """Returns the nodes that have a role. Returns no nodes if the cluster does not report the role.
 
-        "controller": one node; "txn-coordinator": one for each of the run's transactional ids; "group-coordinator".
+        "controller" is the role of one node. "txn-coordinator" and "group-coordinator" can be roles of several: the
+        coordinators of the run's transactional ids, or of its groups.
         """
 
     def unhealthy(self) -> str:
-        """Returns what is wrong with the cluster; empty if every node is registered and every replica is in sync."""
+        """Returns what is wrong with the cluster: nodes that are not registered, or replicas that are not in sync.
+
+        Returns an empty string if nothing is wrong.
+        """
 
 
 @runtime_checkable
@@ -101,7 +107,7 @@ class Workers(Protocol):
     def signal(self, name: str, number: int) -> bool:
         """Sends a signal to a worker process. Returns False if the process is not running.
 
-        The run starts a new worker in place of one that was killed.
+        If the signal kills the process, the run starts a new worker in its place.
         """
 
 
@@ -113,12 +119,13 @@ class Env:
     """What a nemesis may use.
 
     draw       source of randomness for this invocation
-    admin      (name, within_s, **arguments) -> value: sends a request of harness.clients.admin to the brokers;
-               raises ClusterTrouble
+    admin      function that sends an admin request to the brokers: (name of the request in harness.clients.admin,
+               within_s, **arguments) -> value; raises ClusterTrouble
     sends      (topic, partition) -> number of recent sends to the partition
-    effect_s   how long to wait for the fault's effect
-    healthy_s  how long to wait for a healthy cluster
-    until_s    the deadline of both waits, in seconds of time.monotonic()
+    effect_s   for how many seconds to wait at most until the fault has an effect
+    healthy_s  for how many seconds to wait at most until the cluster is healthy
+    until_s    until when to wait at most for a healthy cluster, or for a clean shutdown of a server; a time of
+               time.monotonic()
     """
 
     cluster: Cluster
@@ -133,7 +140,10 @@ class Env:
 
 
 class Nemesis(Protocol):
-    """The code that applies the faults of one verb. `fs` are the names of the ops that it handles."""
+    """The code that applies a kind of fault, such as all faults that kill.
+
+    `fs` are the names of the ops that it handles.
+    """
 
     fs: frozenset[str]
 
@@ -145,7 +155,7 @@ class Nemesis(Protocol):
 
 
 class Rounds(Protocol):
-    """The ops of a fault, and their default schedule.
+    """The ops of a fault, and their default schedule. A round is one start of the fault and its end.
 
     start  the op that starts the fault
     stop   the op that ends it; None for a fault without duration
@@ -156,7 +166,7 @@ class Rounds(Protocol):
     @property
     def stop(self) -> Op | None: ...
     def __call__(self, n: int) -> Generator:
-        """Returns the generator of the n-th round, which emits `start` and `stop` when they are due."""
+        """Returns a generator for the n-th round. It emits `start` and `stop` when they are due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +179,9 @@ class Fault:
     final        ops that heal the fault at the end of the run
     needs        capability protocols that the cluster must offer
     takes_turns  whether the fault is never active at the same time as another one that takes turns
-    settings     fields of harness.model.check_options.Settings -> new values: the fault weakens the guarantees
-    subscribed   whether the fault is useful only if consumers subscribe
+    settings     fields of harness.model.check_options.Settings -> their values with this fault, for faults that weaken
+                 Kafka's guarantees
+    subscribed   whether the fault makes sense only if consumers subscribe to topics
     """
 
     name: str
@@ -189,12 +200,13 @@ class Workload:
 
     generator        the ops of the load phase
     final            the ops after healing, or None
-    client           name of the client logic in a worker ("queue")
-    checks           names of the checks of the workload's histories
+    client           name of the client logic that the workers run, such as "queue"
+    checks           names of the checks that are applied to the workload's histories
     client_options   options of the client, as plain data
-    consumer_config  consumer properties that the workload needs, named as in the client library; the user's
-                     properties take precedence
-    drives_faults    whether the generator also emits ops for the nemesis, and routes ops to clients and nemesis itself
+    consumer_config  consumer properties that the workload needs, named as in the client library; the user's properties
+                     take precedence
+    drives_faults    whether the generator also emits the ops of faults, and itself decides which ops go to clients and
+                     which to the nemesis
     """
 
     name: str

@@ -35,8 +35,8 @@ TYPES: Final = (INVOKE, OK, FAIL, INFO)
 class Op:
     """One event of a history.
 
-    index    position in the history, from 0, without gaps; -1 until the interpreter sets it
-    time_ns  nanoseconds since the start of the run, monotonic; -1 until the interpreter sets it
+    index    position in the history, from 0, without gaps; -1 in an op that has not been recorded yet
+    time_ns  nanoseconds since the start of the run, monotonic; -1 in an op that has not been recorded yet
     process  the logical process, or "nemesis"
     type     invoke | ok | fail | info
     f        what the op does: send, poll, txn, assign, subscribe, crash, ..., or a fault's verb
@@ -79,7 +79,10 @@ class Op:
 
 
 def invoke(f: str, value: Any, process: Process = -1, extra: Mapping[str, Any] = EMPTY) -> Op:
-    """Returns an invocation as a generator emits it; the interpreter sets index, time and process."""
+    """Returns an invocation for a generator to emit.
+
+    Its index and time are set when it is recorded, and so is its process if that is -1.
+    """
     return Op(-1, -1, process, INVOKE, f, value, None, extra)
 
 

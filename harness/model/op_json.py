@@ -20,7 +20,7 @@ SCHEMA: Final = 1
 
 
 def to_data(op: Op) -> dict[str, Any]:
-    """Returns the op as plain data, in the field order of the line."""
+    """Returns the op as plain data, with the fields in the order of a history line."""
     data: dict[str, Any] = {
         "index": op.index,
         "time_ns": op.time_ns,
@@ -37,7 +37,7 @@ def to_data(op: Op) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> Op:
-    """Returns the op in the decoded JSON of a line. Raises KeyError if a field is missing."""
+    """Returns the op that the decoded JSON of a history line describes. Raises KeyError if a field is missing."""
     return Op(
         data["index"],
         data["time_ns"],
@@ -70,7 +70,10 @@ def decode(line: bytes, where: str = "history") -> Op:
 
 
 def header(run: str, segment: int, wall_ns: int, mono_ns: int, **more: Any) -> bytes:
-    """Returns the first line of a segment. Both clocks must have been read at the same moment: the run's time zero."""
+    """Returns the first line of a segment.
+
+    `wall_ns` and `mono_ns` are two clocks that were read at the same moment, at which the run's time is zero.
+    """
     return orjson.dumps(
         {"schema": SCHEMA, "run": run, "segment": segment, "wall_ns": wall_ns, "mono_ns": mono_ns, **more},
         option=orjson.OPT_APPEND_NEWLINE,

@@ -1,9 +1,9 @@
 """Random numbers addressed by (seed, stream, n), with SplitMix64.
 
-Generators of ops are pure, so they cannot share a stateful random number generator. Each op draws from its own
-source, derived from the run's seed, the name of a stream and a counter, so the draws of one op do not affect
-those of another. Source of the mixing function: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
-Generators", OOPSLA 2014.
+Generators of ops are pure, so they cannot share a stateful random number generator. Each op has its own source of
+random numbers, derived from the run's seed, the name of a stream and a counter. How many numbers one op uses therefore
+does not affect the numbers of other ops. Source of the mixing function: Steele, Lea and Flood, "Fast Splittable
+Pseudorandom Number Generators", OOPSLA 2014.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ They are pure functions, used by both the pipeline's instances and the checks.
 
 identity   one output
 fan-out    one to three outputs, by a hash of the record's id
-filter     one output; none for a third of the ids, by the same hash as fan-out
+filter     one output, or none for about a third of the ids, by the same hash as fan-out
 aggregate  one output: the number of records with this key so far
 """
 
@@ -21,7 +21,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def third(id: int) -> int:
-    """Returns 0, 1 or 2: a hash of the id divides all ids into three parts, and this is the number of the id's part."""
+    """Returns 0, 1 or 2, depending on a hash of the id. Each result is equally frequent."""
     return (((id & _MASK) * _GOLDEN & _MASK) >> 16) % 3
 
 
@@ -37,8 +37,8 @@ def expected_count(transform: str, id: int, key: int) -> int:
 def outputs(transform: str, id: int, key: int, value: int = 0) -> list[tuple[int, int, int]]:
     """Returns (n, key, value) of each output of a record, in order.
 
-    value  for `aggregate`: the number of earlier records with the key; n and value of the output are that plus one.
-           For the other transforms, the value of each output.
+    value  for `aggregate`, how many earlier records have the key; n and value of the output are this number plus one.
+           For the other transforms, the value that each output gets.
     """
     if transform == "aggregate":
         return [(value + 1, key, value + 1)]

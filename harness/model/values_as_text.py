@@ -9,7 +9,7 @@ LISTED: Final = 8
 
 
 def seconds(time_ns: int) -> str:
-    """Returns a time since the start of the run, in seconds."""
+    """Returns a time as text in seconds, such as "1.500 s"."""
     return f"{time_ns / 1e9:.3f} s"
 
 
@@ -20,16 +20,16 @@ def plain(value: Any) -> str:
 
 
 def first_of(values: Sequence[Any], count: int) -> str:
-    """Returns the first few of the values as text.
+    """Returns the first few values as text, such as "1, 2, ... (300 in all)".
 
-    If some are left out, the text ends with `count`, the total number.
+    count  the total number of values, which is mentioned if not all of them are shown
     """
     text = ", ".join(str(value) for value in values[:LISTED])
     return text + (f", ... ({count:,} in all)" if count > LISTED else "")
 
 
 def listed(values: Sequence[Any]) -> str:
-    """Returns the first few of the values as text. If some are left out, the text ends with the total number."""
+    """Returns the first few values as text. If some are left out, the text also tells how many there are in all."""
     return first_of(values, len(values))
 
 
@@ -39,10 +39,13 @@ def at_offset(offset: int | None) -> str:
 
 
 def many(n: int, what: str) -> str:
-    """Returns a count with its noun. The noun gets a plural s unless the count is 1."""
+    """Returns a number and a noun, such as "2 records". The noun gets a plural s unless the number is 1."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def joined(*parts: str) -> str:
-    """Returns the non-empty parts as sentences: each part gets a capital and a full stop."""
+    """Returns the parts as sentences: each one starts with a capital and ends with a full stop.
+
+    Empty parts are left out.
+    """
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)

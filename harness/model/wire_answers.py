@@ -1,7 +1,8 @@
-"""Which errors a wire rule with action `answer` may give to which requests, so that clients are never misled.
+"""Decides with which errors a wire rule with action `answer` may answer which requests, so that clients are never
+misled.
 
-An error that says "nothing was written", about a request that a broker carries out, would make every client report a
-false outcome, and the verdict would accuse the brokers. Source: error table of the Kafka protocol guide.
+For example, an error may mean "nothing was written" although the broker carried out the request. Every client would
+then report a false outcome, and the verdict would accuse the brokers. Source: error table of the Kafka protocol guide.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ _CHANGING: Final = frozenset(
 
 
 def validate(apis: Sequence[str], error: object, carried_out: bool) -> None:
-    """Raises BadInput if requests of these APIs cannot be answered with this error.
+    """Raises BadInput if a wire rule may not answer requests of these APIs with this error.
 
-    carried_out  whether the broker carries the request out before its sender gets the error
+    carried_out  whether the broker carries out the request, and only its response is replaced by the error
     """
     if not isinstance(error, str) or not error:
         raise BadInput("a wire rule with action: answer needs an error, such as error: NOT_LEADER_OR_FOLLOWER")

@@ -56,13 +56,14 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 class Rule:
     """A rule of the wire proxy: which frames (requests or responses) it matches, and what happens to a matching frame.
 
-    action     hold: keep the frame and all later frames of its connection back for `for_s`, or until a request
-               named in `until` has been answered, if that is sooner; no frame is lost
-               delay: keep the frame back for `for_s`; the frames behind it wait no longer than it does
+    action     hold: keep the frame and all later frames of its connection back, until `for_s` is over or a request
+               of an API in `until` has been answered; no frame is lost
+               delay: keep the frame back for `for_s`; later frames of the connection wait at most as long
                reorder: hold the frame until a request of the same API has been answered on another connection
-               drop: discard the frame and all later ones of its connection in the same direction, because a
-               byte stream cannot lose its middle; the peer notices by its own timeout
-               cut: forward a request and close its sender's connection; discard a response
+               drop: discard the frame and all later ones of its connection in the same direction, because the
+               middle of a byte stream cannot be left out; the receiver notices only by its own timeout
+               cut: close the connection of the request's sender, before it gets the response; if the matching frame is
+               the request, it is still forwarded
                duplicate: forward a request twice; its sender gets the first response
                answer: with direction request, answer the request with `error`, without forwarding it; with direction
                response, forward the request, and put `error` in place of each success in the response
@@ -76,10 +77,10 @@ class Rule:
     probability  the probability that the rule is applied to a matching frame; drawn from the run's seed
     for_s      longest time that a frame is kept back, in seconds
     until      hold ends when a request of one of these APIs has been answered
-    until_by   whose request ends the hold. producer: one with the same transactional id; others: one on another
-               connection; anybody: any
+    until_by   which of these requests end the hold. producer: those with the held frame's transactional id; others:
+               those on another connection; anybody: all
     cut        for a held request: close its sender's connection at once, as if the response had been lost
-    in_turn    while a frame of a transactional id is held, let other frames of that id (such as a retry) pass
+    in_turn    while a frame of a transactional id is held, let other frames of this id (such as a retry) pass
     """
 
     action: str
@@ -118,7 +119,7 @@ class RuleCounts:
 class Traffic:
     """Counts of the traffic through a proxy.
 
-    unanswered  requests without a response by design (acks=0)
+    unanswered  requests to which brokers send no response by design (acks=0)
     unmatched   responses that do not belong to any request
     unknown     requests of an API that is not in APIS; they are forwarded unchanged
     unparsed    connections that turned out not to use Kafka's protocol; from then on, their bytes are forwarded
@@ -141,10 +142,10 @@ class Traffic:
 
 
 def rule_of(data: Mapping[str, Any]) -> Rule:
-    """Returns the rule that plain data describes. The data has the fields of `Rule`, as in a schedule.
+    """Converts plain data, such as the entry of a schedule, to a rule. The data has the fields of `Rule`.
 
-    A single API may be given as a string instead of a list. Raises BadInput with the name of the wrong field and the
-    closest known name.
+    A single API may be given as a string instead of a list. Raises BadInput if a field or value is not valid. For an
+    unknown name, the message suggests the closest known one.
     """
     known = {each.name: each for each in fields(Rule)}
     for name in data:
@@ -175,9 +176,9 @@ def rule_of(data: Mapping[str, Any]) -> Rule:
 
 
 def rule_text(data: Mapping[str, Any]) -> str:
-    """Returns a rule, given as plain data, as text without spaces: `action=hold;api=EndTxn|Produce;for_s=3`.
+    """Returns the text of a rule that is given as plain data, such as `action=hold;api=EndTxn|Produce;for_s=3`.
 
-    Raises BadInput if the data is not a valid rule.
+    It has no spaces. Raises BadInput if the data is not a valid rule.
     """
     rule = rule_of(data)
     values = {**data, **{name: getattr(rule, name) for name in _API_FIELDS if name in data}}
@@ -192,7 +193,10 @@ def _field_text(value: Any) -> str:
 
 
 def rule_in(text: str) -> Rule:
-    """Returns the rule in a text as returned by `rule_text`. Raises BadInput if the text is not a valid rule."""
+    """Returns the rule that a text describes, in the form that `rule_text` returns.
+
+    Raises BadInput if it is not valid.
+    """
     data: dict[str, Any] = {}
     for part in text.split(";"):
         name, equals, value = (each.strip() for each in part.partition("="))

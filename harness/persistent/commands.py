@@ -25,10 +25,10 @@ SHELL: Final = ("bash", "--norc", "-i")
 
 
 def status(name: str, kind: str) -> list[dict[str, Any]]:
-    """Returns the status of the cluster with this name; of all clusters if `name` is empty (`kind` empty: any kind).
+    """Returns the status of the cluster with this name and kind, or of all such clusters if `name` is empty.
 
-    The keeper of a cluster reports its status. If the keeper does not answer, the status contains "error". Raises
-    BadInput if there is no cluster with this name.
+    An empty `kind` stands for any kind. The keeper process of a cluster reports its status. If the keeper does not
+    answer, the status contains "error". Raises BadInput if there is no cluster with this name.
     """
     states = [client.find(name, kind)] if name else [s for s in client.alive() if kind in ("", s.kind)]
     return [_status(state) for state in states]

@@ -29,7 +29,7 @@ PERIOD_S: Final = 0.2
 def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
     """Undoes every fault, and starts stopped servers; returns the names of the servers that it started.
 
-    prepared  those capabilities for which the cluster was prepared when it was started
+    prepared  the capabilities (such as Clocks, Disks) for which the cluster was prepared when it was created
 
     Raises ClusterTrouble.
     """

@@ -1,8 +1,8 @@
 """Finds and removes what killed runs and clusters have left: `harness cluster clean`.
 
 On this machine little can be left, since a supervisor ends with its harness and the kernel cleans up the rest. What may
-remain are the brokers' files, and loop devices and mounts if the kernel was slow to release them. Something is still in
-use if the process that owns it is running (`harness.cluster.local.process_owner`).
+remain are the brokers' files, and loop devices and mounts if the kernel was slow to release them. An object is still in
+use while the process that owns it is running: see `harness.cluster.local.process_owner`.
 """
 
 from __future__ import annotations
@@ -52,6 +52,10 @@ class Leftover:
 def find(kind: str, runs: Path, hosts: str = "") -> list[Leftover]:
     """Returns leftovers of clusters of a kind, in an order in which they can be removed.
 
+    kind   local, docker or ssh
+    runs   the folder that contains the run folders
+    hosts  path of the file that describes the hosts, for ssh
+
     Raises BadInput; Missing if the container engine or a host does not answer.
     """
     match kind:
@@ -89,7 +93,7 @@ def _clusters() -> Iterator[Leftover]:
 
 
 def _being_started(name: str) -> bool:
-    """Returns whether a process is starting the cluster: that process holds the cluster's lock."""
+    """Returns whether a process is starting the cluster, that is, whether a process holds the cluster's lock."""
     lock = client.folder(name).with_name(f".{name}.lock")
     if not lock.exists():
         return False

@@ -31,7 +31,7 @@ _LOCK_S: Final = 1.0
 
 
 def start(name: str, plan: TestPlan, say: Say) -> State:
-    """Starts a cluster; returns when it is up. Raises BadInput, Missing, ClusterTrouble."""
+    """Starts a cluster; returns its state once it is up. Raises BadInput, Missing, ClusterTrouble."""
     if not NAME.fullmatch(name):
         raise BadInput(f"harness cluster up {name}: {NAME_RULE}")
     if not CLUSTERS[plan.cluster].can_stay:

@@ -188,9 +188,9 @@ class Keeper:
         return all_children[pid]
 
     def status(self) -> dict[str, Any]:
-        """Returns the state of the cluster and of each node.
+        """Returns the state of the cluster and of each node, as values for JSON.
 
-        For a node: whether it is running, whether it is registered, and how many partitions it leads.
+        The state of a node is whether it is running, whether it is registered, and how many partitions it leads.
         """
         cluster = self._cluster
         views = cluster.views() if offers(cluster, Viewed) else []
@@ -242,7 +242,7 @@ class Keeper:
     def _reserve(self, hold: Hold) -> None:
         """Reserves the cluster for a run. Raises BadInput if another run uses it.
 
-        If that run has ended and its processes and faults are still being cleaned up, waits.
+        If the other run has ended, but its processes and faults are still being cleaned up, waits until this is done.
         """
         deadline = time.monotonic() + _CLEANUP_S
         with self._hold_changed:
@@ -288,7 +288,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command line in the module docstring."""
+    """Entry point; for the arguments and the output, see the module docstring."""
     from harness.plan import plan_file
     from harness.run import make_cluster
 

@@ -2,16 +2,16 @@
 
 Each assigned partition has a stream, which requests records. If a stream has requested records, the partition's polled
 records are handed to the stream and are its work until the next flush. All other polled records are buffered. Every
-rebalance restarts all streams, and makes their earlier requests void. A revoked partition is remembered, with its
-buffer, until the next assignment. If the instance gets the partition back, and the group's committed offset shows that
-no other member has processed it, reading continues at the same position.
+rebalance restarts all streams, so that their earlier requests no longer count. A revoked partition is remembered, with
+its buffer, until the next assignment. If the instance then gets the partition back, and the group's committed offset
+shows that no other member has processed the buffered records, reading continues at the same position.
 
 Between two flushes, half of the streams keep requesting records and the other half request only once; the halves
 alternate. So there are always both requests and buffered records, as with consumers that are slower than the log.
 
-The self-check looks for gaps in what is produced. `lost` lists the gaps between two chunks of a partition, and tells
-for each gap whether its records were lost with an abandoned flush or never reached their stream. Therefore the input
-topics must not have offset gaps themselves: they are written without transactions and are not compacted.
+The self-check looks for gaps between the offsets of produced records. `lost` lists the gaps, and tells for each gap
+whether its records were lost with an abandoned flush or never reached their stream. Therefore the input topics must not
+have offset gaps themselves: they are written without transactions and are not compacted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class InstanceState:
     kept     the stream of each partition that was revoked since the last assignment
     work     for each partition, what to process in the next flush
     paused   partitions whose fetching is paused
-    lost     the latest losses that the self-check has found
+    lost     the latest gaps that the self-check has found
     """
 
     def __init__(self, options: Options, emit: Emit) -> None:
@@ -52,7 +52,10 @@ class InstanceState:
     # --- rebalances ---
 
     def revoked(self, partitions: Iterable[Partition], lost: bool) -> None:
-        """Removes revoked partitions, and drops those partitions' work that is not flushed."""
+        """Removes revoked partitions, and drops their work that has not been flushed.
+
+        lost  whether other members may already own the partitions; then their buffers are dropped, too
+        """
         late = (mistakes.PRODUCE_AFTER, mistakes.WRONG_GENERATION)
         for at in partitions:
             stream = self.streams.pop(at, None)
@@ -74,9 +77,11 @@ class InstanceState:
             self._restart += 1
 
     def assigned(self, marks: Mapping[Partition, Mark | None]) -> dict[Partition, int]:
-        """Adds assigned partitions, and forgets all other revoked partitions.
+        """Adds assigned partitions, and forgets all revoked partitions that are not among them.
 
-        Returns the offset at which to read each assigned partition.
+        Returns assigned partition -> offset at which to continue reading.
+
+        marks  assigned partition -> committed offset and state (None: nothing committed)
         """
         self._restart += 1
         self._restarted = True
@@ -100,7 +105,7 @@ class InstanceState:
     # --- records ---
 
     def request(self) -> None:
-        """Lets the streams request records: half of the streams always, the others only if they have no work."""
+        """Lets streams request records. Half of the streams always do so, the other half only if they have no work."""
         if not self.streams and self._mistake == mistakes.REQUESTS_BETWEEN:
             for at in self.kept:
                 self._requested.setdefault(at, self._restart)
@@ -109,7 +114,7 @@ class InstanceState:
                 self._requested.setdefault(at, self._restart)
 
     def polled(self, records_by_partition: Mapping[Partition, list[Record]]) -> None:
-        """Takes the records of a poll: hands them to the streams that have requested records, and buffers the rest."""
+        """Hands the polled records to the streams that have requested records, and buffers the rest."""
         if self._restarted and self._mistake == mistakes.BUFFER_CLEARED:
             for at, stream in self.streams.items():
                 self._emit_dropped(at, stream.ahead)
@@ -131,7 +136,7 @@ class InstanceState:
                 self._emit_range("buffered", at, [chunk])
 
     def hand_over(self) -> None:
-        """Hands buffered records to the streams that have requested records."""
+        """Hands the buffered records of a partition to its stream, if the stream has requested records."""
         for at, restart in list(self._requested.items()):
             stream = self.streams.get(at)
             if stream is None or not stream.ahead:
@@ -143,9 +148,9 @@ class InstanceState:
                 self._work_of(at, stream).chunks.extend(chunks)
 
     def _work_of(self, at: Partition, stream: Stream) -> Work:
-        """Returns the work of a partition, and makes it belong to this stream.
+        """Returns the work of a partition, after assigning it to this stream.
 
-        Because of a mistake, the partition may still have work of an older stream.
+        Only with some deliberate mistakes, a partition may still have work of an older stream.
         """
         work = self.work.get(at)
         if work is None:
@@ -158,7 +163,7 @@ class InstanceState:
         return sum(len(chunk.records) for work in self.work.values() for chunk in work.chunks)
 
     def flow_control(self) -> tuple[list[Partition], list[Partition]]:
-        """Returns (partitions to pause, partitions to resume). The number of buffered records decides."""
+        """Returns (partitions to pause, partitions to resume), according to the numbers of buffered records."""
         most = self._options.ahead_max
         sizes = {at: stream.size() for at, stream in self.streams.items()}
         to_pause = [at for at, size in sizes.items() if size >= most and at not in self.paused]
@@ -169,7 +174,7 @@ class InstanceState:
     # --- flushes ---
 
     def outputs(self) -> list[Output]:
-        """Returns the outputs of the work, for each partition in the order of its input."""
+        """Returns the outputs of the current work. The outputs of a partition are in the order of its input."""
         produced_outputs: list[Output] = []
         transform = self._options.transform
         for work in self.work.values():
@@ -186,7 +191,7 @@ class InstanceState:
         return produced_outputs
 
     def marks(self) -> dict[Partition, Mark]:
-        """Returns partition -> the mark (offset and state) to commit once the work has been produced."""
+        """Returns partition -> offset and state, to be committed once the work has been produced."""
         marks = {}
         for at, work in self.work.items():
             if self.streams.get(at) is not work.stream and self._mistake != mistakes.WRONG_GENERATION:
@@ -202,7 +207,7 @@ class InstanceState:
             self._emit_range("produced", at, work.chunks)
 
     def produced(self) -> None:
-        """Marks the work as produced, whether or not its offsets are committed, and checks it for gaps."""
+        """Checks the work for gaps and removes it. Called when its outputs have been produced."""
         for at, work in self.work.items():
             work.stream.counts = work.counts
             self._check(at, work)
@@ -210,7 +215,7 @@ class InstanceState:
         self._flushes += 1
 
     def _check(self, at: Partition, work: Work) -> None:
-        """Carries out the self-check: each chunk must start where the partition's previously produced chunk ended."""
+        """Carries out the self-check: each chunk must start where the partition's last produced chunk ended."""
         stream = work.stream
         for chunk in work.chunks:
             if chunk.first > stream.done:
@@ -220,16 +225,16 @@ class InstanceState:
             stream.done = max(stream.done, chunk.next)
 
     def committed(self, marks: Mapping[Partition, Mark]) -> None:
-        """Stores that the group has committed these offsets."""
+        """Stores these offsets as the group's committed offsets."""
         for at, mark in marks.items():
             if at in self.streams:
                 self.streams[at].stored, self.streams[at].state = mark
             self._emit("committed", at, offset=mark.offset)
 
     def rewind(self) -> dict[Partition, int]:
-        """Abandons the work.
+        """Abandons the current work.
 
-        Returns the offset to which the consumer must seek, for each assigned partition that had work.
+        Returns partition -> offset to which the consumer must seek, for each assigned partition that had work.
         """
         given_up, self.work = self.work, {}
         self._flushes += 1

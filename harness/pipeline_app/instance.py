@@ -1,4 +1,4 @@
-"""An instance of the pipeline: consumes, buffers, transforms, produces and commits, through the ports.
+"""An instance of the pipeline: consumes, buffers, transforms, produces and commits, through a source and a sink.
 
 `step` polls once, handles the rebalances of the poll, and flushes if a flush is due. `close` ends the instance. Methods
 raise `Failed` of kind "fatal" if the instance cannot continue; then only `close(leave=False)` may be called.
@@ -8,8 +8,8 @@ What a flush does, by mode:
     exactly-once   commits a transaction with the outputs and the offsets (KIP-98, KIP-447)
     at-least-once  produces the outputs; offsets are committed periodically and before a partition is revoked
     at-most-once   produces the outputs; the offsets were already committed when the records were taken
-    auto-commit    produces the outputs; the library commits the offsets of returned records by itself
-    files          like exactly-once, but the outputs are references to files: see the sink
+    auto-commit    produces the outputs; the client library commits the offsets of polled records by itself
+    files          like exactly-once, but the sink writes the outputs to files, and references to the files to the topic
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Instance:
     """One incarnation of one instance.
 
     slot         the instance's slot
-    incarnation  its process number; at most one process of a slot is meant to be running
+    incarnation  number of the process; at most one process of a slot should be running
     clock        returns the nanoseconds since the start of the run
-    emit         takes an event: a line of events/instance-<incarnation>.jsonl
+    emit         records an event, as a line of events/instance-<incarnation>.jsonl
     counts       numbers of polled records, flushes, aborts and rebalances
     """
 
@@ -60,9 +60,9 @@ class Instance:
         self._emit_event("started")
 
     def lost(self) -> list[dict[str, Any]]:
-        """Returns the losses that the self-check has found since this method was last called.
+        """Returns the lost records that the self-check has found since this method was last called.
 
-        A loss is {"stage": "stream" | "flush", "topic", "partition", "first", "last"}.
+        Each range of lost records is {"stage": "stream" | "flush", "topic", "partition", "first", "last"}.
         """
         losses, self._state.lost = self._state.lost, []
         return losses
@@ -106,9 +106,9 @@ class Instance:
         return polled
 
     def _seek_pending(self, polled: Mapping[Partition, list[Record]]) -> Mapping[Partition, list[Record]]:
-        """Seeks the partitions whose flush was abandoned during the poll.
+        """Seeks back in the partitions whose work was abandoned during the poll.
 
-        Returns the polled records without the records of these partitions.
+        Returns the polled records of the other partitions.
         """
         if not self._seek:
             return polled
@@ -121,7 +121,7 @@ class Instance:
     # --- rebalances, called from within a poll ---
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
-        """Flushes and commits, because the partitions are about to be revoked. With `lost`, does neither."""
+        """Handles the revocation of partitions: flushes and commits first, unless the partitions are already `lost`."""
         self.counts["rebalances"] += 1
         self._moved = True
         late = self._options.mistake in (mistakes.PRODUCE_AFTER, mistakes.WRONG_GENERATION)
@@ -193,9 +193,9 @@ class Instance:
         state.produced()
 
     def _flush_failed(self, failed: Failed) -> None:
-        """Seeks back to the committed offsets.
+        """Abandons the current work, and seeks back to its first records.
 
-        With at-most-once and auto-commit, the committed offsets are already behind the work, so the work is lost.
+        With at-most-once and auto-commit, the offsets of the work are already committed, so its records are lost.
         """
         if failed.kind == "fatal":
             raise failed
@@ -209,7 +209,7 @@ class Instance:
         self._go_back()
 
     def _commit_first(self) -> None:
-        """At-most-once: commits the offsets of taken records before the records are processed."""
+        """At-most-once: commits the offsets of the current work, before the work is processed."""
         marks = self._state.marks()
         try:
             self._source.commit(marks)
@@ -221,12 +221,15 @@ class Instance:
         self._state.committed(marks)
 
     def _commit_failed(self, failed: Failed) -> None:
-        """Seeks back, so that records whose offsets could not be committed are read again instead of processed."""
+        """Abandons the records whose offsets could not be committed, and seeks back, so that they are read again."""
         self.errors = [*self.errors[-9:], failed.why]
         self._go_back()
 
     def _go_back(self) -> None:
-        """Abandons the current work, and seeks back. During a poll, the seek is delayed until the poll's end."""
+        """Abandons the current work, and seeks back to its first records.
+
+        During a poll, the seek is delayed until the poll ends.
+        """
         seeks = self._state.rewind()
         for at in seeks:
             self._uncommitted.pop(at, None)
@@ -237,7 +240,7 @@ class Instance:
     def _commit_when_due(self, now: int | None) -> None:
         """At-least-once: commits the offsets of produced records, if the interval has passed.
 
-        now  time in ns; None: commits without regard to the interval
+        now  time in ns; None: commits even if the interval has not passed
         """
         if not self._uncommitted:
             return

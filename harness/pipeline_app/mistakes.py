@@ -1,8 +1,8 @@
 """The deliberate mistakes that a pipeline instance can make.
 
 Each mistake is a small piece of code; search for the mistake's constant to find it. The first four mistakes are from
-"ZIO Kafka with transactions - a debugging story" (Ziverge, 2022). In that story, these mistakes lost records around
-rebalances although every offset in the logs was correct.
+"ZIO Kafka with transactions - a debugging story" (Ziverge, 2022). There they lost records around rebalances,
+although every offset that the application logged was correct.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Mistake:
 
     does     what the instance does wrong
     shows    the anomaly that the checker must find
-    provoke  under which conditions the anomaly appears
+    provoke  what makes the anomaly appear
     """
 
     does: str

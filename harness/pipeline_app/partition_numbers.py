@@ -1,4 +1,4 @@
-"""The numbers by which a history identifies the partitions of all of a pipeline's input topics.
+"""The numbers that identify the input partitions of a pipeline in its history, across all input topics.
 
 If there are n input topics, partition p of topic t has the number p * n + t. So adding partitions changes no existing
 number.
@@ -18,5 +18,5 @@ def number_of(topic: int, partition: int, inputs: int) -> int:
 
 
 def place_of(number: int, inputs: int) -> tuple[int, int]:
-    """Returns the (topic, partition) that has a number."""
+    """Returns the (topic, partition) that this number identifies. Both are counted from 0."""
     return number % inputs, number // inputs

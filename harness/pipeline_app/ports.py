@@ -1,7 +1,7 @@
-"""The ports of a pipeline instance: a source to consume from and a sink to produce to, and its options.
+"""The interfaces ("ports") of a pipeline instance: a source to consume from, a sink to produce to, and its options.
 
-A library's adapter implements the ports for brokers, and a simulation implements them in memory. Calls block no longer
-than the port's own timeouts. For any problem with the cluster, calls raise `Failed` and no other exception.
+A library's adapter implements the ports for brokers, and a simulation implements them in memory. Each implementation
+limits how long its calls block. For any problem with the cluster, calls raise `Failed` and no other exception.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TRANSACTIONAL: Final = ("exactly-once", "files")  # the modes that commit output
 class Failed(Exception):
     """A step of an instance failed. `kind` is one of:
 
-    abort  the instance must abandon this flush: abort its transaction, seek back and continue
+    abort  the instance must abandon the current flush: abort the transaction, seek back, and continue
     fatal  the instance's consumer or producer is no longer usable (for example, it was fenced)
     """
 
@@ -32,7 +32,11 @@ class Failed(Exception):
 
 
 class Mark(NamedTuple):
-    """A committed offset, which is the offset of the next record to read, and the state stored as its metadata."""
+    """A committed offset and its metadata.
+
+    offset  offset of the next record to read
+    state   the metadata, in which an instance stores its state
+    """
 
     offset: int
     state: str = ""
@@ -42,13 +46,13 @@ class Rebalances(Protocol):
     """The rebalance callbacks of an instance. Its source (the consumer) calls them during `poll` and `close`."""
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
-        """Called while the instance still owns the partitions.
+        """Is called before the partitions are taken away from the instance.
 
-        With `lost`, called when other members may already own the partitions.
+        With `lost`, they have been taken away already, and other members may own them.
         """
 
     def assigned(self, marks: Mapping[Partition, Mark | None]) -> Mapping[Partition, int]:
-        """Called with newly assigned partitions and the group's committed offsets.
+        """Is called with newly assigned partitions and their committed offsets (None: nothing committed).
 
         Returns partition -> offset at which to start reading.
         """
@@ -58,9 +62,11 @@ class Source(Protocol):
     """A member of the consumer group. It subscribes when it is created."""
 
     def poll(self, timeout_s: float, records_max: int, on: Rebalances) -> Mapping[Partition, list[Record]]:
-        """Calls `on` for the poll's rebalances, then returns partition -> records in ascending order of their offsets.
+        """Polls once. Returns partition -> records in ascending order of their offsets.
 
-        Omits records of partitions that were revoked during the poll, and records that a rebalance has invalidated.
+        Before it returns, calls a method of `on` for each rebalance during the poll.
+
+        Omits records that were fetched before their partition was revoked, even if it has been assigned again.
         """
 
     def seek(self, positions: Mapping[Partition, int]) -> None: ...
@@ -94,7 +100,7 @@ class Sink(Protocol):
         """
 
     def offsets(self, marks: Mapping[Partition, Mark], source: Source) -> None:
-        """Sends the consumer's offsets to the transaction."""
+        """Adds the consumer's offsets to the transaction."""
 
     def commit(self) -> None: ...
     def abort(self) -> None: ...
@@ -110,10 +116,10 @@ class Options:
 
     mode         exactly-once | at-least-once | at-most-once | auto-commit | files (exactly once, see `files`)
     mistake      a name in `mistakes.MISTAKES`, or None
-    flush_s      longest time before pending work is produced
+    flush_s      longest time for which records wait before their outputs are produced
     commit_s     at-least-once: interval between two commits of offsets
-    batch_max    once this many records are pending, they are produced without waiting for `flush_s`
-    ahead_max    once this many records of a partition are buffered, the partition is paused
+    batch_max    number of waiting records at which they are flushed without waiting for `flush_s`
+    ahead_max    number of buffered records of a partition at which fetching from the partition is paused
     abort_p      fraction of transactions that are aborted on purpose
     """
 

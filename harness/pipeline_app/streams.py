@@ -26,14 +26,14 @@ class Chunk:
 
 @dataclass(slots=True)
 class Stream:
-    """An assigned partition, and how far its records have come.
+    """An assigned partition, and how far its records have been processed.
 
     stored    the group's committed offset
-    taken     offset after the last record handed to the stream; may be committed once the work is produced
-    position  the next offset that the consumer reads
-    done      offset after the last produced record
+    taken     offset after the last record handed to the stream; is committed once the work has been produced
+    position  offset of the next record that the consumer polls
+    done      offset after the last record whose output was produced
     given_up  offset after the last record of abandoned work
-    ahead     buffered records: polled but not requested yet
+    ahead     buffered records, which the stream has not requested yet
     state     the state committed with `stored`
     counts    for `aggregate`: number of records produced, by key
     """
@@ -55,7 +55,7 @@ class Stream:
 class Work:
     """The records handed to a stream since the last flush.
 
-    counts  the stream's counts, including this work
+    counts  the stream's `counts`, with these records included
     """
 
     stream: Stream
@@ -64,10 +64,10 @@ class Work:
 
 
 def state_of(counts: Mapping[int, int]) -> str:
-    """Returns counts as text. The text is committed as metadata of an offset."""
+    """Encodes counts as a text, which is committed as the metadata of an offset."""
     return json.dumps({str(key): n for key, n in counts.items()}, separators=(",", ":")) if counts else ""
 
 
 def counts_of(state: str) -> dict[int, int]:
-    """Returns the counts in a text that `state_of` made."""
+    """Returns the counts from a text that `state_of` returned."""
     return {int(key): int(n) for key, n in json.loads(state).items()} if state else {}

@@ -18,7 +18,10 @@ LOG_MODEL_S: Final = 1200.0  # time limit that is enough for all steps
 
 
 def where(values: Values) -> Values:
-    """Splits the cluster `local:NAME` into two fields. Makes the cluster external if only addresses are given."""
+    """Splits the value `local:NAME` of the field `cluster` into two fields, `cluster` and `cluster_name`.
+
+    If the plan has bootstrap addresses but no cluster, sets `cluster` to "external".
+    """
     kind, colon, name = str(values.get("cluster", "")).partition(":")
     if colon:
         return {**values, "cluster": kind, "cluster_name": name}

@@ -36,7 +36,7 @@ def scheduled(plan: TestPlan) -> tuple[str, ...]:
 
 
 def client_versions(plan: TestPlan) -> Mapping[str, str]:
-    """Returns client library -> version, for the libraries whose version the plan sets. Raises ValueError."""
+    """Returns client library -> version, for each library whose version the plan sets. Raises ValueError."""
     pairs = [part.strip() for part in plan.client_version.split(",") if part.strip()]
     if len(pairs) == 1 and "=" not in pairs[0]:
         if len(set(plan.client)) > 1:
@@ -53,7 +53,7 @@ def client_versions(plan: TestPlan) -> Mapping[str, str]:
 
 
 def libraries(plan: TestPlan) -> tuple[str, ...]:
-    """Returns the names of the client libraries, which the worker slots take in turn."""
+    """Returns the names of the client libraries. Worker slots use them in turn."""
     return ("sim",) if plan.cluster == "sim" else plan.client
 
 
@@ -99,9 +99,9 @@ def txn_length_max(plan: TestPlan) -> int:
 
 
 def settings(plan: TestPlan) -> Settings:
-    """Returns the settings that the guarantees depend on, as the plan alone gives them.
+    """Returns the settings on which Kafka's guarantees depend, according to the plan.
 
-    `settings_in_force` replaces these values with the values that the cluster reports.
+    The cluster may use other values: `settings_in_force` replaces those that the cluster reports.
     """
     producer, consumer, broker = plan.producer_config, plan.consumer_config, plan.broker_config
     idempotence = given(producer, "enable.idempotence")
@@ -176,7 +176,10 @@ def _internal(plan: TestPlan, replication: str, min_isr_name: str) -> InternalTo
 
 
 def check_options(plan: TestPlan) -> CheckOptions:
-    """Returns the check options that follow from the plan alone. `resolve.judged_by` adds the other check options."""
+    """Returns the options for checking the history, as far as they follow from the plan alone.
+
+    `resolve.judged_by` adds the others.
+    """
     return CheckOptions(
         ww_deps=plan.ww_deps,
         sub_via=frozenset(plan.sub_via),

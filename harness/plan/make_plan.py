@@ -19,7 +19,7 @@ from workloads.table import WORKLOADS
 
 
 def names() -> Mapping[str, Sequence[str]]:
-    """Returns the valid values of the fields whose value is the name of a row in a table."""
+    """Returns field -> valid values, for fields whose value names a row of a table: cluster, workload and client."""
     return {
         "cluster": tuple(CLUSTERS),
         "workload": tuple(WORKLOADS),
@@ -30,8 +30,8 @@ def names() -> Mapping[str, Sequence[str]]:
 def make(values: Mapping[str, Any], where: Where | None = None) -> TestPlan:
     """Makes a plan from option values. Raises BadInput, with one line for each mistake.
 
-    where  called as where(place, value): returns the file:line:column of a key or, if `value` is true, of its value;
-           returns "" for a key that does not come from a file
+    where  called as where(keys, value). `keys` are the keys that lead to an option, from the outermost on. Returns the
+           file:line:column of the last key or, if `value` is true, of its value; "" if it does not come from a file
     """
     try:
         for default in DEFAULTS:
@@ -47,9 +47,11 @@ def make(values: Mapping[str, Any], where: Where | None = None) -> TestPlan:
 
 
 def with_facts(plan: TestPlan, facts: Mapping[str, Any]) -> TestPlan:
-    """Returns the plan with the facts of the cluster that it runs on.
+    """Returns the plan with some fields set to what is known of the cluster on which it runs.
 
-    Raises BadInput if the plan's own fields do not fit these facts.
+    facts  field -> value, such as the number of nodes
+
+    Raises BadInput if other fields of the plan do not fit these values.
     """
     given = {name: getattr(plan, name) for name in plan.model_fields_set if name != "schema_"}
     return make({**given, "seed": plan.seed, **facts})
@@ -58,7 +60,7 @@ def with_facts(plan: TestPlan, facts: Mapping[str, Any]) -> TestPlan:
 def keys(place: Place) -> Sequence[str]:
     """Returns the keys that are allowed in a mapping of a plan file.
 
-    place  the keys that lead to the mapping; empty for the whole file
+    place  the keys that lead to the mapping, from the outermost on; empty for the whole file
     """
     if place[:1] == ("schedule",):
         return schedule.keys(place[1:])

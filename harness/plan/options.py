@@ -25,9 +25,9 @@ SCHEMA: Final = 1
 
 
 def _known(value: Any, info: ValidationInfo) -> Any:
-    """Checks that a value is the name of a row in the field's table: see `make_plan.names`.
+    """Returns the value if `make_plan.names` has it among the field's valid values.
 
-    Raises PydanticKnownError.
+    Raises PydanticKnownError if not.
     """
     names = tuple((info.context or {}).get(info.field_name, (value,)))
     if value not in names:

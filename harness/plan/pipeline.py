@@ -27,9 +27,9 @@ CONSUMER_SESSION: Final[Mapping[str, str]] = {
 
 
 def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Adds the fields that follow from the pipeline's own options.
+    """Returns the values of a plan, with the fields that the pipeline's own options determine.
 
-    Raises ValueError if the plan sets such a field to another value.
+    Raises ValueError if the plan sets one of these fields to another value.
     """
     if values.get("workload") != "pipeline":
         return values
@@ -55,7 +55,7 @@ def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def rule(plan: TestPlan) -> None:
-    """Checks the pipeline's options. Raises ValueError with what to do instead."""
+    """Checks the pipeline's options. Raises ValueError with a text that says what to do instead."""
     mistake = plan.pipeline_mistake
     if plan.workload != "pipeline":
         if mistake:
@@ -118,7 +118,7 @@ def _older(version: str, than: tuple[int, int]) -> bool:
 
 
 def workload_options(plan: TestPlan) -> Mapping[str, Any]:
-    """Returns the options of the pipeline workload that are not fields of the plan, or have another name there."""
+    """Returns the options of the pipeline workload that are not fields of the plan or have other names there."""
     flush_s = plan.flush_s or (FILES_FLUSH_S if plan.pipeline_mode == "files" else FLUSH_S)
     return {
         "inputs": plan.input_topics,

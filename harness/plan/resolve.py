@@ -41,7 +41,7 @@ class ResolvedPlan:
     def update(self, **changes: Any) -> ResolvedPlan:
         """Returns a copy in which some fields of the plan are changed.
 
-        These must be fields from which nothing else here is derived: names, times, versions.
+        Only fields that do not affect the other attributes may be changed: names, times, versions.
         """
         return replace(self, plan=self.plan.model_copy(update=changes))
 
@@ -49,7 +49,7 @@ class ResolvedPlan:
 def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) -> ResolvedPlan:
     """Resolves a plan. Raises BadInput if a fault or the schedule does not fit the plan.
 
-    plan     the plan, with the facts of an attached cluster: see `harness.run.attached_cluster.settled`
+    plan     the plan; for a cluster that already exists, as returned by `harness.run.attached_cluster.settled`
     servers  names of the cluster's servers
     where    see `schedule_rules.checked`
     """
@@ -75,11 +75,12 @@ def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) 
 
 
 def judged_by(plan: TestPlan, answer: Mapping[str, Any] | None = None) -> CheckOptions:
-    """Returns the check options of a run: the settings in force, weakened by what the run's faults change.
+    """Returns the options for checking a run's history.
 
+    They contain the settings that the cluster used. If a fault of the run changes a setting, the weaker value counts.
     Names of faults that no longer exist are accepted.
 
-    answer  the settings that the cluster reported: see `settings_in_force`
+    answer  the settings that the cluster reported: see `settings_in_force`; None if there are none
     """
     options = derived.check_options(plan)
     in_force = settings_in_force.settled(options.settings, answer)
@@ -94,7 +95,10 @@ def workload_of(plan: TestPlan) -> Workload:
 
 
 def _by_name(plan: TestPlan) -> Mapping[str, Any]:
-    """Returns name -> value for the workloads' options: fields of the plan, and values derived from fields."""
+    """Returns name -> value for the options that workloads may have.
+
+    An option is a field of the plan, or derived from fields.
+    """
     values = {name: getattr(plan, name) for name in TestPlan.model_fields}
     return {
         **values,

@@ -1,4 +1,6 @@
-"""Rules between the options of a plan. Each rule checks a plan, and raises ValueError with what to do instead."""
+"""Rules between the options of a plan. Each rule checks a plan; if the plan breaks the rule, it raises ValueError with
+a text that says what to do instead.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +158,10 @@ def kinds_of_cluster(plan: TestPlan) -> None:
 
 
 def copies(plan: TestPlan) -> None:
-    """Checks the replication factor and min.insync.replicas against the number of nodes, if that number is known."""
+    """Checks the replication factor and min.insync.replicas; checks nothing if the number of nodes is not known.
+
+    The replication factor must not exceed the number of nodes, nor min.insync.replicas the replication factor.
+    """
     known = not (derived.is_attached(plan) or plan.hosts) or "nodes" in plan.model_fields_set
     if "replication" in plan.model_fields_set and plan.replication > plan.nodes and known:
         raise ValueError(
@@ -170,7 +175,7 @@ def copies(plan: TestPlan) -> None:
 
 
 def log_dirs(plan: TestPlan) -> None:
-    """Checks that several log directories are used only on clusters whose folders the harness lays out."""
+    """Checks that several log directories are used only with --cluster local: there the harness creates the folders."""
     if plan.log_dirs > 1 and plan.cluster != "local":
         raise ValueError(f"--log-dirs {plan.log_dirs} requires --cluster local")
 
@@ -195,7 +200,10 @@ def scenario(plan: TestPlan) -> None:
 
 
 def log_model(plan: TestPlan) -> None:
-    """Checks the options of the log model: it needs brokers that the run starts, and restarts brokers itself."""
+    """Checks the options of --workload log-model, and options that only this workload supports.
+
+    The workload needs brokers that the run starts. It excludes faults, because it restarts brokers itself.
+    """
     if plan.tiered and (plan.workload, plan.cluster) != ("log-model", "local"):
         raise ValueError("--tiered requires --workload log-model and --cluster local")
     if plan.tiered and versions.parse_version(plan.kafka_version) < tiered_storage.SINCE:

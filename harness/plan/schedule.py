@@ -154,7 +154,7 @@ class Line(BaseModel):
 def keys(place: Place) -> Sequence[str]:
     """Returns the keys that are allowed in a mapping of a schedule.
 
-    place  the keys that lead to the mapping
+    place  the keys that lead to the mapping, from the outermost on
     """
     model = When if place and place[-1] == "when" else Line
     return [field.alias or name for name, field in model.model_fields.items()]

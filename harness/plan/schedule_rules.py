@@ -20,8 +20,8 @@ def checked(
 
     nodes   names of the cluster's nodes
     listed  canonical names of the faults of --nemesis
-    where   called as where(place, value): returns the file:line:column of a key or, if `value` is true, of its value;
-            returns "" for a key that does not come from a file
+    where   called as where(keys, value). `keys` are the keys that lead to an option, from the outermost on. Returns the
+            file:line:column of the last key or, if `value` is true, of its value; "" if it does not come from a file
     """
 
     def at(n: int, *keys: str) -> str:
@@ -55,8 +55,9 @@ def checked(
 
 
 def _unfit_trigger(line: Line, nodes: Sequence[str], txn: bool) -> list[tuple[tuple[str, ...], str]]:
-    """Returns how a trigger conflicts with the cluster or the load: (keys that lead to the value, message) of each
-    conflict.
+    """Returns the conflicts of an entry's trigger with the cluster or the load.
+
+    A conflict is (keys that lead to the wrong value, message).
     """
     when = line.when
     if when is not None and when.node is not None and when.node not in nodes:

@@ -1,6 +1,6 @@
-"""Parses values of settings the way their owners do: Kafka's brokers, Kafka's Java client, librdkafka.
+"""Parses values of settings as the program that uses them does: a Kafka broker, Kafka's Java client, or librdkafka.
 
-Each function returns None for a value that the owner refuses. Sources: Kafka's ConfigDef (trims values; accepts true
+Each function returns None for a value that this program refuses. Sources: Kafka's ConfigDef (trims values; accepts true
 and false in upper or lower case) and ProducerConfig (acks is one of four strings, case-sensitive); librdkafka's
 CONFIGURATION.md and rdkafka_conf.c (true, t and 1 in upper or lower case; acks is a number, or all in upper or lower
 case).
@@ -51,18 +51,22 @@ def client_acks(text: str, library: str) -> str | None:
 
 
 def weakest_acks(values: Iterable[str | None]) -> str | None:
-    """Returns the weakest acks of several clients, or None if the weakest is not known.
+    """Returns the weakest acks that several clients use.
 
-    values  acks of each client, or None if unknown; None counts as weaker than "all", but not than "0" or "1"
+    values  acks of each client: "0", "1", "all", or None if unknown
+
+    Returns "0" or "1" if any client uses it. Otherwise returns None if any value is unknown, else "all".
     """
     found = {*values}
     return next((acks for acks in _WEAKEST_FIRST if acks in found and (acks != "all" or None not in found)), None)
 
 
 def given(config: Mapping[str, str], *names: str) -> str | None:
-    """Returns the value of a setting that has several names: the last one in `config`. Returns None if it is not set.
+    """Returns the value that `config` gives for a setting; None if it gives none.
 
-    aiokafka spells the names with underscores.
+    names  the names of the setting; each is also recognized with underscores, as aiokafka spells it
+
+    If `config` contains several of the names, the last one counts.
     """
     spelt = {*names, *(name.replace(".", "_") for name in names)}
     values = [str(value) for name, value in config.items() if name in spelt]

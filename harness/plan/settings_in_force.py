@@ -5,7 +5,8 @@ A run queries the cluster's settings once its topics exist, and records the answ
     {"event": "settings", "run": {topic: {"replication": 3, "min.insync.replicas": "2", ...}},
      "internal": {"__consumer_offsets": {...}, ...}, "brokers": {"1": {...}}, "features": {"metadata.version": 25}}
 
-Settings that the cluster does not report are missing. If topics or brokers have different values, the weakest counts.
+The record does not contain settings that the cluster does not report. If topics or brokers have different values, the
+weakest counts.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ _KNOWN: Final = ("replication", "min_insync_replicas", "unclean_election")
 
 
 def shortest(rows: Rows) -> int | None:
-    """Returns the shortest time in ms for which one of the brokers remembers an idle producer's sequence numbers.
+    """Returns how long, in ms, a broker remembers an idle producer's sequence numbers: the shortest time of any broker.
+
+    rows  the settings of each broker
 
     Returns None if no broker reports this time.
     """
@@ -80,7 +83,7 @@ def _rows(found: Any) -> list[Mapping[str, Any]]:
 
 
 def _durability(rows: list[Mapping[str, Any]]) -> InternalTopic:
-    """Returns, for each durability setting, the weakest value that one of the topics has."""
+    """Returns the weakest value of each durability setting among the topics `rows`."""
 
     def least(name: str, worst: Callable[..., Any], read: Callable[[str], Any]) -> Any:
         values = [read(str(row[name])) for row in rows if name in row]

@@ -2,16 +2,16 @@
 
 The requests have flexible versions (KIP-482): arrays and compact strings start with their length plus one as an
 unsigned varint, and every structure ends with tagged fields, which are always empty here (one zero byte). The requests
-are sent to the controller that the Metadata answer names; in KRaft mode this is any live broker, which forwards them
-(KIP-590). TLS and SASL are not supported.
+are sent to the controller, which the response to a Metadata request names. In KRaft mode it names any live broker,
+which forwards the requests (KIP-590). TLS and SASL are not supported.
 
 AlterPartitionReassignments, version 0 (KIP-455)
   Request   int32 timeout | [string topic, [int32 partition, nullable [int32 replica], tags], tags] | tags
-  Answer    int32 throttle | int16 error | nullable string message |
+  Response  int32 throttle | int16 error | nullable string message |
             [string topic, [int32 partition, int16 error, nullable string message, tags], tags] | tags
 UnregisterBroker, version 0
   Request   int32 broker | tags
-  Answer    int32 throttle | int16 error | nullable string message | tags
+  Response  int32 throttle | int16 error | nullable string message | tags
 Source: https://kafka.apache.org/protocol
 """
 
@@ -32,9 +32,9 @@ UNREGISTER: Final = 64
 
 
 def reassign_request(replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> bytes:
-    """Encodes a request that moves each partition to the brokers listed for it.
+    """Encodes a request that moves partitions to other brokers. `replicas` lists the new brokers of each partition.
 
-    The first one is the preferred leader.
+    The first broker of a list is the preferred leader.
     """
     topics = []
     for topic, group in groupby(sorted(replicas), key=lambda at: at[0]):
@@ -66,9 +66,10 @@ def _opening(answer: bytes) -> tuple[Reader, Failure]:
 
 
 def reassign_answer(answer: bytes) -> Failure:
-    """Returns (code, message) of the first error in an answer; the code is 0 if there is none.
+    """Returns (code, message) of the first error in an AlterPartitionReassignments response; the code is 0 if there is
+    none.
 
-    Raises ValueError if the answer is truncated.
+    Raises ValueError if the response is truncated.
     """
     try:
         reader, first = _opening(answer)
@@ -86,9 +87,9 @@ def reassign_answer(answer: bytes) -> Failure:
 
 
 def unregister_answer(answer: bytes) -> Failure:
-    """Returns (code, message) of the error in an answer; the code is 0 if there is none.
+    """Returns (code, message) of the error in an UnregisterBroker response; the code is 0 if there is none.
 
-    Raises ValueError if the answer is truncated.
+    Raises ValueError if the response is truncated.
     """
     try:
         return _opening(answer)[1]
@@ -97,9 +98,9 @@ def unregister_answer(answer: bytes) -> Failure:
 
 
 def ask(address: str, request: bytes, timeout_s: float) -> bytes:
-    """Sends a request to a broker ("host:port"), and returns the answer.
+    """Sends a request to a broker ("host:port"), and returns the response.
 
-    Raises OSError if no answer arrives in time, and ValueError if the answer is not in Kafka's protocol.
+    Raises OSError if no response arrives within `timeout_s`, and ValueError if the response is not in Kafka's protocol.
     """
     host, _, port = address.rpartition(":")
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -1,11 +1,11 @@
 """Each broker's view of leaders and replicas, and which view is the newest. Uses Metadata, version 7.
 
 A broker that is partitioned from the others continues to name itself as leader. So every broker is queried, and for
-each partition the answer with the highest leader epoch is used (KIP-320).
+each partition the response with the highest leader epoch is used (KIP-320).
 
 Request   int32 size | int16 3 | int16 7 | int32 correlation | string client |
           int32 -1 (all topics) | bool create
-Answer    int32 correlation | int32 throttle | [int32 node, string host, int32 port, nullable string rack] |
+Response  int32 correlation | int32 throttle | [int32 node, string host, int32 port, nullable string rack] |
           nullable string cluster | int32 controller | [int16 error, string topic, bool internal,
           [int16 error, int32 partition, int32 leader, int32 epoch, [replicas], [isr], [offline]]]
 Source: https://kafka.apache.org/protocol#The_Messages_Metadata
@@ -53,7 +53,7 @@ class View:
 
 
 class Answer(NamedTuple):
-    """The contents of one Metadata answer.
+    """The contents of one Metadata response.
 
     brokers     id -> (host, port)
     partitions  (topic, partition) -> (leader, leader epoch, replicas, in-sync replicas)
@@ -65,7 +65,10 @@ class Answer(NamedTuple):
 
 
 def read(answer: Reader) -> Answer:
-    """Decodes the fields after the correlation id. Raises struct.error if the answer is truncated."""
+    """Decodes a Metadata response, from the field after the correlation id on.
+
+    Raises struct.error if it is truncated.
+    """
     answer.take("i")  # throttle time
     brokers = {}
     for _ in range(answer.take("i")):
@@ -87,7 +90,7 @@ def read(answer: Reader) -> Answer:
 
 
 def parse(answer: bytes) -> View:
-    """Returns the view in an answer, which must not include its size. Raises ValueError if the answer is truncated."""
+    """Converts a Metadata response, without its leading size, to a view. Raises ValueError if it is truncated."""
     reader = Reader(answer)
     try:
         reader.take("i")  # correlation
@@ -107,10 +110,11 @@ def ask(connection: socket.socket, address: str, port: int, timeout_s: float) ->
 
 
 def newest(views: Iterable[View]) -> View:
-    """Returns, for each partition, the view with the highest leader epoch; and the brokers that most views list.
+    """Combines views: each partition as in the view with its highest leader epoch, and the brokers that most views
+    list.
 
-    If several views have that epoch, the one with the smaller ISR is used: a leader that is cut off may not know that
-    the ISR has shrunk.
+    If several views have the highest epoch, the smallest ISR is used: a leader that is cut off may not know that the
+    ISR has shrunk.
     """
     listed = list(views)
     partitions: dict[tuple[str, int], PartitionView] = {}

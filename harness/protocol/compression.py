@@ -24,7 +24,10 @@ _JAVA_HEAD: Final = len(_JAVA) + 8  # the magic bytes and two version numbers
 
 
 def plain(codec: int, body: bytes) -> bytes:
-    """Returns the decompressed body. Raises Unreadable if that is not possible or gives more than PLAIN_MAX bytes."""
+    """Returns the decompressed body.
+
+    Raises Unreadable if it is not valid, or if the result has more than PLAIN_MAX bytes.
+    """
     if codec >= len(NAMES):
         raise Unreadable(f"unknown compression codec {codec}")
     if codec == 0:
@@ -40,7 +43,7 @@ def plain(codec: int, body: bytes) -> bytes:
 
 
 def compressed(codec: str, body: bytes) -> bytes:
-    """Returns the body, compressed with the codec of this name (one of NAMES)."""
+    """Compresses the body with the codec of this name (one of NAMES)."""
     if codec == "none":
         return body
     if codec == "gzip":
@@ -88,7 +91,7 @@ def _snappy(body: bytes) -> bytes:
 def _block(block: bytes, room: int) -> bytes:
     """Decompresses one snappy block, which starts with its decompressed length as a varint.
 
-    `room`: the maximum length.
+    Raises Unreadable if the result would have more than `room` bytes.
     """
     length, shift, at = 0, 0, 0
     while True:

@@ -1,7 +1,7 @@
 """Connections to the brokers of a topic: finds leaders and coordinators, and retries requests.
 
-A request is retried if its error shows that it had no effect. It is also retried if the connection breaks, unless
-the request must not be repeated; only an append without sequence numbers must not. Retries end at a deadline.
+A request is retried if its error shows that it had no effect. It is also retried if the connection breaks, unless it is
+an append without sequence numbers: a repetition of this could write the records twice. Retries end at a deadline.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Link:
         self._number = 0
 
     def ask(self, address: tuple[str, int], api: tuple[int, int], body: bytes) -> bytes:
-        """Sends one request, and returns its answer. Raises OSError."""
+        """Sends one request, and returns its response. Raises OSError."""
         self._number += 1
         request = head(*api, self._number) + body
         try:
@@ -62,9 +62,9 @@ class Link:
         return answer[4:]
 
     def placed(self, topic: str) -> requests.Placed:
-        """Returns the topic's metadata as the first broker that answers reports it.
+        """Returns where the topic's partitions are, as the first broker that responds reports it.
 
-        Raises ClientError if no broker answers.
+        Raises ClientError if no broker responds.
         """
         reason = ""
         for address in (each for each in self._bootstrap for _ in range(2)):  # the first connection may be broken
@@ -80,7 +80,7 @@ class Link:
     def leader(self, topic: str, partition: int) -> tuple[str, int] | None:
         """Returns the address of the partition's leader, or None if there is no leader.
 
-        Asks a broker if the leader is not known yet.
+        Asks a broker unless the topic's metadata is known from an earlier response.
         """
         metadata = self._placed.get(topic) or self.placed(topic)
         place = metadata.partitions.get(partition)
@@ -99,10 +99,14 @@ class Link:
         code: Callable[[T], int],
         once: bool = False,
     ) -> T:
-        """Sends a request to the partition's leader, again and again until it is answered.
+        """Sends a request to the partition's leader, and repeats it until there is a response without a temporary
+        error.
 
-        Raises ClientError if it is not answered in time. With `once`, raises Uncertain instead of repeating a request
-        that may have had an effect.
+        Raises ClientError if there is none before the deadline. With `once`, a request that may have had an effect is
+        not repeated, and Uncertain is raised.
+
+        read  decodes the response
+        code  returns the error code of a decoded response
         """
 
         def forget() -> None:
@@ -119,9 +123,10 @@ class Link:
         read: Callable[[bytes], T],
         code: Callable[[T], int],
     ) -> T:
-        """Sends a request to the transactional id's coordinator, again and again until it is answered.
+        """Sends a request to the transactional id's coordinator, and repeats it until there is a response without a
+        temporary error.
 
-        Raises ClientError if it is not answered in time.
+        Raises ClientError if there is none before the deadline.
         """
 
         def where() -> tuple[str, int] | None:

@@ -16,9 +16,9 @@ Kind = Literal["retriable", "abortable", "fatal", "plain"]
 class ClientError(Exception):
     """An error that the client library raised, or that the cluster returned and the library passed on.
 
-    code  the error's name: as in the protocol ("NOT_ENOUGH_REPLICAS"), with a leading underscore if the
-          library itself raised it ("_MSG_TIMED_OUT")
-    kind  what to do according to the library: retry the call, abort the transaction, or close the producer
+    code  the error's name: as in the protocol ("NOT_ENOUGH_REPLICAS"), with a leading underscore if the library itself
+          raised it ("_MSG_TIMED_OUT")
+    kind  what the library says should be done: retry the call, abort the transaction, or close the producer
     """
 
     def __init__(self, code: str, text: str, kind: Kind = "plain") -> None:

@@ -1,8 +1,8 @@
-"""Decodes which features are enabled: the finalized feature levels in a broker's ApiVersions answer.
+"""Decodes which features are enabled: the finalized feature levels in a broker's ApiVersions response.
 
-ApiVersions, version 3 (KIP-511, KIP-584); the header of the answer is that of versions that are not flexible
+ApiVersions, version 3 (KIP-511, KIP-584); the response has the header of versions that are not flexible
   Request   compact string software, compact string its version | tags
-  Answer    int16 error | [int16 api, int16 least, int16 most, tags] | int32 throttle | tagged fields:
+  Response  int16 error | [int16 api, int16 least, int16 most, tags] | int32 throttle | tagged fields:
             1 int64 epoch, 2 [compact string feature, int16 level most, int16 level least, tags]
 Source: https://kafka.apache.org/protocol
 """
@@ -25,9 +25,10 @@ def request() -> bytes:
 
 
 def finalized(answer: bytes) -> dict[str, int] | None:
-    """Returns feature name -> level for the finalized features; None if the broker reports no features at all.
+    """Returns feature name -> level for the finalized features in an ApiVersions response.
 
-    Raises ValueError if the answer is an error or truncated.
+    Returns None if the broker reports no features at all. Raises ValueError if the response contains an error or is
+    truncated.
     """
     try:
         reader = Reader(answer)

@@ -1,4 +1,4 @@
-"""Decodes the batches in a Fetch answer, and selects the records that an application gets from them."""
+"""Decodes the batches in a Fetch response, and selects the records that an application gets from them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from harness.protocol.records import ABORT, marker, records
 
 
 def whole(data: bytes, checked: bool = True) -> Iterator[Batch]:
-    """Yields the batches in the data of a Fetch answer, except for the last one if it is truncated.
+    """Yields the batches in the data of a Fetch response, except for the last one if it is truncated.
 
-    Raises ClientError if a batch is damaged. `checked`: also if the checksum of a batch is wrong.
+    Raises ClientError if a batch is damaged.
+
+    checked  whether a wrong checksum counts as damage
     """
     for place in whole_batches(data):
         batch = parse(data[place.start : place.stop], place.start)

@@ -34,7 +34,9 @@ class Message(NamedTuple):
 
 
 def entry(content: bytes) -> tuple[int, int, int, int, bool] | None:
-    """Returns (first offset, last offset, attributes, timestamp, sound) of one whole entry; None if it is too short.
+    """Decodes the header of one whole entry.
+
+    Returns (first offset, last offset, attributes, timestamp, sound), or None if the content is too short for an entry.
 
     sound  whether the checksum is correct
     """

@@ -1,4 +1,4 @@
-"""Sends one request on a socket and receives its answer."""
+"""Sends one request on a socket and receives its response."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ _MAX_BYTES: Final = 64 << 20
 
 
 def exchange(connection: socket.socket, address: str, port: int, request: bytes, timeout_s: float) -> bytes:
-    """Connects, sends a request, and returns the answer. Neither `request` nor the answer includes its size.
+    """Connects, sends a request, and returns the response.
 
-    `connection` is a new socket in the right network namespace; it is closed afterwards. Raises OSError if the broker
-    does not answer in time, and ValueError if the answer is not in Kafka's protocol.
+    Neither the request nor the response includes its leading size. `connection` is a new socket in the right network
+    namespace; it is closed afterwards. Raises OSError if the broker does not respond within `timeout_s`, and ValueError
+    if the response is not in Kafka's protocol.
     """
     deadline = time.monotonic() + timeout_s
     with connection:
@@ -25,9 +26,9 @@ def exchange(connection: socket.socket, address: str, port: int, request: bytes,
 
 
 def receive(connection: socket.socket, deadline: float) -> bytes:
-    """Returns the next answer on a connection, without its size. `deadline` is a time of time.monotonic().
+    """Returns the next response on a connection, without its leading size. `deadline` is a time of time.monotonic().
 
-    Raises OSError if the answer does not arrive in time, and ValueError if it is not in Kafka's protocol.
+    Raises OSError if the response does not arrive before the deadline, and ValueError if it is not in Kafka's protocol.
     """
     (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
     if not 8 <= size <= _MAX_BYTES:

@@ -1,4 +1,4 @@
-"""Primitive types of Kafka's requests and answers, big-endian, and the header of a request.
+"""Primitive types of Kafka's requests and responses, big-endian, and the header of a request.
 
 In flexible versions (KIP-482), arrays and compact strings start with their length plus one as an unsigned varint, and
 every structure ends with tagged fields, which are always empty here (one zero byte).
@@ -17,13 +17,19 @@ _VARINT_BYTES_MAX: Final = 5
 
 
 class Reader:
-    """A decoder of one value after another. Its methods raise struct.error at the end of the data."""
+    """A decoder that returns the values in some data one after another.
+
+    Its methods raise struct.error at the end of the data.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
     def take(self, code: str) -> Any:
-        """Returns the value for a format character of `struct`, or a tuple of values for several characters."""
+        """Returns the next value, whose type is a format character of `struct`.
+
+        Returns a tuple of values for several characters.
+        """
         values = struct.unpack_from(">" + code, self._data, self._at)
         self._at += struct.calcsize(">" + code)
         return values[0] if len(values) == 1 else values
@@ -37,11 +43,11 @@ class Reader:
         return taken
 
     def text(self) -> str:
-        """Returns a nullable string; empty for null."""
+        """Returns the next value, a nullable string; an empty string for null."""
         return self.raw(self.take("h")).decode(errors="replace")
 
     def ints(self) -> tuple[int, ...]:
-        """Returns the numbers of an int32 array."""
+        """Returns the numbers of the next value, an int32 array."""
         return tuple(self.take("i") for _ in range(self.take("i")))
 
     def varint(self) -> int:
@@ -52,7 +58,7 @@ class Reader:
         return value
 
     def compact_text(self) -> str:
-        """Returns a compact string; empty for null."""
+        """Returns the next value, a compact string; an empty string for null."""
         return self.raw(self.varint() - 1).decode(errors="replace")
 
     def tags(self) -> None:
@@ -63,7 +69,7 @@ class Reader:
 
 
 def read_varint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
-    """Returns an unsigned varint of at most 5 bytes, and the position after it, as (value, position).
+    """Decodes an unsigned varint of at most 5 bytes that starts at position `at`. Returns (value, position after it).
 
     Raises IndexError if the varint is longer or the data ends.
     """
@@ -105,5 +111,5 @@ def compact_array(items: Sequence[bytes]) -> bytes:
 
 
 def head(api: int, version: int, correlation: int = 1) -> bytes:
-    """Encodes the part of a request's header that all versions share. In flexible versions, TAGS must follow."""
+    """Encodes those fields of a request's header that all versions have. In flexible versions, TAGS must follow."""
     return struct.pack(">hhih", api, version, correlation, len(_CLIENT)) + _CLIENT

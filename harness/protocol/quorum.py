@@ -1,10 +1,11 @@
-"""Finds the leader of the metadata quorum with DescribeQuorum, version 0. The answer with the highest epoch is right.
+"""Finds the leader of the metadata quorum with DescribeQuorum, version 0. If the brokers' responses differ, the one
+with the highest epoch is right.
 
-The Metadata request cannot be used for this: in KRaft mode, its answer names any live broker as controller (KIP-590).
+The Metadata request cannot be used for this: in KRaft mode, its response names any live broker as controller (KIP-590).
 
 Request   int16 55 | int16 0 | int32 correlation | string client | tags |
           [compact string topic, [int32 partition, tags], tags] | tags
-Answer    int32 correlation | tags | int16 error | [compact string topic, [int32 partition, int16 error,
+Response  int32 correlation | tags | int16 error | [compact string topic, [int32 partition, int16 error,
           int32 leader, int32 epoch, ...]] ...
 Arrays and compact strings start with their length plus one as an unsigned varint; tags are one zero byte.
 Source: https://kafka.apache.org/protocol#The_Messages_DescribeQuorum
@@ -23,7 +24,10 @@ REQUEST: Final = head(55, 0) + TAGS + compact_array([compact_text(_TOPIC) + comp
 
 
 def parse(answer: bytes) -> tuple[int, int]:
-    """Returns (epoch, leader id) as one broker reports them. Raises ValueError if this broker does not know them."""
+    """Returns (epoch, leader id) from a DescribeQuorum response.
+
+    Raises ValueError if the broker does not know the leader.
+    """
     try:
         at = 4 + 1
         (error,) = struct.unpack_from(">h", answer, at)

@@ -12,7 +12,7 @@ A batch of format 2 (KIP-98; Kafka documentation, 5.3.1), big-endian:
     23  last offset delta      int32
 
 The checksum does not cover base offset, length and leader epoch. Formats 0 and 1 (`harness.protocol.legacy_batch`) have
-the magic byte in the same place, and a CRC-32 of what follows the checksum.
+the magic byte at the same position. Their checksum is a CRC-32 of everything that follows it.
 """
 
 from __future__ import annotations
@@ -170,12 +170,15 @@ def _new(content: bytes, at: int) -> Batch | None:
 
 
 def batch_size(head: bytes | bytearray | memoryview) -> int:
-    """Returns the size in bytes that the header of a batch states, which may be wrong."""
+    """Returns the total size in bytes of a batch, according to the length in its header, which may be wrong."""
     return FROM_LENGTH + int.from_bytes(head[LENGTH_AT:FROM_LENGTH], "big", signed=True)
 
 
 def whole_batches(content: bytes | bytearray) -> Iterator[range]:
-    """Yields the positions of consecutive batches of format 2, until a batch is truncated or not valid."""
+    """Yields the positions of consecutive batches of format 2.
+
+    Stops at the first batch that is truncated or not valid.
+    """
     at = 0
     while at + HEAD <= len(content):
         size = batch_size(content[at : at + FROM_LENGTH])

@@ -2,7 +2,7 @@
 
 A request begins with its length and a header. The header has the API key, the version and the correlation id; in all
 header versions but the first, a client id; and from header version 2 on, tagged fields. Only the first fields of the
-body are read: the transactional id, the acks of a Produce request, and whether an EndTxn request commits. A response
+body are decoded: the transactional id, the acks of a Produce request, and whether an EndTxn request commits. A response
 starts with the correlation id of its request. Source: Kafka protocol guide; KIP-482 for compact strings and tagged
 fields.
 """
@@ -59,10 +59,10 @@ class Request(NamedTuple):
 
 
 def request(data: bytes | bytearray | memoryview) -> Request:
-    """Returns the facts that the first bytes of a request contain. `data` starts after the size of the request.
+    """Decodes the first bytes of a request. `data` starts after the request's leading size.
 
-    Fields that are beyond the end of `data`, or are not valid, are left out. Raises struct.error if `data` has fewer
-    than 8 bytes.
+    Fields that are not valid, or lie beyond the end of `data`, keep their default values. Raises struct.error if `data`
+    has fewer than 8 bytes.
     """
     api, version, correlation = _START.unpack_from(data)
     if api not in _TXN_FIRST:

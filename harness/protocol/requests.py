@@ -1,8 +1,9 @@
 """Requests about one partition, encoded here, so that no library hides, retries or batches anything.
 
-The requests have versions that brokers from 2.4 to 4.x and librdkafka's mock cluster support. Only the versions that
-query tiers (local log, remote tier) are flexible. Of each pair of functions, the first encodes a request, and the
-second decodes its answer, which must not include size and correlation id. Source: https://kafka.apache.org/protocol
+The requests have versions that brokers from 2.4 to 4.x and librdkafka's mock cluster support. The only flexible
+versions are those that query a tier: the local log, or the remote tier. Of each pair of functions, the first encodes a
+request, and the second decodes its response, without the leading size and correlation id. Source:
+https://kafka.apache.org/protocol
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _WAIT_MS: Final = 15_000
 
 
 class Fetched(NamedTuple):
-    """The contents of a Fetch answer.
+    """The contents of a Fetch response.
 
     aborted  (producer id, first offset) of each aborted transaction
     data     the batches; the last one may be truncated
@@ -59,7 +60,10 @@ def _one(topic: str, partition: bytes) -> bytes:
 
 
 def _down(answer: Reader) -> Reader:
-    """Skips the start of an array with one topic and one partition, up to and including the partition number."""
+    """Skips the start of an array with one topic and one partition.
+
+    The next value is the one after the partition number.
+    """
     answer.take("i")
     answer.text()
     answer.take("ii")
@@ -71,13 +75,13 @@ def produce(topic: str, partition: int, batch: bytes, acks: int, transactional_i
 
 
 def produce_old(topic: str, partition: int, messages: bytes, acks: int) -> bytes:
-    """Encodes a Produce request of an earlier version, which has no transactional id in front."""
+    """Encodes a Produce request of an earlier version, which does not begin with a transactional id."""
     rest = struct.pack(">ii", partition, len(messages)) + messages
     return struct.pack(">hi", acks, _WAIT_MS) + _one(topic, rest)
 
 
 def produced(answer: bytes) -> tuple[int, int]:
-    """Returns (error code, base offset) in a Produce answer."""
+    """Returns (error code, base offset) from a Produce response."""
     error, base = _down(Reader(answer)).take("hq")
     return int(error), int(base)
 
@@ -85,9 +89,10 @@ def produced(answer: bytes) -> tuple[int, int]:
 def fetch(topic: str, partition: int, offset: int, committed: bool, max_bytes: int, waits: bool) -> bytes:
     """Encodes a Fetch request.
 
-    waits  wait for records from the remote tier, as long as the broker itself waits for them (KIP-1018)
+    waits  let the broker wait for records from the remote tier, up to its own time limit (KIP-1018)
 
-    The minimum size is 0 bytes, so brokers wait for nothing else. librdkafka's mock cluster waits nevertheless.
+    The request's minimum size is 0 bytes, so the broker does not wait for new records. librdkafka's mock cluster waits
+    nevertheless.
     """
     head = struct.pack(">iiiibii", CONSUMER, _WAIT_MS * waits, 0, max_bytes, committed, 0, -1)
     return head + _one(topic, struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)) + struct.pack(">i", 0)
@@ -108,7 +113,7 @@ def list_offsets(topic: str, partition: int, timestamp: int, committed: bool, re
 
 
 def listed(answer: bytes) -> tuple[int, int]:
-    """Returns (error code, offset) in a ListOffsets answer."""
+    """Returns (error code, offset) from a ListOffsets response."""
     reader = Reader(answer)
     reader.take("i")
     error, _, offset = _down(reader).take("hqq")
@@ -116,13 +121,16 @@ def listed(answer: bytes) -> tuple[int, int]:
 
 
 def list_tier_offsets(topic: str, partition: int, timestamp: int) -> bytes:
-    """Encodes a request LIST_LOCAL_OFFSETS or LIST_TIERED_OFFSETS, starting with the header's tagged fields."""
+    """Encodes a ListOffsets request for one tier. `timestamp` is LIST_LOCAL_OFFSETS or LIST_TIERED_OFFSETS.
+
+    The result starts with the tagged fields of the request's header.
+    """
     wanted = struct.pack(">iiq", partition, -1, timestamp)
     return b"\0" + struct.pack(">ib", CONSUMER, 0) + b"\2" + compact_text(topic) + b"\2" + wanted + b"\0\0\0"
 
 
 def listed_of_tier(answer: bytes) -> tuple[int, int]:
-    """Returns (error code, offset) in the answer to `list_tier_offsets`."""
+    """Returns (error code, offset) from the response to `list_tier_offsets`."""
     reader = Reader(answer)
     reader.take("bib")
     reader.raw(reader.take("b") - 1)
@@ -155,7 +163,7 @@ def find_coordinator(transactional_id: str) -> bytes:
 
 
 def coordinator(answer: bytes) -> tuple[int, int]:
-    """Returns (error code, broker id) in a FindCoordinator answer."""
+    """Returns (error code, broker id) from a FindCoordinator response."""
     reader = Reader(answer)
     error = reader.take("ih")[1]
     reader.text()
@@ -167,7 +175,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> bytes:
 
 
 def initialised(answer: bytes) -> tuple[int, int, int]:
-    """Returns (error code, producer id, producer epoch) in an InitProducerId answer."""
+    """Returns (error code, producer id, producer epoch) from an InitProducerId response."""
     _, error, producer, epoch = Reader(answer).take("ihqh")
     return int(error), int(producer), int(epoch)
 
@@ -177,7 +185,7 @@ def add_partition(transactional_id: str, producer: int, epoch: int, topic: str, 
 
 
 def added(answer: bytes) -> int:
-    """Returns the error code in an AddPartitionsToTxn answer; 0 if there is no error."""
+    """Returns the error code from an AddPartitionsToTxn response; 0 if there is no error."""
     reader = Reader(answer)
     reader.take("i")
     return int(_down(reader).take("h"))
@@ -188,7 +196,7 @@ def end_txn(transactional_id: str, producer: int, epoch: int, commit: bool) -> b
 
 
 def ended(answer: bytes) -> int:
-    """Returns the error code in an EndTxn answer; 0 if there is no error."""
+    """Returns the error code from an EndTxn response; 0 if there is no error."""
     return int(Reader(answer).take("ih")[1])
 
 
@@ -197,7 +205,7 @@ def delete_records(topic: str, partition: int, offset: int) -> bytes:
 
 
 def deleted(answer: bytes) -> tuple[int, int]:
-    """Returns (error code, log start offset) in a DeleteRecords answer."""
+    """Returns (error code, log start offset) from a DeleteRecords response."""
     reader = Reader(answer)
     reader.take("i")
     start, error = _down(reader).take("qh")
@@ -209,7 +217,7 @@ def describe_config(topic: str, name: str) -> bytes:
 
 
 def described(answer: bytes) -> str:
-    """Returns the value of the setting in a DescribeConfigs answer; empty if there is no value."""
+    """Returns the value of the setting in a DescribeConfigs response; an empty string if there is no value."""
     reader = Reader(answer)
     reader.take("ii")
     error = reader.take("h")

@@ -27,10 +27,10 @@ _SUMMED_MAX: Final = 128 << 20
 
 
 def read(file: BinaryIO, name: str) -> Iterator[Batch | Flaw]:
-    """Yields the batches of a segment in file order, and a Flaw for each part between them that is not a batch.
+    """Yields the batches of a segment in file order, and a Flaw for each range of bytes that is not a batch.
 
-    A batch with a wrong checksum is yielded as a Batch that is not `sound`. At most one batch is in memory, and at
-    most SEARCH_MAX bytes after damage.
+    A batch with a wrong checksum is yielded as a Batch that is not `sound`. The function keeps at most one batch in
+    memory. After damage, it keeps at most SEARCH_MAX bytes, in which it searches for the next batch.
     """
     size = file.seek(0, 2)
     at = 0
@@ -59,10 +59,9 @@ def _length(file: BinaryIO, at: int, size: int) -> int | None:
 
 
 def _begins(file: BinaryIO, at: int, size: int) -> bool:
-    """Returns whether `at` is the end of the file, or a batch may start at this position.
+    """Returns whether `at` is the end of the file, or a position at which a batch may start.
 
-    If so, the bytes before `at` are a damaged batch. Otherwise the batch before `at` is torn: only a part of it was
-    written.
+    If so, the bytes before `at` are a whole batch, which is damaged. Otherwise only a part of that batch was written.
     """
     return at == size or _length(file, at, size) is not None
 
@@ -76,7 +75,10 @@ def _batch(file: BinaryIO, at: int, size: int) -> Batch | None:
 
 
 def _search(file: BinaryIO, begin: int, size: int) -> int | None:
-    """Returns the position of the next sound batch of format 2; None if the search, which is limited, finds none."""
+    """Returns the position of the next sound batch of format 2.
+
+    Returns None if there is none in the next SEARCH_MAX bytes.
+    """
     file.seek(begin)
     window = memoryview(content := file.read(SEARCH_MAX))
     summed, at = 0, content.find(b"\x02", MAGIC_AT)
@@ -95,7 +97,7 @@ def _search(file: BinaryIO, begin: int, size: int) -> int | None:
 
 
 def _gap(file: BinaryIO, at: int, next_at: int | None, size: int) -> str:
-    """Describes what was found where a batch should be."""
+    """Returns what is wrong with the bytes from `at` to `next_at`, which are not a batch."""
     end = size if next_at is None else next_at
     file.seek(at)
     head = file.read(MAGIC_AT + 1)
@@ -121,16 +123,16 @@ def covered(content: bytes | bytearray) -> list[range]:
     """Returns, for each whole record batch of a segment, the range of bytes that the batch's checksum covers.
 
     The checksum does not cover the leader epoch. If a bit of the leader epoch is flipped, no server notices, and the
-    replica may never get in sync again: docs/understand/findings.md.
+    replica may never get in sync again (see docs/understand/findings.md).
     """
     return [range(place.start + COVERED_AT, place.stop) for place in whole_batches(content)]
 
 
 def extent(content: bytes) -> tuple[int, int | None]:
-    """Returns the offset after a segment's last one, and the largest timestamp of the segment's records in ms.
+    """Returns (end, largest timestamp) of a segment: the offset that follows its last record, and the time in ms.
 
-    The timestamp is None if the segment has control batches, because clients do not know the timestamps of these.
-    Raises ValueError for a segment without a whole batch.
+    The timestamp is None if the segment has control batches, because clients do not know the timestamps of control
+    batches. Raises ValueError for a segment without a whole batch.
     """
     batches = [parse(content[place.start : place.stop]) for place in whole_batches(content)]
     decoded = [batch for batch in batches if batch is not None]

@@ -30,10 +30,10 @@ def file_name(key: Any) -> str:
 
 
 def page(run: Path, key: Any) -> Path:
-    """Returns the path of a key's page, which may not exist."""
+    """Returns the path of a key's page. The file may not exist."""
     return folder(run) / file_name(key)
 
 
 def pages(run: Path) -> list[Path]:
-    """Returns the paths of the existing pages of keys, without the index."""
+    """Returns the paths of all existing order pages except the index."""
     return sorted(folder(run).glob("key-*.html"))

@@ -1,6 +1,6 @@
-"""Running totals of a test, updated with every operation: outcomes, rates, active faults and unread records.
+"""Running totals of a test: outcomes, rates, active faults and unread records.
 
-The operations are those of a running test, or are read from its history.
+They are updated with every operation of a running test, or with every operation that is read from its history.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Progress:
 
     by_f      f -> outcome -> number of operations
     rates     outcome -> second -> number of completions in this second
-    on        name of an active fault -> its name and targets
-    since     name of an active fault -> time of its latest start
+    on        name of an active fault -> its name and targets, as text
+    since     name of a fault -> time of its latest start
     faults    (time, text) of the latest actions of the nemesis
     """
 
@@ -76,11 +76,11 @@ class Progress:
         self.faults.append((op.time_ns, f"{op.f}: {label}{' (no effect)' if effect else ''}"))
 
     def count(self, outcome: str) -> int:
-        """Returns the number of completions with an outcome."""
+        """Returns the number of operations that completed with an outcome."""
         return sum(counted[outcome] for counted in list(self.by_f.values()))
 
     def recent(self, outcome: str = OK, now_ns: int | None = None) -> float:
-        """Returns the average number of completions per second, over the last RECENT_S complete seconds."""
+        """Returns the average number of completions per second in the last RECENT_S complete seconds."""
         last = (self.end_ns if now_ns is None else now_ns) // SECOND_NS
         seconds = self.rates.get(outcome)
         if seconds is None or last < 1:
@@ -96,16 +96,17 @@ def _hit(value: Any) -> list[str]:
 
 @dataclass(slots=True)
 class Unread:
-    """Acknowledged records with an offset above the highest polled offset of their key.
+    """The acknowledged records of a run that no client has read yet: those above the highest polled offset of their
+    key.
 
-    This is a cheap estimate: it misses records that readers skipped, and records acknowledged without an offset.
-    The checker finds these.
+    This is an estimate. It does not include records that readers skipped, or records that were acknowledged without an
+    offset. The checker finds both.
 
     waiting  key -> (offset, time of acknowledgement) of each unread record, in order of acknowledgement
     read     key -> highest polled offset
     size     number of unread records
-    located  whether any record was acknowledged with an offset, so that the estimate means something
-    full     whether more than WAITING_MAX records were unread, so that counting has stopped
+    located  whether any record was acknowledged with an offset; otherwise the estimate says nothing
+    full     whether counting has stopped, because more than WAITING_MAX records were unread
     """
 
     waiting: dict[Any, deque[tuple[int, int]]] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class Unread:
     full: bool = False
 
     def add(self, op: Op) -> None:
-        """Updates the unread records from a completed operation."""
+        """Updates the unread records with a completed operation."""
         if op.type != OK or op.f not in RECORDS or self.full:
             return
         for key, offset, _ in sends(op):

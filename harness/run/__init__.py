@@ -1,1 +1,1 @@
-"""Carries out a plan: cluster, workers, workload, interpreter, history, verdict."""
+"""Carries out a plan: starts the cluster and the workers, runs the load and the faults, and checks the history."""

@@ -20,7 +20,7 @@ def commands_of(plan: TestPlan) -> list[str]:
 
 
 def refuse(plan: TestPlan, allowed: Collection[str]) -> None:
-    """Raises BadInput for a client program of the plan that is not in `allowed`. The message shows the command."""
+    """Raises BadInput if the plan has a client program that is not in `allowed`. The message shows its command."""
     for command in commands_of(plan):
         if command not in allowed:
             raise BadInput(
@@ -30,10 +30,10 @@ def refuse(plan: TestPlan, allowed: Collection[str]) -> None:
 
 
 def announced(plan: TestPlan, typed: str, allow: bool, say: Callable[[str], None]) -> list[str]:
-    """Returns the client programs that a user allows to be executed.
+    """Returns the client programs of the plan that may be executed.
 
-    These are the programs that the user typed as --client. With `allow`, they are all programs of the plan, and are
-    printed first.
+    typed  value of --client on the command line: a program that the user typed there may be executed
+    allow  whether the user allows all programs of the plan; they are then announced with `say`
     """
     commands = commands_of(plan)
     if not allow:

@@ -1,7 +1,7 @@
 """Attached clusters: clusters that exist before a run and stay up after it.
 
-Such a cluster is external (already running elsewhere), or named (`harness cluster up` started it). Before the run the
-plan takes over the cluster's facts; after the run its topics are deleted.
+Such a cluster is external (started by somebody else) or named (started by `harness cluster up`). Before a run, facts
+about the cluster, such as its number of nodes, are written into the plan. After the run, the run's topics are deleted.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def connecting(plan: TestPlan) -> dict[str, str]:
 
 
 def settled(plan: TestPlan) -> TestPlan:
-    """Returns the plan with the facts of its cluster, if the cluster is attached or has its own hosts.
+    """Returns the plan, completed with facts about its cluster, such as the number of nodes. Raises BadInput, Missing.
 
-    Returns other plans unchanged. Raises BadInput, Missing.
+    Only attached clusters and clusters on the user's hosts have such facts. Plans for other clusters are not changed.
     """
     if plan.cluster_name:
         return _named(plan)
@@ -55,7 +55,7 @@ def plan_of(name: str) -> TestPlan:
 
 
 def _named(plan: TestPlan) -> TestPlan:
-    """Returns the plan with the fields that `harness cluster up` decided.
+    """Returns the plan, with the fields that were decided when its named cluster was started.
 
     Raises BadInput if the plan sets such a field to another value.
     """
@@ -99,10 +99,11 @@ def _external(plan: TestPlan) -> TestPlan:
 
 
 def run_name(plan: TestPlan) -> str:
-    """Returns the name of a run, with which its topics' names start: the names of its faults, or else its workload.
+    """Returns the name of a run. The names of its topics begin with it.
 
-    On an external cluster, which others may use too, a random suffix makes the name unique. A wire rule with arguments
-    is shortened to `rule`.
+    It consists of the names of the run's faults. Without faults, it is the scenario or the workload. Wire rules with
+    arguments are shortened to `rule`. On an external cluster, which others may also use, a random suffix makes the name
+    unique.
     """
     faults = [f"{fault.partition(':')[0]}:rule" if "=" in fault else fault for fault in plan.nemesis]
     parts = [fault.replace(":", "-") for fault in faults] + (["schedule"] if plan.schedule else [])
@@ -111,15 +112,15 @@ def run_name(plan: TestPlan) -> str:
 
 
 def topic_config(plan: TestPlan) -> Mapping[str, str]:
-    """Returns the settings that the run must give to its topics.
+    """Returns the settings with which the run must create its topics.
 
-    Clusters that are started for the run have these settings as broker defaults, so the result is empty for them.
+    Returns {} for a cluster that is started for the run, because its brokers have these settings as defaults.
     """
     return {"min.insync.replicas": str(derived.min_isr(plan))} if derived.is_attached(plan) else {}
 
 
 def check_allowed(plan: TestPlan, call: Call) -> None:
-    """Checks, before the load, that the clients have the permissions that a run needs on an external cluster.
+    """Checks that the clients have the permissions that a run needs on an external cluster. Called before the load.
 
     Raises BadInput.
     """
@@ -131,7 +132,7 @@ def check_allowed(plan: TestPlan, call: Call) -> None:
 
 
 def remove_left(cluster: Cluster, call: Call) -> None:
-    """Deletes, before the load, the topics that killed runs have left behind on a named cluster."""
+    """Deletes the topics that killed runs have left on a named cluster. Called before the load."""
     if isinstance(cluster, NamedCluster) and cluster.left_runs:
         deleted = call("delete_runs", 2 * DELETE_S + 10.0, runs=cluster.left_runs, timeout_s=DELETE_S)
         log.info("deleted %d topics of earlier runs", len(deleted))
@@ -139,7 +140,10 @@ def remove_left(cluster: Cluster, call: Call) -> None:
 
 
 def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[str], None]) -> None:
-    """Deletes, after the run, the run's topics and with them its consumer group, unless --keep-topics is given."""
+    """Deletes the run's topics, and with them its consumer group, from an attached cluster. Called after the run.
+
+    Keeps them if --keep-topics is given.
+    """
     if not derived.is_attached(plan):
         return
     if plan.keep_topics:
@@ -156,6 +160,6 @@ def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[s
 
 
 def _forget(cluster: Cluster, run: str) -> None:
-    """Removes the run from a named cluster's list of runs whose topics are still there."""
+    """Removes the run from the list of runs whose topics are still on a named cluster."""
     if isinstance(cluster, NamedCluster):
         cluster.forget([run])

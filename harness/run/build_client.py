@@ -21,9 +21,9 @@ SHARED: Final = "*-lines"  # folders beside the programs, with code that several
 
 
 def resolved(clients: str) -> tuple[str, list[Example]]:
-    """Returns (the text of --client with "exec:COMMAND" in place of examples' names, these examples).
+    """Replaces the names of examples in the value of --client with "exec:COMMAND".
 
-    Raises BadInput.
+    Returns (the new value, the examples that it uses). Raises BadInput.
     """
     names = [part.strip() for part in clients.split(",")]
     found = {name: example for name in names if (example := examples.find(name)) is not None}
@@ -31,9 +31,10 @@ def resolved(clients: str) -> tuple[str, list[Example]]:
 
 
 def build(example: Example, say: Callable[[str], None]) -> None:
-    """Builds a program, unless it is built and its sources have not changed since.
+    """Builds a program, unless it has been built already and its sources are unchanged.
 
-    Raises Missing if its compiler is not installed, or if the build fails; then the message has what it printed.
+    Raises Missing if its compiler is not installed or the build fails. In the second case the message contains the
+    build's output.
     """
     if _fresh(example):
         return
@@ -77,9 +78,10 @@ def _build(example: Example) -> None:
 
 
 def _stamp(example: Example) -> Path:
-    """Returns the file whose time of modification is that of the last build that succeeded.
+    """Returns the path of an empty file that each successful build touches.
 
-    The time of the output is not: a compiler may leave it as it is, or fail after it has written some.
+    The build's own output would not show when the last build succeeded: a compiler may leave it unchanged, or write a
+    part of it and then fail.
     """
     return example.folder / "build" / ".built"
 

@@ -1,4 +1,4 @@
-"""Carries out the cases of `harness client check`, on a broker started for them or on an existing cluster."""
+"""Carries out the cases of `harness client check`, on a newly started broker or on an existing cluster."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PARTITIONS: Final = 2
 
 @contextmanager
 def _brokers(bootstrap: str, kafka_version: str | None, say: Say) -> Iterator[tuple[str, ApplyRules | None]]:
-    """Yields the address of the brokers, and a function that applies rules of their wire proxy.
+    """Yields the address of brokers, and a function that sets the rules of their wire proxy.
 
-    The brokers are those of `bootstrap`, which have no wire proxy (None). If `bootstrap` is empty, a broker with a wire
-    proxy runs until the context ends.
+    Starts a broker with a wire proxy, and stops it when the context ends. If `bootstrap` is given, starts nothing, and
+    yields (`bootstrap`, None).
     """
     if bootstrap:
         yield bootstrap, None
@@ -56,11 +56,12 @@ def check(
     say: Say,
     known: Mapping[str, str],
 ) -> tuple[dict[str, Any], list[Outcome]]:
-    """Carries out the cases. Returns (the program's answer to `hello`, the outcome of each case).
+    """Runs the cases with a client program. Returns (its answer to `hello`, the outcome of each case).
 
-    client  "exec:" and the program's command
-    only    carry out only the cases whose name contains this text
-    known   cases that the program's library is known to fail -> why
+    client     "exec:" and the program's command
+    bootstrap  address of the brokers; empty: a broker is started
+    only       run only the cases whose name contains this text
+    known      name of a case that the program's library is known to fail -> why it fails
 
     Raises BadInput, Missing, ClusterTrouble.
     """

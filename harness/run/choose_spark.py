@@ -29,9 +29,10 @@ PARTS: Final = ("history", "pipeline", "events")  # folders of a run that checks
 class Work:
     """The size of a check.
 
-    bytes  the approximate size of the history: of text that has to be converted, or of tables
-    ops    the number of operations; estimated if there are no tables yet
-    shared_s, single_s  estimated seconds in one process, of work that Spark can and cannot distribute
+    bytes     approximate size of the history: of its text, or of the tables if it has been converted
+    ops       number of operations; estimated if there are no tables yet
+    shared_s  estimated duration in one process of the work that Spark can distribute, in seconds
+    single_s  the same for the work that Spark cannot distribute
     """
 
     bytes: int = 0
@@ -49,7 +50,7 @@ class Work:
 
 
 def bytes_of(path: Path) -> int:
-    """Returns the approximate number of bytes that a check of the history reads, of text or of tables."""
+    """Returns roughly how many bytes a check of the history reads."""
     from checker.tables import make_tables, parquet_folder
 
     if path.is_file():
@@ -60,7 +61,7 @@ def bytes_of(path: Path) -> int:
 
 
 def work_of(path: Path) -> Work:
-    """Returns the size of the check of one history: a run folder, a Parquet folder or a file."""
+    """Estimates the size of the check of one history, which is a run folder, a Parquet folder or a file."""
     size = bytes_of(path)
     ops = _ops_of_tables(path)
     if ops is not None:
@@ -73,10 +74,10 @@ def work_of(path: Path) -> Work:
 
 
 def _ops_of_tables(path: Path) -> int | None:
-    """Returns the number of operations of tables that a check will probably use; None if it has to make them.
+    """Returns the number of operations in a history's tables. Returns None if a check would have to make the tables.
 
-    Compares only the names and sizes of the history's files: the decision need not be exact. Damage counts as no
-    tables; the check reports it.
+    Compares only the names and sizes of the history's files, because the number need not be exact. Damaged tables are
+    ignored here; the check reports them.
     """
     from checker.tables import join_segments, make_tables, parquet_folder, read_history
 
@@ -96,7 +97,9 @@ def decide(work: Work, cores: int) -> bool:
 
 
 def settled(master: str, items: Sequence[tuple[Path, CheckOptions]]) -> tuple[str, str]:
-    """Returns (master, sentence about the choice). A master other than `auto` is kept, and the sentence is empty.
+    """Decides which master to use. Returns (master, a sentence that explains the decision).
+
+    A master other than `auto` is returned unchanged, with an empty sentence.
 
     items  the histories to check, each with its options
     """
@@ -114,9 +117,6 @@ def settled(master: str, items: Sequence[tuple[Path, CheckOptions]]) -> tuple[st
 
 
 def session_for(master: str, items: Sequence[tuple[Path, CheckOptions]]) -> tuple[Any, str]:
-    """Starts a session if the master requires or `auto` chooses one; returns (session or None, sentence).
-
-    The sentence is that of `settled`.
-    """
+    """Starts a session if `settled` decides to use Spark. Returns (session or None, the sentence from `settled`)."""
     chosen, why = settled(master, items)
     return spark.session_now(chosen, sum(bytes_of(path) for path, _ in items)), why

@@ -1,8 +1,8 @@
-"""Client libraries in versions other than the installed versions: downloaded into the cache for the workers.
+"""Downloads versions of client libraries that are not installed, for the workers. The cache keeps them.
 
 confluent-kafka (which includes librdkafka) and aiokafka are wheels from PyPI for the running Python version. A worker
-finds the downloaded version first on its path. The Java client is among the jars of the broker of its version
-(`cluster.jars`).
+finds the downloaded version first on its path. The Java client is one of the jars of the Kafka broker that has the same
+version.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VERSION: Final = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 
 
 def wheel(library: str, version: str, progress: Callable[[str], None]) -> Path:
-    """Returns the folder that contains a version of a library, after downloading it if necessary.
+    """Returns the folder that contains a version of a library. Downloads the version if it is not in the cache.
 
     library  the library's name in the plan
 
@@ -83,7 +83,7 @@ def _install(package: str, version: str, target: Path) -> None:
 
 
 def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str]:
-    """Returns the environment variables that make workers use the library versions of the plan.
+    """Returns the environment variables that make workers use the library versions that the plan names.
 
     Raises BadInput, Missing.
     """
@@ -95,7 +95,7 @@ def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str
 
 
 def used(plan: TestPlan) -> dict[str, str]:
-    """Returns library -> version, for the client libraries that the plan names. Unknown versions are ""."""
+    """Returns library -> version, for the client libraries that the plan names. The version is "" if it is unknown."""
     chosen = derived.client_versions(plan)
     return {name: chosen.get(name) or _default(name) for name in plan.client}
 

@@ -19,9 +19,9 @@ SUFFIXES: Final = (".gz", ".edn")
 
 
 def find(runs: Path, name: str) -> Path:
-    """Returns the path of a history: `name` itself, if it is the path of a history file or of a Parquet folder.
+    """Returns the path of a history, given its path or the name of a run. Raises BadInput.
 
-    Otherwise returns the run that `find_runs.resolve` finds. Raises BadInput.
+    If `name` is not the path of a history file or of a Parquet folder, it is resolved by `find_runs.resolve`.
     """
     from checker.tables import parquet_folder
 
@@ -32,7 +32,7 @@ def find(runs: Path, name: str) -> Path:
 
 
 def title(path: Path) -> str:
-    """Returns the name that output shows for a history: its file name, for EDN without the suffixes."""
+    """Returns the name under which a history is displayed: its file name. The suffixes of an EDN file are removed."""
     name = path.name or path.resolve().name
     if ".edn" in path.suffixes[-2:] and path.is_file():
         for suffix in SUFFIXES:
@@ -41,7 +41,7 @@ def title(path: Path) -> str:
 
 
 def line(path: Path, result: Result) -> dict[str, Any]:
-    """Returns the JSON object that describes a checked history: Jepsen's fields first, then the harness's own."""
+    """Returns the result of checking a history, as a dict for JSON: Jepsen's fields first, then the harness's own."""
     from checker.verdict import jepsen_shape
 
     ours = {name: value for name, value in to_data(result).items() if name != "valid"}
@@ -49,7 +49,7 @@ def line(path: Path, result: Result) -> dict[str, Any]:
 
 
 def judge(items: Sequence[tuple[Path, CheckOptions]], session: Any, say: Say) -> Iterator[tuple[Path, Result, str]]:
-    """Checks histories in the given order. Yields (path, result, error); the error is "" if the history could be read.
+    """Checks histories in the given order. Yields (path, result, error) for each; error is "" if it could be read.
 
     Small files share one Spark job. results.json is written only into run folders, not beside other histories.
     """
@@ -84,9 +84,9 @@ def import_(path: Path, runs: Path, say: Say) -> Path:
 
 
 def export(path: Path, form: str, out: Path | None, say: Say) -> Path:
-    """Writes a history in another format, to the file `out` or into the working directory.
+    """Writes a history in another format, to the path `out`, or into the working directory if `out` is not given.
 
-    Returns the path of the written file. Raises HarnessError.
+    Returns the path of what was written. Raises HarnessError.
     """
     from checker import convert
     from checker.tables import parquet_folder

@@ -1,11 +1,11 @@
-"""The interpreter: takes ops from the generator, dispatches them and records them.
+"""The interpreter: takes operations (ops) from the generator, dispatches them to workers, and records them.
 
-Only the interpreter sets the index and the time of an op. It is a single loop in a single thread. An invocation gets
+Only the interpreter sets the index and the time of an op. It runs in a single thread, as a loop. An invocation gets
 its timestamp and is written to the history before it is dispatched. A completion gets its timestamp when it arrives,
 from the same monotonic clock. All ops recorded in one turn of the loop are written to the history in one write, before
-any of them is dispatched. An op that exceeds its deadline, or whose worker dies, is completed as `info` by the
-interpreter. Every `info` retires its process, and the slot continues under the next process id (p + concurrency). Each
-fault has a thread of its own, which runs one op at a time.
+any of them is dispatched. If an op exceeds its deadline or its worker dies, the interpreter completes it as `info`. A
+process p whose op is `info` is retired, and its slot continues as process p + concurrency. Each fault has a thread of
+its own, which runs one op at a time.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Limits:
 
 
 def fault_of(op: Op) -> str:
-    """Returns the name of the fault that a nemesis op belongs to, or "" if it belongs to none."""
+    """Returns the name of the fault to which a nemesis op belongs, or "" if it belongs to none."""
     return str(op.extra.get("fault") or "")
 
 
 class NemesisThreads:
     """Runs nemesis ops outside the loop, in one thread for each fault.
 
-    Completed ops, and notices from any thread, reach the loop through a queue. A pipe wakes the loop.
+    Completed ops, and notices from any thread, are passed to the loop in a queue. A pipe wakes the loop.
     """
 
     def __init__(self, invoke: Callable[[Op], Op]) -> None:
@@ -70,12 +70,12 @@ class NemesisThreads:
         self._todo[fault].put(op)
 
     def come_back(self, op: Op) -> None:
-        """Hands an op over to the loop. Thread-safe."""
+        """Queues an op for the loop, and wakes the loop. Thread-safe."""
         self._done.put(op)
         os.write(self._wake, b".")
 
     def completed(self) -> Op | None:
-        """Returns the next op that a thread has handed over. Returns None if there is none."""
+        """Returns the next op from the queue, or None if the queue is empty."""
         if self._done.empty():
             return None
         os.read(self.wake_fd, 1)
@@ -129,11 +129,11 @@ class Interpreter:
         crew.selector.register(self._nemesis.wake_fd, selectors.EVENT_READ, None)
 
     def divert(self, generator: Generator) -> None:
-        """Replaces the generator. A signal handler uses this to end the load early."""
+        """Makes the loop continue with another generator. A signal handler uses this to end the load early."""
         self._instead = generator
 
     def notice(self, event: Op) -> None:
-        """Passes an event to the generator without recording it. The event is not an op of the run. Thread-safe."""
+        """Passes an event to the generator. The event is not an op of the run, and is not recorded. Thread-safe."""
         self._nemesis.come_back(event)
 
     def run(self, generator: Generator) -> None:
@@ -265,7 +265,7 @@ class Interpreter:
             self._record(done)
 
     def _retire(self, process: Process) -> None:
-        """Lets the slot of a process continue under the next process id."""
+        """Retires a process. Its slot continues under a new process id."""
         successor = int(process) + self._concurrency
         self._processes[int(process) % self._concurrency] = successor
         self._free.append(successor)
@@ -273,8 +273,8 @@ class Interpreter:
     def _worker_ended(self, member: Member) -> None:
         """Records `info` for the open ops of a worker that has ended.
 
-        The worker's slots continue in a new worker, under new processes. Idle slots get new processes too, because a
-        new client does not have the old client's positions.
+        The worker's slots continue in a new worker, under new process ids. This includes the slots that had no open op,
+        because their new clients do not have the old clients' positions.
         """
         self._crew.replace(member)
         for process in [self._processes[slot] for slot in member.slots]:

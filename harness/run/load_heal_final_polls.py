@@ -39,7 +39,7 @@ log = logging.getLogger("harness")
 
 
 def load_phase(resolved: ResolvedPlan) -> Generator:
-    """Returns the generator of the load: ops at the plan's rate together with the faults, until the time limit."""
+    """Returns the generator of the load: client ops at the plan's rate, and ops of the faults, until the time limit."""
     plan, ops = resolved.plan, resolved.workload.generator
     time_limit_ns = int(plan.time_limit_s * 1e9)
     if resolved.workload.drives_faults:
@@ -52,7 +52,7 @@ def load_phase(resolved: ResolvedPlan) -> Generator:
 
 
 def whole_run(resolved: ResolvedPlan) -> Generator:
-    """Returns the generator of the whole run: load with faults, healing, final polls."""
+    """Returns the generator of the whole run: the load with faults, then the healing, then the final polls."""
     final_s, final = resolved.plan.final_time_limit_s, resolved.workload.final
     parts = [load_phase(resolved), Barrier(nemeses.healing(resolved.faults, final_s))]
     if final is not None:
@@ -64,7 +64,7 @@ def whole_run(resolved: ResolvedPlan) -> Generator:
 
 @contextlib.contextmanager
 def interruptible(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Handles Ctrl-C until the context ends. Yields a function that tells whether Ctrl-C was pressed.
+    """Handles Ctrl-C until the context ends. Yields a function that returns whether Ctrl-C was pressed.
 
     The first Ctrl-C calls `on_first`, and the run continues with healing and checking. The second Ctrl-C raises
     KeyboardInterrupt.
@@ -156,7 +156,7 @@ def record(
 
 
 def _environments(resolved: ResolvedPlan, cluster: Cluster, staff: Staff, zero_ns: int) -> Callable[..., Env]:
-    """Returns a function that makes an `Env`, the environment of a nemesis op, given the name of the op's fault."""
+    """Returns a function that makes the `Env` for an op of a fault, given the fault's name."""
     plan = resolved.plan
     counts: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
@@ -193,6 +193,6 @@ def _listener(live: Live, events: history_writer.Events, spark: WarmSpark) -> Ca
 
 
 def _ahead(resolved: ResolvedPlan) -> Ahead:
-    """Returns the `Ahead` of the run, from which the display gets the upcoming faults."""
+    """Returns the object that tells the display which faults come next."""
     in_turns = () if resolved.workload.drives_faults else nemeses.rotations(resolved.faults, resolved.schedule)
     return Ahead(in_turns, resolved.schedule, resolved.timing, resolved.plan.time_limit_s)

@@ -1,10 +1,10 @@
-"""A run of the log model against real brokers: the steps, the divergences, and the shortest programs that show them.
+"""Runs the log model against real brokers: carries out random actions, and looks for divergences from the model.
 
 One client executes one action after another, and the outcome of each action decides whether another action follows.
-Therefore this is a loop of its own, separate from the interpreter, but it leaves the same files as other runs. In the
-history an action is an op; restarts and elections are nemesis ops. Divergences are written to events/harness.jsonl,
-which the check `log-model` reads. Each divergence is also written as a program into programs/, for `harness model
-replay`.
+Therefore these runs do not use the interpreter, but they write the same files as other runs. In the history an action
+is an op; restarts and elections are nemesis ops. Divergences are written to events/harness.jsonl, which the check
+`log-model` reads. For each divergence, the shortest program found that shows it is written into programs/, for
+`harness model replay`.
 
 After a divergence the search continues in a fresh topic, and ignores the divergences found so far.
 """
@@ -53,7 +53,10 @@ log = logging.getLogger("harness")
 
 
 def brokers_of(plan: TestPlan, cluster: Cluster, logs: Path, stack: contextlib.ExitStack) -> BrokerLog:
-    """Returns a log on the cluster. It uses two workers, which stop when `stack` is closed. Raises ClusterTrouble."""
+    """Returns an object that applies actions of the log model to topics on the cluster. Raises ClusterTrouble.
+
+    It uses two worker processes, which end when `stack` is closed.
+    """
     assert isinstance(cluster, Hosts)
     config = start_workers.client_config(plan, cluster.bootstrap)
     env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
@@ -65,7 +68,7 @@ def brokers_of(plan: TestPlan, cluster: Cluster, logs: Path, stack: contextlib.E
 
 
 def target(plan: TestPlan, cluster: Cluster) -> Target:
-    """Returns the `Target` that describes the cluster, with the actions that it supports."""
+    """Returns a description of the cluster as the log under test, with the actions that it supports."""
     if plan.cluster == "mock":
         return MOCK
     lacking = set() if offers(cluster, Processes) else {"restart", "power"}
@@ -111,13 +114,13 @@ class Recorder:
         return op
 
     def fail(self, op: Op, error: str) -> None:
-        """Completes the op of an action as indeterminate."""
+        """Records that the outcome of an action is unknown."""
         extra = {**op.extra, "phase": "complete"} if op.process == NEMESIS else op.extra
         value = {"took_effect": False} if op.process == NEMESIS else op.value
         self.write(op.with_(type=INFO, value=value, error=error, extra=extra))
 
     def end(self, op: Op, comparison: BrokerSession, effect: dict[str, Any]) -> None:
-        """Records the outcome of an action. Relative positions in the action are replaced by offsets."""
+        """Records the outcome of an action. In the recorded arguments, offsets replace relative positions."""
         if op.process == NEMESIS:
             self.write(op.with_(value=effect, extra={**op.extra, "phase": "complete"}))
             return
@@ -127,9 +130,9 @@ class Recorder:
 
 
 class Search:
-    """The steps of a run.
+    """Carries out actions, topic by topic, and collects the divergences.
 
-    found     the divergences so far, by kind
+    found     kind of divergence -> the divergence
     steps     number of actions carried out
     left_out  number of actions skipped
     """
@@ -149,7 +152,7 @@ class Search:
         self.steps = self.left_out = 0
 
     def topic(self, topic: Topic, recorder: Recorder, ended: Callable[[], bool]) -> None:
-        """Runs the actions of one topic. After a divergence, the remaining actions run in a fresh topic.
+        """Carries out the actions of `topic`. After a divergence, the remaining ones are carried out in a fresh topic.
 
         Raises HarnessError.
         """
@@ -187,7 +190,7 @@ class Search:
         return run_comparison(settings, actions, self._brokers.open(settings), passed_over, patient)
 
     def _record_divergence(self, topic: Topic, divergence: Divergence, passed_over: frozenset[str]) -> None:
-        """Records the divergence that the last action of the topic showed, and the shortest program that shows it."""
+        """Records the divergence that the topic's last action showed, and looks for a shorter program that shows it."""
         self.found[divergence.what] = divergence
         self._say(
             f"divergence at step {self.steps}: {divergence.what}: {divergence.seen}; looking for a shorter program"

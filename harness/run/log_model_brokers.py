@@ -1,9 +1,8 @@
-"""A topic on real brokers to which actions of the log model can be applied.
+"""Applies actions of the log model to a topic on real brokers.
 
-Appends, reads and the like are requests of the log role (`harness.clients.log_model.actions_to_requests`), which has a
-worker of its own. Settings, elections and restarts are done from this module. Each method returns once the change has
-taken effect on all brokers, as far as they report this: a broker that reports a later setting has also applied the
-earlier settings (`_set`).
+Appends, reads and similar actions are requests, which a worker sends in the log role
+(`harness.clients.log_model.actions_to_requests`). This module itself changes settings, holds elections and restarts
+brokers. Each method waits until its change has taken effect on all brokers, as far as they report this (`_set`).
 """
 
 from __future__ import annotations
@@ -50,13 +49,16 @@ _MARK_FROM: Final = 1 << 60
 def segment_name(version: str) -> str:
     """Returns the name of the setting for the size of segments.
 
-    Since Kafka 4.1, the documented setting must be at least 1 MiB, so an internal setting is used.
+    Since Kafka 4.1, segment.bytes must be at least 1 MiB. For smaller segments an internal setting is used.
     """
     return "segment.bytes" if parse_version(version) < (4, 1, 0) else "internal.segment.bytes"
 
 
 def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
-    """Returns a topic's settings, some of which make log cleaning frequent and allow timestamps in the future."""
+    """Returns the settings with which a topic is created.
+
+    Some are not in `settings`: they make log cleaning frequent, and allow timestamps in the future.
+    """
     names = {field: name for field, name in NAMES.items() if settings.tiered or field not in _LOCAL}
     found = {name: str(getattr(settings, field)) for field, name in names.items()}
     found |= {"remote.storage.enable": "true"} if settings.tiered else {}
@@ -67,11 +69,11 @@ def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
 
 
 class BrokerLog:
-    """Topics on a cluster, one after another. Implements `workloads.log_model.against_brokers.Brokers`.
+    """Applies actions to a topic on a cluster. Implements `workloads.log_model.against_brokers.Brokers`.
 
     log      calls the worker of the log role
     admin    calls the worker of the admin role
-    name     prefix of the topics' names
+    name     prefix of the names of the topics that it creates
     version  version of Kafka; empty for librdkafka's mock cluster
     """
 
@@ -85,7 +87,7 @@ class BrokerLog:
         self.effect: dict[str, Any] = {}  # of the last restart or election: the nodes it hit, and its outcome
 
     def open(self, settings: LogSettings) -> BrokerLog:
-        """Creates a fresh topic, to which the following actions go. Raises ClusterTrouble, BadInput."""
+        """Creates a fresh topic for the actions that follow. Returns self. Raises ClusterTrouble, BadInput."""
         self._advance(Action("advance"))
         self._topic, self._partitions = f"{self._name}-{next(self._numbers)}", settings.partitions
         self._tiered = settings.tiered
@@ -120,12 +122,12 @@ class BrokerLog:
         return found
 
     def _tiers(self) -> list[str]:
-        """Returns the names of those tier offsets that this version of Kafka reports."""
+        """Returns the names of the offsets of tiered storage that this version of Kafka reports."""
         reports_both = parse_version(self._version) >= REPORTS_TIERED_SINCE
         return ["earliest-local", "latest-tiered"] if reports_both else ["earliest-local"]
 
     def _remote(self, partition: int, offsets: Mapping[str, int]) -> Remote | None:
-        """Returns the content of a partition in remote storage, read from its files. Returns None without tiers."""
+        """Returns a partition's content in remote storage, read from files. Returns None without tiered storage."""
         if not self._tiered:
             return None
         assert isinstance(self._cluster, LoopbackCluster)
@@ -139,9 +141,9 @@ class BrokerLog:
         return Remote(offsets["earliest-local"], offsets.get("latest-tiered"), tuple(spans))
 
     def _bases(self) -> list[tuple[tuple[int, ...], ...] | None]:
-        """Returns, for each partition, the base offsets of the segments on each replica's disk, the leader's first.
+        """Returns the base offsets of the segments on each replica's disk, for each partition; the leader comes first.
 
-        The entry of a partition without a leader is None.
+        Returns None for a partition without a leader.
         """
         assert isinstance(self._cluster, LoopbackCluster)
         found: list[tuple[tuple[int, ...], ...] | None] = []
@@ -155,7 +157,7 @@ class BrokerLog:
         return found
 
     def _ask(self, name: str, **arguments: Any) -> Any:
-        """Sends an idempotent request to the admin role. Retries it, because restarting brokers may not respond."""
+        """Sends an idempotent request to the admin role. Retries it, because restarting brokers do not respond."""
         for _ in range(ASKED_MAX - 1):
             with contextlib.suppress(ClusterTrouble):
                 return self._admin(name, CALL_S, timeout_s=REQUEST_S, **arguments)
@@ -186,8 +188,8 @@ class BrokerLog:
     def _set(self, action: Action) -> None:
         """Changes a setting, and returns when every broker has applied the change.
 
-        Brokers apply metadata changes in order. A broker that reports a change may not have applied it to its logs yet;
-        once it reports a later change, it has. Therefore a second setting, `_MARK`, is changed after the first.
+        Brokers apply metadata changes in order. A broker that reports a change may not have applied it to its logs yet,
+        but it has done so when it reports a later change. Therefore another setting, `_MARK`, is changed afterwards.
         """
         field, value = action.arg("name"), str(action.arg("value"))
         name = segment_name(self._version) if field == "segment_bytes" else NAMES.get(field, "")
@@ -225,7 +227,7 @@ class BrokerLog:
     def _restart(self, action: Action) -> None:
         """Restarts a broker, and waits until every replica is in sync.
 
-        The broker is stopped, killed, or loses its power, as the action's `how` says.
+        The action's argument `how` says whether the broker is stopped, is killed, or loses its power.
         """
         if not offers(self._cluster, Processes):
             raise BadInput("restart: the harness cannot restart this cluster's brokers; use --cluster local")
@@ -259,7 +261,7 @@ class BrokerLog:
     def _hold(self, action: Action) -> None:
         """Blocks replication from the leader to its followers, so that the high watermark does not advance.
 
-        The followers stay in the ISR meanwhile, because the brokers' settings (BROKER) allow followers to fall behind.
+        The followers stay in the ISR, because the brokers are configured (BROKER) to tolerate their lag.
         """
         if not offers(self._cluster, Network):
             raise BadInput("hold: this cluster's network cannot be cut; use --cluster local with namespaces")

@@ -1,4 +1,4 @@
-"""Makes the cluster that a plan names, with the capabilities that its faults need. Explains why a plan is refused."""
+"""Makes the cluster of a plan, with the capabilities that the plan's faults need, or says why this is impossible."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Say = Callable[[str], None]
 
 
 def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
-    """Returns the plan's cluster, not started yet, prepared for the needed capabilities.
+    """Returns the cluster of a plan, not started yet. Raises Missing, and BadInput if secrets cannot be read.
 
-    Raises Missing, and BadInput if secrets cannot be read.
+    needed  capabilities for which the cluster must be prepared when it starts
     """
     if plan.cluster_name:
         return named_cluster.attach(plan.cluster_name, plan.cluster, plan.run)
@@ -36,7 +36,7 @@ def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozens
 def spec_of(
     plan: TestPlan, work: Path = Path(), say: Say = print, needed: frozenset[type] = frozenset()
 ) -> ClusterSpec:
-    """Returns the specification of the plan's cluster, without the secrets of the connection."""
+    """Returns the specification of the plan's cluster, without connection properties, which may be secret."""
     return ClusterSpec(
         run=plan.run,
         work_dir=work,
@@ -72,9 +72,9 @@ AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Wire})
 
 
 def prepared(started: ResolvedPlan) -> frozenset[type]:
-    """Returns the capabilities that a cluster has because it was started with this plan.
+    """Returns the capabilities for which a cluster that was started with this plan is prepared.
 
-    These are the capabilities that the plan's faults need, and `Wire` if the plan requires the proxy.
+    These are the capabilities that the plan's faults need, and `Wire` if requests go through the wire proxy.
     """
     needed = started.needed
     return needed | {Wire} if _proxied(started.plan, needed) != NOBODY else needed
@@ -86,12 +86,12 @@ def lacking(wanted: ResolvedPlan, started: ResolvedPlan) -> frozenset[type]:
 
 
 def resolved(plan: TestPlan, where: Where | None = None) -> ResolvedPlan:
-    """Resolves a plan for the servers that its cluster has or will have. `where`: see `resolve`."""
+    """Resolves a plan for the servers that its cluster has or will have: see `resolve`."""
     return resolve(plan, server_names(plan), where)
 
 
 def _proxied(plan: TestPlan, needed: frozenset[type]) -> Proxied:
-    """Returns whose requests go through the wire proxy: see option --proxy."""
+    """Returns whose requests go through the wire proxy: a value of the option --proxy other than auto."""
     if plan.proxy != "auto":
         return plan.proxy
     return "clients" if Wire in needed else NOBODY
@@ -103,7 +103,7 @@ def server_names(plan: TestPlan) -> list[str]:
 
 
 def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
-    """Returns capability -> reason, for the needed capabilities that the plan's kind of cluster does not have here."""
+    """Returns capability -> reason, for each needed capability that the plan's cluster cannot have on this machine."""
     # Without namespaces the local cluster does not have Network at all, so they need not be probed again.
     unsure = needed - {Network} if plan.cluster == "local" else needed
     refused = table.reasons(plan.cluster, unsure)
@@ -117,7 +117,7 @@ def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
 
 
 def refuse_load(plan: TestPlan, cluster: Cluster) -> None:
-    """Raises BadInput if the workload needs a capability that the cluster or this machine does not offer."""
+    """Raises BadInput if the workload needs a capability that the cluster or this machine does not have."""
     needed = by_load(plan)
     refused = refusals(plan, needed)
     for need in needed:
@@ -127,5 +127,5 @@ def refuse_load(plan: TestPlan, cluster: Cluster) -> None:
 
 
 def cannot(plan: TestPlan) -> str:
-    """Returns the text by which refusals describe the plan's kind of cluster."""
+    """Returns the rest of the message "FAULT needs CAPABILITY, which ..." for the plan's kind of cluster."""
     return table.CLUSTERS[plan.cluster].refusal

@@ -15,7 +15,7 @@ from harness.plan.test_plan import TestPlan
 
 
 def describe(folder: Path, plan: TestPlan) -> None:
-    """Writes pipeline/pipeline.json, a description that the checks need. Called before the load."""
+    """Writes pipeline/pipeline.json, the description of the pipeline that the checks need. Called before the load."""
     (folder / "pipeline").mkdir(exist_ok=True)
     names = [f"{plan.run}-{number}" for number in range(plan.input_topics + 1)]
     description = {
@@ -35,9 +35,9 @@ def describe(folder: Path, plan: TestPlan) -> None:
 
 
 def write_sent(folder: Path, plan: TestPlan) -> None:
-    """Writes pipeline/sent-<process>.jsonl: each record that a writer sent, with its outcome according to the writer.
+    """Writes pipeline/sent-<process>.jsonl: the records that a writer sent, each with the outcome that it reported.
 
-    The records of a send without a completion have the outcome `info`.
+    If the writer reported none, the outcome is `info`.
     """
     open_: dict[Any, Any] = {}
     files: dict[Any, Any] = {}

@@ -1,8 +1,8 @@
 """Shows the progress of a run: a panel on a terminal, periodic lines elsewhere.
 
-The thread that runs operations only counts; another thread draws, at most four times a second. However the run ends,
-the terminal stays usable: no mode is switched, and the cursor stays visible. If the terminal disappears, only the
-drawing ends, not the run.
+The thread that runs operations only counts them. Another thread draws, at most four times a second. The terminal stays
+usable in whatever way the run ends, because its mode is not switched and the cursor stays visible. If the terminal
+disappears, only the drawing ends, not the run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger("harness")
 class Live:
     """Counts the ops of a run, and displays the figures inside the context `showing`.
 
-    total_s  seconds of load
+    total_s  duration of the load in seconds
     zero_ns  start of the run on the monotonic clock
     title    title of the panel
     ahead    upcoming faults
@@ -58,13 +58,13 @@ class Live:
             self.unread.add(op)
 
     def note(self, text: str) -> None:
-        """Sets the note that the display shows from now on."""
+        """Sets a note, which the display then shows."""
         self._note = text
 
     def figures(self, now_ns: int | None = None) -> Figures:
-        """Returns the figures at a time.
+        """Returns the figures as of a given time.
 
-        now_ns  time in ns since the start of the run; None: now
+        now_ns  the time, in ns since the start of the run; None: now
         """
         now_ns = time.monotonic_ns() - self._zero_ns if now_ns is None else now_ns
         progress, unread, now_s = self.progress, self.unread, now_ns / SECOND_NS
@@ -140,7 +140,7 @@ def _coming(faults: list[Coming], now_s: float) -> list[tuple[str, str]]:
 
 
 def terminal() -> Console | None:
-    """Returns the console to draw on. Returns None unless standard output is a terminal whose cursor can be moved."""
+    """Returns the console on which to draw, or None if standard output is not a terminal whose cursor can be moved."""
     if not sys.stdout.isatty() or not os.environ.get("TERM"):
         return None
     console = Console(file=sys.stdout)
@@ -148,7 +148,7 @@ def terminal() -> Console | None:
 
 
 def in_front(console: Console) -> bool:
-    """Returns whether this process is in the terminal's foreground, because a background job must not draw."""
+    """Returns whether this process runs in the terminal's foreground. A background job must not draw."""
     try:
         return os.tcgetpgrp(console.file.fileno()) == os.getpgrp()
     except (OSError, ValueError):

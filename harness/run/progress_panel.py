@@ -36,9 +36,9 @@ class Figures:
     rates    ok completions in each of the last seconds, oldest first
     unseen   number of acknowledged records that no consumer has polled yet; None if unknown
     lag_s    how long the oldest unseen record has waited; None if unknown
-    on       (fault and its targets, duration so far) of each active fault
-    coming   (fault, when) of the next faults
-    note     further message
+    on       (fault and its targets, how long it has lasted) for each active fault
+    coming   (fault, when it starts) for each of the next faults
+    note     a message that the panel shows below the figures
     """
 
     title: str

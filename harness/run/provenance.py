@@ -1,4 +1,4 @@
-"""The versions and the git commit with which a run is made, for its plan."""
+"""Finds the versions of the software that a run uses, and the git commit of the harness, to be stored in the plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JAVA_CLIENT = "kafka-clients"
 
 
 def versions(resolved: ResolvedPlan) -> dict[str, str]:
-    """Returns name -> version, for Kafka or another system under test, the client libraries, Python and Java.
+    """Returns name of software -> version: the system under test, the client libraries, Python and Java.
 
     Starts client programs, which report their versions. Raises BadInput if one does not start, or lacks a capability
     that the run needs.

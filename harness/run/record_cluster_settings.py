@@ -20,9 +20,9 @@ log = logging.getLogger("harness")
 
 
 def record(cluster: str, call: Call, events: history_writer.Events) -> None:
-    """Queries the cluster's settings at the end of a run, when all topics exist, and records them as an event.
+    """Queries the settings of the cluster and of the run's topics, and records them as an event.
 
-    Records nothing if the cluster does not respond.
+    Called at the end of a run, when all topics exist. Records nothing if the cluster does not respond.
 
     cluster  kind of cluster, as in the plan
     """
@@ -44,7 +44,7 @@ def record(cluster: str, call: Call, events: history_writer.Events) -> None:
 
 
 def recorded(folder: Path) -> Mapping[str, Any] | None:
-    """Returns the last settings that a run recorded. Returns None if there are none, or none that can be read."""
+    """Returns the settings that a run recorded last. Returns None if it recorded none, or they cannot be read."""
     path = folder / "events" / "harness.jsonl"
     found = None
     try:

@@ -1,4 +1,4 @@
-"""Finds the leaders, controllers and coordinators, as the cluster reports them."""
+"""Finds out which brokers are leaders, controllers and coordinators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Viewed(Protocol):
 
 @runtime_checkable
 class Coordinated(Protocol):
-    """A cluster that reports the coordinators itself, because it does not use Kafka's internal topics."""
+    """A cluster that reports the coordinators itself, because it has no internal topics that determine them."""
 
     def coordinator(self, role: str, name: str) -> int | None: ...
 
@@ -63,9 +63,10 @@ class AdminRoles:
 
 
 class ViewRoles:
-    """Implements `harness.model.fault_and_generator_protocols.Roles` with the brokers' views of the cluster.
+    """Implements `harness.model.fault_and_generator_protocols.Roles` by querying each broker's view of the cluster.
 
-    If the views differ, the newest view counts. Broker ids number the nodes first, then the dedicated controllers.
+    If the views differ, the newest view counts. The broker ids 1, 2, ... stand for the nodes and then for the dedicated
+    controllers.
     """
 
     def __init__(self, cluster: Viewed, run: str, group: str, concurrency: int, replication: int) -> None:
@@ -102,7 +103,6 @@ class ViewRoles:
         return [node for node in found if node is not None]
 
     def _coordinators(self, role: str, named: Sequence[str]) -> Sequence[int | None]:
-        """Returns the brokers that coordinate the named groups or transactional ids."""
         if offers(self._cluster, Coordinated):
             return [self._cluster.coordinator(role, name) for name in named]
         everything = self._everything().partitions
@@ -127,7 +127,9 @@ class ViewRoles:
 def coordinating(name: str, partitions: int) -> int:
     """Returns the number of the partition whose leader coordinates a group or a transactional id.
 
-    The number follows from Java's hash of the name.
+    It is computed from Java's hash of the name.
+
+    partitions  number of partitions of the internal topic
     """
     code = 0
     for unit in memoryview(name.encode("utf-16-le")).cast("H"):

@@ -32,11 +32,11 @@ def require(master: str, what: str) -> None:
 
 
 class WarmSpark:
-    """A session that starts in a background thread, and is warmed up again after it has been idle.
+    """A Spark session that starts in a background thread, and is warmed up again after it has been idle.
 
-    The session starts while topics are created and workers start, and the load waits for the session: a starting JVM
-    occupies both cores of a small machine for seconds, which would disturb the load, the healing or the check. An idle
-    session uses no processor time. With the masters `none` and `auto` there is no session, and nothing is started.
+    A starting JVM occupies both cores of a small machine for seconds. So that this does not disturb the load, the
+    session starts while topics are created and workers start, and the load waits for it. An idle session uses no
+    processor time. With the masters `none` and `auto` there is no session.
     """
 
     def __init__(self, master: str) -> None:
@@ -67,9 +67,9 @@ class WarmSpark:
             self._error = error
 
     def get(self) -> Any:
-        """Returns the session once it is ready.
+        """Waits until the session is ready, and returns it. Returns None with the masters `none` and `auto`.
 
-        Returns None with the masters `none` and `auto`. Raises the error of a failed start.
+        If the session could not be started, raises the error of its start.
         """
         if self.master in (NONE, AUTO):
             return None
@@ -85,21 +85,21 @@ class WarmSpark:
 
 
 def _found_java() -> tuple[str, ...]:
-    """Makes PySpark use a suitable Java. Returns flags for the JVM."""
+    """Sets the environment variables that make PySpark use a suitable Java. Returns flags for the JVM."""
     found = java.find()
     java.set_env(found, os.environ)
     return cds_archive.of_spark(found)
 
 
 def _named(master: str) -> str:
-    """Returns the master for PySpark: all local cores for `auto`."""
+    """Returns the value for PySpark: the master itself, or for `auto` all local cores."""
     return ALL_CORES if master == AUTO else master
 
 
 def session_now(master: str, size: int | None = None) -> Any:
     """Starts a session in the calling thread, and returns it. Returns None with the master `none`.
 
-    size  size of the histories in bytes; None if unknown
+    size  size of the histories to check, in bytes; None if unknown
     """
     if master == NONE:
         return None

@@ -34,7 +34,13 @@ SAME_NAMES: Final = tuple(setting.name for setting in fields(Settings) if settin
 
 @dataclass(frozen=True, slots=True)
 class Staff:
-    """The client workers, topics, role queries and admin worker of a run."""
+    """The worker processes of a run and what uses them.
+
+    crew    the workers of the clients
+    topics  creates the run's topics
+    roles   finds leaders, controllers and coordinators
+    admin   makes calls to the admin worker
+    """
 
     crew: Crew
     topics: Topics
@@ -66,7 +72,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
 
 
 def client_needs(resolved: ResolvedPlan) -> dict[str, Any]:
-    """The part of the clients' configuration that decides which capabilities they need."""
+    """Returns the part of the clients' configuration that determines which capabilities a client program needs."""
     plan, workload = resolved.plan, resolved.workload
     return {
         "idempotence": derived.idempotent(plan),
@@ -97,7 +103,7 @@ def refuse_properties(plan: TestPlan) -> None:
 
 
 def _problem(cluster: Hosts, config: dict[str, Any], folder: Path, env: dict[str, str]) -> Any:
-    """Returns the problem that the client libraries, in the workers' versions, report with the settings, or ""."""
+    """Returns the first problem that the workers' versions of the client libraries report with the settings, or ""."""
     admin = AdminLink(cluster, config, folder / "logs", env)
     try:
         return admin.call("problem", 30.0)
@@ -153,7 +159,10 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
 
 
 def _roles(plan: TestPlan, cluster: Cluster, admin: AdminLink, group: str) -> Roles:
-    """Returns the object that answers role queries: it queries each broker, or else uses the admin worker."""
+    """Returns the object that finds leaders, controllers and coordinators.
+
+    It queries each broker if the cluster allows this, otherwise it uses the admin worker.
+    """
     replication = derived.replication_factor(plan)
     if offers(cluster, Viewed):
         return ViewRoles(cluster, plan.run, group, plan.concurrency, replication)

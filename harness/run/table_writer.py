@@ -1,7 +1,8 @@
-"""Converts finished history segments to tables during the run, in a separate process.
+"""Converts finished segments of the history to tables during the run, in a separate process.
 
-So the check after a long run need not read the whole history again. Segments are converted one at a time, in order, at
-the lowest priority, so as not to disturb the load. The check converts the segments that are left when the run ends.
+So the check after a long run need not read the whole history. Segments are converted one at a time and in order. The
+process has the lowest priority, so that it does not disturb the load. The check converts the segments that are left
+when the run ends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = logging.getLogger("harness")
 
 
 class Roller:
-    """Converts history segments while its context is open. HistoryLog calls `add` as its `on_roll`.
+    """Converts history segments until its context ends. `HistoryLog` calls `add` for each finished segment.
 
     When the context ends, waits briefly for the conversion in progress.
     """

@@ -1,4 +1,4 @@
-"""The composition root: carries out a plan and checks the run. Only this module and `cli` import all packages."""
+"""Carries out a plan and checks the run. Only this module and `cli` import all packages of the harness."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ log = logging.getLogger("harness")
 class Outcome:
     """The outcome of a finished run: its folder, the verdict, and whether the user interrupted the run.
 
-    checked  where and why `--spark-master auto` had the history checked, as a sentence; empty with another master
+    checked  sentence that says where `--spark-master auto` had the history checked, and why; empty with another master
     """
 
     folder: Path
@@ -82,8 +82,8 @@ def run(
     """Carries out a plan and checks the history. Raises HarnessError.
 
     where     see `schedule_rules.checked`
-    commands  client programs of the plan that the user allows to be executed: see `allowed_commands`
-    plots     whether to draw the plots, which takes seconds; `harness check` draws them later
+    commands  client programs that the plan may execute: see `allowed_commands`
+    plots     whether to draw the plots, which takes seconds; if not, `harness check` can draw them later
     """
     allowed_commands.refuse(plan, commands)
     if plan.workload == "pipeline":
@@ -162,7 +162,7 @@ def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:
 
 
 def _put_away(folder: Path, cluster: Cluster) -> None:
-    """Collects the servers' logs, then removes the cluster."""
+    """Collects the servers' logs in the run folder, then removes the cluster."""
     if offers(cluster, Logs):
         try:
             cluster.collect(str(folder / "logs"))
@@ -175,7 +175,7 @@ def _put_away(folder: Path, cluster: Cluster) -> None:
 
 
 def check_run(path: Path, options: CheckOptions, session: Any, say: Say, stored: bool = True) -> Result:
-    """Checks a history and returns the result. If `stored`, the history is a run, and its results.json is written."""
+    """Checks a history and returns the result. If `stored`, also writes it to results.json in the run folder."""
     from checker import check
 
     result = check.check(session, path, options, say)
@@ -193,10 +193,9 @@ def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> No
 
 
 def draw(folder: Path, say: Say, plots: bool = True) -> list[Path]:
-    """Draws the plots (unless `plots` is False), the order pages of keys with anomalies, and the run page. Prints the
-    paths of the pages.
+    """Draws the plots, the pages about keys with anomalies, and the page of the run. Prints where the pages are.
 
-    Returns the paths of all these files.
+    Returns the paths of all these files. Draws no plots if `plots` is false.
     """
     from harness.report.order import order_pages
     from harness.report.page import run_page

@@ -19,10 +19,12 @@ CREATE_TIMEOUT_S: Final = 30.0
 
 
 class Topics:
-    """Creates the topic of a key before the key is first used, and a few topics ahead so that no operation waits.
+    """Creates the topic of a key before the key is first used. Creates a few topics in advance, so that no op waits.
 
-    Key k is partition k mod P of the topic `<run>-<k div P>`. With `inputs`, keys of sends are instead numbers of
-    partitions of `inputs` topics (harness.pipeline_app.partition_numbers), which are all created at the start.
+    Key k stands for partition k mod P of the topic `<run>-<k div P>`.
+
+    inputs  for a pipeline, its number of input topics; the keys of sends are then partition numbers as in
+            `harness.pipeline_app.partition_numbers`, and all topics are created at the start
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class Topics:
         return f"{self._run}-{number}"
 
     def ensure(self, key_max: int) -> None:
-        """Creates the topics up to the topic of `key_max`, and a few more. Retries, and then raises ClusterTrouble."""
+        """Creates the topics of the keys up to `key_max`, and a few more. Raises ClusterTrouble."""
         with self._lock:
             needed = key_max // self._partitions + 1 + AHEAD
             if needed <= self._made:
@@ -91,7 +93,7 @@ class Topics:
                     self._ahead.start()
 
     def sends(self) -> dict[tuple[str, int], int]:
-        """Returns (topic, partition) -> number of sends, counting the last LATELY sends."""
+        """Returns (topic, partition) -> number of sends among the last LATELY sends of the run."""
         found = Counter(self._keys.copy())
         return {self._place(key): n for key, n in found.items()}
 
@@ -102,6 +104,6 @@ class Topics:
         return self.name(key // self._partitions), key % self._partitions
 
     def _make_ahead(self, key: int) -> None:
-        """Creates topics ahead, in a thread. Ignores errors, because `before` tries again when a topic is needed."""
+        """Creates topics in advance, in a thread. Ignores errors: `before` tries again when a topic is needed."""
         with contextlib.suppress(ClusterTrouble):
             self.ensure(key)

@@ -12,9 +12,9 @@ Started as `python -m harness.run.worker`, with a stream socket as file descript
     admin, log       {"do":"call","id":n,"name":"leaders","args":{...}}
                      answered by {"did":"call","id":n,"value":...}, or with "error" instead of "value"
 
-A client is opened at the first op of its process. A new process number means that the slot's previous process is
-retired: the previous process's client is closed first. If a client cannot be opened, the op is `fail`, as nothing was
-sent. End-of-file on the socket ends the worker immediately.
+A client is opened at the first op of its process. If an op has a new process number, the slot's previous process is
+retired: its client is closed first. If a client cannot be opened, the op is `fail`, because nothing was sent.
+End-of-file on the socket ends the worker immediately.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RECEIVE_BYTES: Final = 64 << 10
 
 
 class SlotClient(Protocol):
-    """The client of one process, as a worker uses it."""
+    """What a worker needs from the client of a process."""
 
     def invoke(self, op: Op) -> Op: ...
     def close(self) -> None: ...
@@ -65,7 +65,7 @@ def lines(sock: socket.socket) -> Iterator[bytes]:
 
 
 class Slot:
-    """One slot. Its client is opened when first needed, and replaced when the slot's process changes."""
+    """One slot of the worker. Its client is opened when first needed, and replaced when the slot's process changes."""
 
     def __init__(self, open_client: Open, config: Mapping[str, Any]) -> None:
         self._open, self._config = open_client, config
@@ -119,7 +119,7 @@ class OpsWorker:
     def take(self, line: bytes, batch: list[bytes]) -> None:
         """Executes one op line, or passes it to the slot's thread.
 
-        A completion in the calling thread is added to `batch`, which the caller sends.
+        If it executes the op itself, it adds the completion to `batch`, which the caller then sends.
         """
         op = op_json.decode(line, "op from the harness")
         number = int(op.process) % self._slots
@@ -132,7 +132,7 @@ class OpsWorker:
         self._queues[number].put(line)
 
     def drop(self, process: int) -> None:
-        """Abandons the thread of the process's slot. The slot's next op gets a new thread."""
+        """Abandons the thread of a process's slot. The next op of the slot gets a new thread."""
         abandoned = self._queues.pop(process % self._slots, None)
         self._served.pop(process % self._slots, None)
         if abandoned is not None:

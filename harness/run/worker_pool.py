@@ -1,8 +1,8 @@
-"""The worker processes of a run, from the harness's side: starting, sending ops, receiving, replacing, signalling.
+"""The worker processes of a run, as the harness sees them: starts them, exchanges ops, replaces and signals them.
 
 A worker serves one or more slots. It is replaced when it dies (for example killed by the nemesis) or when an op exceeds
-its deadline. A worker that hangs is left running for a while after its replacement, because it may be a paused zombie
-that must be fenced when it resumes. The output of a replaced worker is ignored.
+its deadline. A worker that hangs is left running for a while after its replacement, because it may be paused: when it
+resumes, it must be fenced. The output of a replaced worker is ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Member:
     name   name of the worker
     slots  the slots that it serves
     rest   the beginning of a line that has not arrived completely
-    out    queued lines
+    out    lines that have not been sent yet
     ready  whether the worker has started
     """
 
@@ -52,7 +52,7 @@ class Member:
 def launch(
     hosts: Hosts, name: str, setup: Mapping[str, Any], log: Path, env: Mapping[str, str]
 ) -> tuple[Child, socket.socket]:
-    """Starts a worker process as the host `name`, and sends it its setup. Returns (process, socket)."""
+    """Starts a worker process on the host `name`, and sends the setup to it. Returns (process, socket)."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
@@ -119,7 +119,7 @@ class Crew:
         member.out.append(line)
 
     def flush(self) -> None:
-        """Sends the queued lines. Ignores workers that have exited: `receive` reports them."""
+        """Sends the queued lines. Ignores workers that have exited, because `receive` reports them."""
         for member in self._waiting:
             data = b"".join(member.out)
             member.out.clear()
@@ -165,7 +165,7 @@ class Crew:
         self._replaced = self._replaced[-ZOMBIES_MAX:]
 
     def drop(self, member: Member, process: int) -> None:
-        """Makes a worker with several slots abandon the client of a process that hangs."""
+        """Makes a worker with several slots abandon the client of one process, because the client hangs."""
         with contextlib.suppress(OSError):
             member.sock.sendall(orjson.dumps({"do": "drop", "process": process}) + b"\n")
 
@@ -199,7 +199,7 @@ class Crew:
     def signal(self, name: str, number: int) -> bool:
         """Sends a signal to the worker with this name. Returns whether the worker was running.
 
-        SIGCONT also goes to the replaced workers of this name, because a zombie must resume to be fenced.
+        SIGCONT is also sent to replaced workers of this name, because a paused worker can only be fenced if it resumes.
         """
         replaced = [member for _, member in self._replaced] if number == signal.SIGCONT else []
         found = [member for member in (*self._members, *replaced) if member.name == name]
@@ -210,7 +210,7 @@ class Crew:
 
 
 class AdminLink:
-    """Makes calls to a worker of the admin or log role, one at a time, each with a deadline. Thread-safe."""
+    """Makes calls to a worker in the admin role or the log role, one at a time, each with a deadline. Thread-safe."""
 
     def __init__(
         self,

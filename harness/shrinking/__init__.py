@@ -1,1 +1,1 @@
-"""Finds the smallest part of a history, or the smallest plan, that still shows an anomaly."""
+"""Reduces a history to a small part, or a plan to a smaller plan, that still shows an anomaly."""

@@ -1,8 +1,8 @@
-"""Delta debugging: finds a small part of a list for which a predicate still holds. Pure and deterministic.
+"""Delta debugging: reduces a list to a small part for which a predicate still holds. Pure and deterministic.
 
-Source: the algorithm ddmin of Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input (2002). The
-list is divided into chunks, and one chunk at a time is removed. Unlike in the paper, a chunk alone is not tested,
-because removing the other chunks one by one has the same result.
+This is the algorithm ddmin of Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input (2002). It
+divides the list into chunks and removes one chunk after another. The paper also tests each chunk alone. This is omitted
+here: removing the other chunks one by one has the same result.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Budget:
-    """The number of times that the predicate may still be evaluated. At 0 the search ends with its current result."""
+    """The number of times that the predicate may still be evaluated. When it is used up, the search ends."""
 
     left: int
 
     def spend(self) -> bool:
-        """Reduces the budget by one evaluation. Returns False if it was already 0."""
+        """Uses one evaluation. Returns False if none was left."""
         if self.left <= 0:
             return False
         self.left -= 1
@@ -29,9 +29,9 @@ class Budget:
 
 
 def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budget) -> list[T]:
-    """Returns a part of the items, in order, for which `holds` is true. Without any one of them it is false.
+    """Returns items, in their order, for which `holds` is still true, but no longer if any one of them is removed.
 
-    `holds` must be true of all items together. If the budget is used up, single items may still be removable.
+    If the budget is used up, it may still be possible to remove some. `holds` must be true for all items together.
     """
     kept = list(items)
     pieces = 2
@@ -49,9 +49,10 @@ def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Bu
 def _without_one(
     kept: Sequence[T], pieces: int, holds: Callable[[Sequence[T]], bool], budget: Budget
 ) -> list[T] | None:
-    """Returns the items without one of `pieces` chunks: the first chunk whose removal leaves `holds` true.
+    """Divides the items into `pieces` chunks and removes the first chunk that is not needed for `holds`. Returns the
+    others.
 
-    Returns None if there is no such chunk, or if the budget is used up.
+    Returns None if every chunk is needed, or if the budget is used up.
     """
     cuts = [len(kept) * n // pieces for n in range(pieces + 1)]
     for n in range(pieces):

@@ -1,8 +1,8 @@
-"""Runs the checker's kernels on a part of a history, which has few operations, in this process.
+"""Runs the checker's kernels, in this process, on a reduced history: a part of the operations of the original history.
 
-The operations keep their ids, so a witness in the part can be compared with one in the whole history. Two witnesses
-are the same if they have the same identity: the operations, keys and values that they name. Fields that depend on the
-rest of the history (counts, distances, skipped records) are not part of the identity.
+The operations keep their ids, so witnesses of the reduced history can be compared with those of the original one. Two
+witnesses are the same if they have the same identity: the operations, keys and values that they name. Fields that
+depend on other operations (counts, distances, skipped records) are not part of the identity.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ UNSEEN: Final = "unseen"
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the kernels found.
+    """What the kernels found in a reduced history.
 
     witnesses  anomaly -> its witnesses
     complete   keys whose logs were read to their ends
@@ -67,7 +67,10 @@ class Findings:
 
 
 def _grounds(witness: Witness) -> set[str]:
-    """Returns why a record counts as lost: "end" (its log was read to the end), "beyond" (a later record was read)."""
+    """Returns why a witness counts its record as lost, as a set.
+
+    "end": clients read the log to its end. "beyond": a client read a later record.
+    """
     grounds = {"end"} if witness.get("end") is not None else set()
     place, most = witness.get("index"), witness.get("max-read-index")
     if witness.get("max-read") is not None and place is not None and most is not None and place <= most:
@@ -80,7 +83,7 @@ def is_cycle(anomaly: str) -> bool:
 
 
 def identities(anomaly: str, witness: Witness) -> Iterator[str]:
-    """Yields the identity of a witness, as text. A witness of `unseen` has one identity for each of its records."""
+    """Yields the identity of a witness as text; for a witness of `unseen`, one identity for each of its records."""
     if anomaly == UNSEEN:
         for value in witness.get("messages") or ():
             yield text_of([witness.get("key"), value])
@@ -94,8 +97,8 @@ def identities(anomaly: str, witness: Witness) -> Iterator[str]:
 def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapping[str, int]]) -> Findings:
     """Finds all anomalies except cycles. Raises BadHistory.
 
-    counts  f -> type -> number of operations in the whole history. If the whole history contains indeterminate
-            operations, a part without them must be judged as if it contained them.
+    counts  f -> type -> number of operations in the original history. The checker judges a history with indeterminate
+            operations differently. These counts make it do so even if the reduced history no longer contains any.
     """
     tables = make_tables.of_ops(ops, part=True)
     bucket = _bucket(replace(tables, meta={**tables.meta, "counts": counts}), options)
@@ -116,7 +119,7 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
 
 
 def complete(ops: Sequence[Op], options: CheckOptions) -> frozenset[Name]:
-    """Returns the keys whose logs the operations read to their ends. Raises BadHistory."""
+    """Returns the keys whose logs these operations read to their ends. Raises BadHistory."""
     tables = make_tables.of_ops(ops, part=True)
     return _complete(_bucket(tables, options), decoder(tables.texts))
 
@@ -132,18 +135,18 @@ def _complete(bucket: Bucket, original: Mapping[int, Any]) -> frozenset[Name]:
 
 
 def cycles(ops: Sequence[Op], options: CheckOptions) -> Mapping[str, Sequence[Witness]]:
-    """Finds the cycles: anomaly -> witnesses. Raises BadHistory."""
+    """Finds the cycles. Returns anomaly -> witnesses. Raises BadHistory."""
     result = check.judge(in_memory(make_tables.of_ops(ops, part=True)), replace(options, checks=("queue",)))
     return {found.name: found.witnesses for found in result.anomalies if is_cycle(found.name)}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A witness of the whole history that a part of the history must also show.
+    """A witness of the original history that a reduced history must also show.
 
     claim     the identity of the witness
-    known     a function: anomaly -> identities that the whole history shows; a part must show no others
-    complete  keys whose logs are read to the end in the whole history
+    known     a function: anomaly -> identities that the original history shows; the reduced one must show no others
+    complete  keys whose logs are read to their ends in the original history
     """
 
     anomaly: str
@@ -153,14 +156,14 @@ class Target:
     complete: frozenset[Name]
 
     def among(self, witnesses: Sequence[Witness]) -> bool:
-        """Returns whether the witness is among `witnesses`, with at least the same grounds (see `_grounds`)."""
+        """Returns whether `witnesses` contains the target, proved for at least the same reasons (see `_grounds`)."""
         return any(
             self.claim in identities(self.anomaly, candidate) and _grounds(self.witness) <= _grounds(candidate)
             for candidate in witnesses
         )
 
     def invented(self, found: Findings) -> list[tuple[str, Witness, str]]:
-        """Returns (anomaly, witness, identity) of everything in `found` that the whole history does not show."""
+        """Returns (anomaly, witness, identity) of everything in `found` that the original history does not show."""
         return [
             (anomaly, witness, claim)
             for anomaly, witnesses in found.witnesses.items()
@@ -171,9 +174,10 @@ class Target:
         ]
 
     def shown(self, found: Findings) -> bool:
-        """Returns whether a part shows the witness on the same grounds, and nothing that is not in the whole history.
+        """Returns whether a reduced history shows the target for the same reasons, and nothing that the original does
+        not show.
 
-        If the whole history reads the log of a lost or unseen record to its end, the part must do so, too.
+        If the original history reads the log of a lost or unseen record to its end, the reduced one must do so, too.
         """
         if not self.among(found.witnesses.get(self.anomaly, ())) or self.invented(found):
             return False
@@ -183,10 +187,10 @@ class Target:
         return all(key in found.complete for key in missing & self.complete)
 
     def shown_cycle(self, witnesses: Mapping[str, Sequence[Witness]]) -> bool:
-        """Returns whether a part has a cycle of the target's type.
+        """Returns whether the reduced history has a cycle of the target's type that affects the verdict as the target
+        does.
 
-        If the target counts against the verdict, the cycle must do so, too; otherwise it must not. See
-        `history_search`.
+        It need not be the same cycle, see `history_search`.
         """
         bad = bool(self.witness.get("forbidden"))
         return any(bool(witness.get("forbidden")) == bad for witness in witnesses.get(self.anomaly, ()))

@@ -1,22 +1,21 @@
-"""Finds the smallest part of a history that still shows one witness of an anomaly.
+"""Reduces a history to a few operations that still show one witness of an anomaly.
 
-A part consists of operations as they were recorded, but without some of their records (see `Part`).
+The reduced history (a `Part`) consists of operations as they were recorded, but some of their records may be removed.
 
-What a part proves. The checker finds in it a witness that it also found in the whole history, with the same
-operations, keys and values, and finds nothing that the whole history does not show. So the anomaly is not caused by
-omitting operations. That no client read a lost record is known only from the whole history. If the whole history
-shows that a log was read to its end, the part also shows this, with a final poll. The part may lack what is needed to
-find the cause.
+What a reduced history proves. In it, the checker finds a witness that it also found in the original history, with the
+same operations, keys and values. It finds nothing that the original history does not show. So the anomaly is not caused
+by the removal of operations. Only the original history can tell that no client read a lost record. If it shows that a
+log was read to its end, the reduced history also shows this, with a final poll. What is needed to find the cause may
+have been removed.
 
-Cycles. The cycle in the part may differ from the witness of the whole history, but it is also a cycle of the whole
-history: each edge between two operations of the part is an edge of the whole history, or a path of several edges.
-In a part with a cycle, records may look unread because their readers were omitted. Such records are ignored if the
-part does not read their logs to the end.
+Cycles. The cycle may differ from the witness in the original history, but it is also a cycle of the original history:
+each of its edges is an edge there, or stands for a path of several edges. In a reduced history with a cycle, records
+may look unread because their readers were removed. Such records are ignored if the reduced history does not read their
+logs to the end.
 
-How the search works. It first tries the few operations that the witness names, then all operations of the same
-processes, then all operations on the witness's keys, then all operations. The first of these sets that shows the
-witness is reduced by delta debugging: over keys, processes, operations and records, in turn, until nothing more can
-be removed. The search is deterministic.
+How the search works. It tries growing sets of operations (see `starting_points`), from those that the witness names up
+to all operations. The first set that shows the witness is reduced by delta debugging: keys, processes, operations and
+records are removed in turn, until nothing more can be removed. The search is deterministic.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ REPAIRS_MAX: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a history.
+    """A choice of operations and records: a reduced history.
 
     ids      ids of the operations that it contains
-    keys     keys that it contains; the operations are trimmed to these
+    keys     keys that it contains; whatever the operations do with other keys is removed
     dropped  records that are removed from these operations
     """
 
@@ -56,10 +55,10 @@ class Part:
 class Shrunk:
     """The result of the search.
 
-    ops        the operations of the part, in order of their indices
+    ops        the operations of the reduced history, in order of their indices
     units      number of operations, with invocation and completion counted as one
-    questions  number of evaluations
-    minimal    whether the search was completed
+    questions  how many times the checker was run on a candidate
+    minimal    whether the search was completed, so that nothing more can be removed
     """
 
     ops: tuple[Op, ...]
@@ -69,7 +68,7 @@ class Shrunk:
 
 
 class Question:
-    """Determines whether a part of a history shows the target."""
+    """Answers whether a reduced history still shows the target, by running the checker on it."""
 
     def __init__(self, whole: Whole, target: Target, options: CheckOptions) -> None:
         self.whole, self.target, self.options = whole, target, options
@@ -90,9 +89,9 @@ class Question:
         return find_witness.findings(self.ops(part), self.options, self.whole.counts)
 
     def _invented(self, part: Part) -> list[tuple[str, find_witness.Witness, str]]:
-        """Returns what the part shows but the whole history does not.
+        """Returns what the reduced history shows although the original history does not.
 
-        If the target is a cycle, unseen records in logs that the part does not read to the end are ignored.
+        If the target is a cycle, unseen records are ignored, unless the reduced history reads their logs to the end.
         """
         claims = self.target.invented(self.findings(part))
         if find_witness.is_cycle(self.target.anomaly):
@@ -100,9 +99,10 @@ class Question:
         return claims
 
     def repaired(self, part: Part) -> Part | None:
-        """Removes records that only the part reports as lost, unseen, duplicate or phantom. Returns the changed part.
+        """Removes the records that are reported as lost, unseen, duplicate or phantom only because operations were
+        removed.
 
-        Returns None if the changed part does not show the target.
+        Returns the changed part; None if it does not show the target.
         """
         for _ in range(REPAIRS_MAX):
             if self.holds(part):
@@ -127,7 +127,8 @@ def _records(invented: Sequence[tuple[str, find_witness.Witness, str]]) -> Itera
 
 
 def shrink(whole: Whole, target: Target, keys: frozenset[Name], options: CheckOptions) -> Shrunk | None:
-    """Returns the smallest part that shows the target; None if not even all operations of `whole` show it."""
+    """Returns the smallest reduced history that the search finds; None if even all operations do not show
+    the target."""
     question = Question(whole, target, options)
     for ids in circles(whole, target, keys):
         part = question.repaired(Part(ids, keys))
@@ -160,7 +161,7 @@ def _fewer_keys(question: Question, part: Part, budget: Budget) -> Part:
 
 
 def _fewer_units(question: Question, part: Part, budget: Budget) -> Part:
-    """Removes operations from a part: first all those of a process at a time, then single operations."""
+    """Removes operations: first all operations of a process at once, for each process, then single ones."""
     process = {unit.id: name(unit.last.process) for unit in question.whole.units if unit.id in part.ids}
 
     def by_process(kept: Sequence[Name]) -> bool:

@@ -1,9 +1,10 @@
-"""Searches for the smallest plan that still shows an anomaly. Pure: the function `shows` runs the plans.
+"""Reduces a plan step by step while its runs still show an anomaly. Pure: the caller provides the function that runs
+plans.
 
-A size consists of what the search can reduce: the faults, the duration of the load, the number of clients, and the
-ops per second. From a size, the search continues with the first smaller one that still shows the anomaly. It ends
-when no smaller size shows the anomaly, or when the time budget is used up. As runs of the same plan differ in their
-timing, a plan shows an anomaly if most of its runs do.
+A `Size` contains what can be reduced: the faults, the duration of the load, the number of clients, and the ops per
+second. Each step goes to the first smaller size that still shows the anomaly. The search ends when no smaller size
+shows it, or when the time budget is used up. Runs of the same plan differ in their timing, so a plan counts as showing
+the anomaly if most of its runs do.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SETTLE_S: Final = 2.0  # load after the end of the last fault
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One fault at one time. `for_s` is its duration in seconds; None if the fault has no duration."""
+    """One fault at a fixed time. `for_s` is how long it lasts, in seconds; None if it has no duration."""
 
     fault: str
     at_s: float
@@ -39,7 +40,7 @@ class Size:
     rhythm      faults of --nemesis, which are repeated at the plan's interval
     injections  faults at fixed times
     seconds     duration of the load
-    entries     (number, name of the fault) of entries of the plan's own schedule
+    entries     (position in the schedule, name of the fault) of each entry of the plan's schedule that is kept
     """
 
     rhythm: tuple[str, ...]
@@ -61,7 +62,7 @@ class Size:
 class Search:
     """The result of the search.
 
-    best   the smallest size that shows the anomaly; None if the first size does not show it
+    best   the smallest size that was found to show the anomaly; None if the original size does not show it
     tried  number of sizes that were tried
     whole  whether the search was completed; otherwise the time budget was used up
     """
@@ -75,10 +76,10 @@ Shows = Callable[[Size], bool | None]
 
 
 def search(first: Size, written: Size | None, shows: Shows) -> Search:
-    """Finds the smallest size that shows the anomaly, starting from `first`.
+    """Reduces `first` step by step until no smaller size shows the anomaly.
 
-    written  a size with the same faults, each at the time at which it occurred, so that single ones can be removed;
-             None if there is no such size
+    written  `first` with its periodic faults listed one by one, each at the time at which it occurred, so that faults
+             can be removed individually; None if they cannot be listed
     shows    returns whether most runs of a size show the anomaly; None if the time budget is used up
     """
     answers: dict[Size, bool | None] = {}
@@ -109,7 +110,7 @@ def search(first: Size, written: Size | None, shows: Shows) -> Search:
 
 
 def smaller(size: Size) -> Iterator[Size]:
-    """Yields smaller sizes, those with the largest savings first."""
+    """Yields the sizes to try after this one. Those that are expected to save the most come first."""
     yield from (replace(size, rhythm=left) for left in _fewer(size.rhythm))
     yield from (replace(size, entries=left) for left in _fewer(size.entries))
     yield from (_earlier(replace(size, injections=left)) for left in _fewer(size.injections))
@@ -129,7 +130,7 @@ def smaller(size: Size) -> Iterator[Size]:
 
 
 def _fewer(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """Yields the second half of the items, the first half, and then, for each item, all the others."""
+    """Yields the second half of the items, the first half, and then the items without each single one in turn."""
     if len(items) > 2:
         half = len(items) // 2
         yield tuple(items[half:])
@@ -138,7 +139,8 @@ def _fewer(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 
 
 def _earlier(size: Size) -> Size:
-    """Moves the first fault close to the start and the others by the same time, and shortens the load accordingly."""
+    """Moves all faults to an earlier time, so that the first one occurs shortly after the start. Shortens the load
+    accordingly."""
     if not size.injections:
         return size
     by = min(injection.at_s for injection in size.injections) - FIRST_S

@@ -20,11 +20,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """One run of the plan.
+    """One of the repeated runs.
 
-    valid  the verdict
-    bad    name -> count of the anomalies that count against the verdict
-    why    why the verdict is unknown; otherwise empty
+    valid    the verdict
+    bad      anomaly -> count, for the anomalies that count against the verdict
+    why      why the verdict is unknown; otherwise empty
     checked  where and why `--spark-master auto` had the history checked; empty with another master
     """
 
@@ -38,7 +38,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """An anomaly that k of n runs showed. `before` is True if the original run showed it."""
+    """An anomaly that occurred in k of n repeated runs. `before` says whether it occurred in the original run."""
 
     anomaly: str
     k: int
@@ -74,12 +74,12 @@ def once(plan: TestPlan, runs_dir: Path, spark_master: str, commands: Collection
 
 
 def bad_of(result: Result) -> dict[str, int]:
-    """Returns name -> count of the anomalies that count against the verdict."""
+    """Returns anomaly -> count, for the anomalies that count against the verdict."""
     return {anomaly.name: anomaly.count for anomaly in result.anomalies if anomaly.bad}
 
 
 def replay(run: Callable[[], Repeat], times: int, say: Say) -> list[Repeat]:
-    """Runs a plan several times, and reports the result of each run when it ends."""
+    """Calls `run` several times, and reports the result of each run when it ends."""
     found = []
     for n in range(times):
         found.append(run())
@@ -95,9 +95,9 @@ def describe(repeat: Repeat) -> str:
 
 
 def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
-    """Returns how many runs showed each anomaly: first the anomalies of the original run, then the others.
+    """Returns in how many runs each anomaly occurred: first the anomalies of the original run, then the others.
 
-    Runs with an unknown verdict do not count.
+    Runs with an unknown verdict are not counted.
     """
     judged = [repeat for repeat in repeats if repeat.valid != "unknown"]
     others = {name for repeat in judged for name in repeat.bad} - before.keys()
@@ -108,9 +108,9 @@ def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
 
 
 def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
-    """Returns 0 if every anomaly of the original run was seen again or, if it had none, no run showed any.
+    """Returns 0 if the runs agree with the original run, 1 if not, and 2 if unknown verdicts leave this open.
 
-    Returns 2 if this cannot be decided because of runs with an unknown verdict; otherwise 1.
+    They agree if every anomaly of the original run was seen again. If it had none, no run may show any.
     """
     rows = came(before, repeats)
     if all(row.k > 0 for row in rows if row.before) and (before or all(row.k == 0 for row in rows)):

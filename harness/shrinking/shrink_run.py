@@ -1,11 +1,12 @@
-"""`harness shrink RUN`: writes the smallest part of a run's history as a run of its own, inside the run's folder.
+"""`harness shrink RUN`: reduces a run's history to a small part that shows one witness, and writes it as a run of its
+own.
 
     RUN/shrunk/<anomaly>-<number>/history/00000.jsonl   the operations, with their original indices and times
     RUN/shrunk/<anomaly>-<number>/plan.yaml             copied from the run, so that the same settings apply
     RUN/shrunk/<anomaly>-<number>/events/harness.jsonl  copied from the run
 
-This part is checked like any other run. Its verdict is never valid, because the checker reports that operations are
-missing.
+The reduced history can be checked like that of any other run. Its verdict is never valid, because the checker reports
+that operations are missing.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ FOLDER: Final = "shrunk"
 
 @dataclass(frozen=True, slots=True)
 class Small:
-    """A part of a history that was written as a run of its own.
+    """A reduced history that was written as a run of its own.
 
-    folder   the run folder of the part
-    chosen   the witness that the part shows
-    faults   nemesis ops that are kept as context
-    whole    number of client operations in the history of the original run
+    folder   the new run folder
+    chosen   the witness that the reduced history shows
+    faults   nemesis ops that were kept because they may explain the witness
+    whole    number of client operations in the original history
     """
 
     folder: Path
@@ -55,9 +56,10 @@ class Small:
 
 
 def of_run(run: Path, result: Result, requested: str | None, options: CheckOptions, faults: bool = True) -> Small:
-    """Finds the smallest part that shows a witness, and writes it. Raises BadInput, BadHistory, Missing.
+    """Reduces a run's history to a small part that shows a witness, and writes it. Raises BadInput, BadHistory,
+    Missing.
 
-    requested  an anomaly or a witness (G1a, G1a#3); None: the most severe
+    requested  the anomaly or the witness to show, such as G1a or G1a#3; None: the most severe anomaly
     faults     whether to keep the ops of the faults that were active
     """
     try:
@@ -94,7 +96,10 @@ def of_run(run: Path, result: Result, requested: str | None, options: CheckOptio
 
 
 def _around(nemesis: Sequence[Op], ops: Sequence[Op]) -> list[Op]:
-    """Returns the nemesis ops of the faults that were active during any of these ops. Final polls are ignored."""
+    """Returns the nemesis ops of the faults that were active at some time between the first and the last of these ops.
+
+    Final polls do not count as ops here, unless there are no others.
+    """
     under_load = [op for op in ops if not op.extra.get("final")] or list(ops)
     begin, end = min(op.time_ns for op in under_load), max(op.time_ns for op in under_load)
     rows = [{"time_ns": op.time_ns, "value": orjson.dumps(op.value).decode(), **op.extra} for op in nemesis]
@@ -132,7 +137,7 @@ def _write(run: Path, folder: Path, ops: Sequence[Op]) -> None:
 
 
 def confirm(small: Small, result: Result) -> None:
-    """Checks that the checker finds the witness in the part. Raises BadHistory if it does not."""
+    """Raises BadHistory if the checker did not find the witness in the reduced history."""
     name = small.chosen.anomaly.name
     anomaly = next((anomaly for anomaly in result.anomalies if anomaly.name == name), None)
     bad = small.chosen.anomaly.bad
@@ -155,7 +160,7 @@ def _same(witness: Any, name: str, witnesses: Sequence[Any]) -> bool:
 
 
 def text(small: Small, result: Result) -> str:
-    """Describes the part for a terminal: every operation as text, and the verdict."""
+    """Describes the reduced history for a terminal: its operations and the verdict."""
     shrunk = small.shrunk
     few = "" if shrunk.minimal else " (there may be a smaller part: the search reached its limit)"
     head = f"{small.title} is shown by {_many(shrunk.units, 'operation')} of {small.whole:,}{few}:"
@@ -168,7 +173,7 @@ def text(small: Small, result: Result) -> str:
 
 
 def data(small: Small, result: Result) -> dict[str, Any]:
-    """Returns the part and the verdict as plain data."""
+    """Returns the reduced history and its verdict as plain data."""
     return {
         "folder": str(small.folder),
         "anomaly": small.chosen.anomaly.name,
@@ -193,7 +198,7 @@ def _many(n: int, what: str) -> str:
 
 
 def _op_lines(op: Op) -> list[str]:
-    """Describes an op in one or more lines: a completion with its micro-operations, or a lone invocation."""
+    """Describes an op: a completion with its micro-operations, or an invocation that never completed."""
     at = f"{seconds(op.time_ns):>11}"
     if op.process == NEMESIS:
         return [
@@ -211,7 +216,7 @@ def _op_lines(op: Op) -> list[str]:
 
 
 def _without_empty_polls(value: Any) -> Any:
-    """Returns an operation's value without polls that returned no records, or whose records were all removed."""
+    """Returns an operation's value without the polls that contain no records."""
     return [mop for mop in value if mop != ["poll", []]] if isinstance(value, list) else value
 
 

@@ -1,4 +1,4 @@
-"""`harness shrink RUN --schedule`: runs the plans that `plan_search` proposes, within a time budget."""
+"""`harness shrink RUN --schedule`: reduces the plan of a run, by running the plans that `plan_search` proposes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def size_of(plan: TestPlan) -> Size:
 
 
 def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
-    """Returns a size with the run's faults at the times at which they occurred.
+    """Returns the plan's size with the faults of its run listed one by one, each at the time at which it occurred.
 
     Returns None if no fault took effect during the load, or if the plan has a schedule.
 
-    on  the run's faults with their times
+    on  when each fault of the run was active
     """
     stops = {
         fault.name: fault.rounds.stop is not None
@@ -57,7 +57,7 @@ def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
 
 
 def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
-    """Returns the plan of the n-th run of a size. Raises BadInput if no valid plan has this size."""
+    """Returns the plan for the n-th run of a size; n changes the seed. Raises BadInput if the plan is invalid."""
     lines: list[Any] = [
         {
             "fault": injection.fault,
@@ -80,8 +80,9 @@ def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
 
 @dataclass(slots=True)
 class Trial:
-    """Determines whether most of `times` runs of a size show an anomaly, within the time budget.
+    """Runs plans of a size to find out whether most of them show an anomaly. A time limit applies to all runs together.
 
+    times      number of runs of each size
     run        runs a plan
     clock      returns the time in seconds
     longest_s  duration of the longest run so far
@@ -99,7 +100,8 @@ class Trial:
     hits: dict[Size, tuple[int, int]] = field(default_factory=dict)
 
     def shows(self, size: Size) -> bool | None:
-        """Returns whether the size shows the anomaly; None if there is not enough time for another run."""
+        """Returns whether most runs of a size show the anomaly; None if there is not enough time left to
+        decide this."""
         hit = missed = 0
         most = self.times // 2 + 1
         while hit < most and missed <= self.times - most:
@@ -131,9 +133,9 @@ def shrink(
     say: Say,
     allow_commands: bool = False,
 ) -> int:
-    """Searches for the smallest plan, prints the result, and writes the plan to RUN/shrunk/schedule/plan.yaml.
+    """Reduces a run's plan, prints the result, and writes the smallest plan to RUN/shrunk/schedule/plan.yaml.
 
-    Returns exit code 0, or 2 if not even the original plan shows the anomaly in most of its runs.
+    Returns exit code 0, or 2 if even the original plan does not show the anomaly in most of its runs.
     """
     try:
         seconds = schedule.seconds(budget)
@@ -177,7 +179,10 @@ def shrink(
 
 
 def _anomaly(run: Path, result: Result, requested: str | None) -> str:
-    """Returns the name of the anomaly that plans must show. Raises BadInput."""
+    """Returns the name of the anomaly that plans must show: the requested one, or the run's most severe one.
+
+    Raises BadInput if there is no such anomaly.
+    """
     if requested is not None:
         return witness_lookup.anomaly(result, witness_lookup.named_witness(requested).name).name
     bad = [anomaly.name for anomaly in result.anomalies if anomaly.bad]

@@ -1,4 +1,5 @@
-"""Finds sets of operations from which the search can start: those that a witness names, then larger sets."""
+"""Finds sets of operations with which the reduction of a history can start: those that a witness names, then larger
+sets."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ READERS_MAX: Final = 4
 
 
 def circles(whole: Whole, target: Target, keys: AbstractSet[Name]) -> Iterator[frozenset[int]]:
-    """Yields growing sets of ids of operations, without duplicates. The last set contains all operations."""
+    """Yields sets of ids of operations, each larger than the previous one. The last set contains all operations.
+
+    The first one contains the operations that the witness names, and the writers and readers of its records.
+    """
     units = {unit.id: unit for unit in whole.units}
     named = _named(whole, units, target)
     ends = [unit.id for unit in _last_looks(whole.units, keys)]
@@ -46,7 +50,7 @@ def _named(whole: Whole, units: Mapping[int, Unit], target: Target) -> set[int]:
 
 
 def _readers(units: Iterable[Unit], wanted: AbstractSet[Place]) -> set[int]:
-    """Returns the operation that first read each record, at each of the record's offsets."""
+    """Returns the operations that first read each wanted record, one for each offset at which it was read."""
     seen: dict[tuple[Place, int], int] = {}
     each: dict[Place, int] = {}
     for unit in units:
@@ -76,7 +80,8 @@ def _last_looks(units: Iterable[Unit], keys: AbstractSet[Name]) -> list[Unit]:
 
 
 def _beyond(units: Iterable[Unit], whole: Whole) -> set[int]:
-    """Returns the writers of certain records: for each operation and key, the polled record with the highest offset."""
+    """Returns, for each operation and key, the writer of the record with the highest offset that the
+    operation polled."""
     found: set[int] = set()
     for unit in units:
         top: dict[Name, tuple[int, Any]] = {}

@@ -1,9 +1,9 @@
-"""Cuts parts out of a history: whole operations, trimmed to some keys and records.
+"""Reduces a history to some of its operations, keys and records.
 
-A unit is an operation with its invocation and its completion, which are kept or removed together. A record is a value
-of a key. If all operations that sent a record are removed, the record is also removed from every poll, as if it had
-never been in the log: otherwise a poll would return a record that was never sent. Nothing else is changed: no
-operation is added or moved, and indices and times stay the same.
+The invocation and the completion of an operation are kept or removed together, as one `Unit`. A record is a value of a
+key. If all operations that sent a record are removed, the record is also removed from every poll: otherwise a poll
+would return a record that nobody sent. Nothing else changes. No operation is added or moved, and indices and times stay
+the same.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ PAIRED: Final = ("positions", "ends", "committed")  # of `extra`: lists of [key,
 
 
 def name(value: Any) -> Name:
-    """Returns a hashable name for a key or a value of any type."""
+    """Returns a hashable stand-in for a key or a value of any type."""
     return value if type(value) is int else text_of(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """An operation.
+    """An operation: its invocation and its completion.
 
-    done  its completion; None if it never completed
-    id    the index of the completion, or of the invocation if it never completed; witnesses name this index
+    done  the completion; None if the operation never completed
+    id    the index by which witnesses name the operation: that of the completion, or of the invocation if there is none
     """
 
     invoked: Op | None
@@ -59,7 +59,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The operations of a history on some keys, or on all keys, and its faults.
+    """The operations of a history (all, or those that concern certain keys), and its faults.
 
     counts   f -> type -> number of operations on all keys
     writers  record -> ids of the operations that sent it
@@ -73,9 +73,9 @@ class Whole:
 
 
 def load(run: Path, keys: AbstractSet[Name] | None) -> Whole:
-    """Reads a run's history as the checker does, line by line. Raises BadHistory.
+    """Reads a run's history line by line. Raises BadHistory for the same reasons as the checker.
 
-    keys  the keys of the operations to return; None: all keys
+    keys  only operations on these keys are returned, without what they do with other keys; None: all keys
     """
     units: list[Unit] = []
     nemesis: list[Op] = []
@@ -116,12 +116,12 @@ def _writers(units: Iterable[Unit]) -> dict[Place, tuple[int, ...]]:
 
 
 def places(rows: Iterable[tuple[Any, Any, Any]]) -> list[Place]:
-    """Returns the records in (key, offset, value) rows."""
+    """Returns the records in (key, offset, value) rows, without their offsets."""
     return [(name(key), name(value)) for key, _, value in rows]
 
 
 def touches(op: Op) -> bool:
-    """Returns whether anything is left of an operation that was trimmed to some keys."""
+    """Returns whether an operation still contains anything, after everything about other keys was removed."""
     if op.f in MICRO and isinstance(op.value, list):
         spoken = any(len(mop) == 3 or (len(mop) == 2 and mop[1]) for mop in op.value)
         return spoken or any(op.extra.get(field) for field in PAIRED)
@@ -129,14 +129,16 @@ def touches(op: Op) -> bool:
 
 
 def of_keys(op: Op, keys: AbstractSet[Name]) -> Op:
-    """Returns an op without the parts that concern other keys."""
+    """Returns an op without the parts about keys that are not in `keys`."""
     return _trimmed(op, lambda key: name(key) in keys, lambda key, value: True)
 
 
 def cut(whole: Whole, ids: AbstractSet[int], keys: AbstractSet[Name], dropped: AbstractSet[Place]) -> list[Op]:
-    """Returns the ops of some operations in order of their indices, without other keys and without the dropped records.
+    """Returns the invocations and completions of chosen operations, in order of their indices.
 
-    ids  ids of the operations
+    ids      ids of the chosen operations
+    keys     everything about other keys is removed
+    dropped  records that are also removed
     """
     writers = whole.writers
 
@@ -166,7 +168,7 @@ def _trimmed(op: Op, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], 
 
 
 def _mop(mop: Any, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], bool]) -> Any:
-    """Returns the micro-op without the removed keys and records; None for a send that was removed."""
+    """Returns a micro-op without the removed keys and records; None if it is a send that was removed."""
     if not isinstance(mop, list) or not mop:
         return mop
     if mop[0] == "send" and len(mop) == 3:
@@ -200,7 +202,7 @@ def _event(event: Mapping[str, Any], wanted: Callable[[Any], bool]) -> dict[str,
 
 
 def keys_of(units: Sequence[Unit]) -> list[Name]:
-    """Returns the keys that operations name, without duplicates, in the order in which they first occur."""
+    """Returns the keys that these operations name, without duplicates, in order of their first occurrence."""
     found: dict[Name, None] = {}
     for unit in units:
         op = unit.last

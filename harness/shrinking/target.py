@@ -1,4 +1,4 @@
-"""Determines what a part of a history must show: one witness, and only what the whole history shows."""
+"""Determines what a reduced history must show: one witness of the original history, and nothing that is not in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.stored.op_log import OpLog
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A witness of a run, with its anomaly and its number, counted from 1."""
+    """A witness that was chosen to be shown, with its anomaly and its number, from 1."""
 
     anomaly: AnomalyFound
     number: int
@@ -29,9 +29,11 @@ class Chosen:
 
 
 def choose(run: Path, result: Result, requested: str | None) -> Chosen:
-    """Returns the witness that the user names (G1a, G1a#3), by default one of the most severe anomaly.
+    """Returns the witness that the user names, such as G1a#3.
 
-    Raises BadInput if there is no such witness.
+    If only an anomaly is named, it is the anomaly's first witness (for a bad anomaly of cycles, the first cycle that
+    counts against the verdict). If nothing is named, it is one of the most severe anomaly. Raises BadInput if there is
+    none.
     """
     if requested is None:
         bad = [anomaly for anomaly in result.anomalies if anomaly.bad] or list(result.anomalies)
@@ -56,9 +58,9 @@ def _first_forbidden(run: Path, anomaly: AnomalyFound) -> int:
 
 
 def _unseen(run: Path, anomaly: AnomalyFound, number: int) -> Witness:
-    """Returns a witness with the first unseen record of the `number`-th key. Raises BadInput if there are fewer keys.
+    """Returns a witness with one record: the first unseen record of the `number`-th key with unseen records.
 
-    Keys whose logs were read to the end come first.
+    Keys whose logs were read to their ends come first. Raises BadInput if there are fewer keys.
     """
     rows = sorted(_rows(run, anomaly), key=lambda row: not row.get("complete"))
     if number > len(rows):
@@ -67,7 +69,7 @@ def _unseen(run: Path, anomaly: AnomalyFound, number: int) -> Witness:
 
 
 def _rows(run: Path, anomaly: AnomalyFound) -> list[dict[str, Any]]:
-    """Returns the witnesses of `unseen`, one for each key, in the format of the kernel."""
+    """Returns the witnesses of `unseen`, one for each key, in the format in which the checker's kernel returns them."""
     rows = [dict(row) for row in witness_lookup.stored(run, anomaly.name) if row.get("messages")]
     if rows or not anomaly.witnesses:
         return rows
@@ -85,9 +87,9 @@ def _witnesses(run: Path, anomaly: AnomalyFound) -> Iterator[Witness]:
 
 
 def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], frozenset[str]]:
-    """Returns a function: anomaly -> the identities that the whole history shows for these keys.
+    """Returns a function: anomaly -> the identities that the original history shows for these keys.
 
-    The identities of an anomaly are read when they are first needed.
+    The function reads the identities of an anomaly at its first call.
     """
     by_name = {finding.name: finding for finding in result.anomalies}
 
@@ -105,7 +107,7 @@ def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], 
 
 
 def keys_of(run: Path, chosen: Chosen) -> frozenset[Name]:
-    """Returns the keys that a witness concerns; empty if it names none."""
+    """Returns the keys that a witness is about; empty if it names none."""
     if chosen.anomaly.name == find_witness.UNSEEN:
         return frozenset({name(chosen.witness["key"])})
     about = involved_ops.of_witness(chosen.anomaly.name, chosen.witness, operations_and_records.of_run(run), OpLog(run))
@@ -115,9 +117,9 @@ def keys_of(run: Path, chosen: Chosen) -> frozenset[Name]:
 def aim(
     run: Path, result: Result, chosen: Chosen, keys: frozenset[Name], options: CheckOptions
 ) -> tuple[Whole, Target]:
-    """Returns the history on some keys, and what a part of it must show. Raises BadHistory.
+    """Returns the original history and what a reduced history must show. Raises BadHistory.
 
-    keys  if empty, the history on all keys is returned
+    keys  the history is limited to these keys, unless there are none
     """
     whole = load(run, keys or None)
     complete: frozenset[Name] = frozenset()

@@ -1,1 +1,1 @@
-"""Access to stored runs: finding them, and reading their operations, records, faults and broker data."""
+"""Access to stored runs: finds them, and reads their operations, records, faults and the brokers' data."""

@@ -19,7 +19,9 @@ log = logging.getLogger("harness")
 
 
 def keep(run: Path, cluster: Cluster, prefix: str, say: Callable[[str], None]) -> None:
-    """Copies the brokers' data into the run folder. Reports partitions that were not copied, or why nothing was copied.
+    """Copies the brokers' data of a run's topics into the run folder.
+
+    Tells the user which partitions were not copied, or why nothing was copied.
 
     prefix  the names of the run's topics begin with this text and a hyphen
     """

@@ -1,7 +1,7 @@
 """Detects edited or damaged results, plans and tables, and reports the damage in one message.
 
-`well_formed` checks those parts of results.json on which all readers rely. The format of witnesses differs between
-anomalies, so errors in witnesses appear only when they are described: `reporting_damage` turns the resulting
+`well_formed` checks the parts of results.json that are the same for all anomalies. The format of a witness depends on
+its anomaly, so an error in it causes an exception only when the witness is described. `reporting_damage` turns such
 exceptions into the message.
 """
 
@@ -37,8 +37,7 @@ OF_PIPELINES: Final = ("inputs", "done", "outputs", "expected", "extra", "aborte
 def reporting_damage(*runs: Path) -> Iterator[None]:
     """Context manager for code that describes the results of runs. Raises BadInput if the results are damaged.
 
-    A full disk or a missing permission is no damage of the results, so an OSError with such a cause is passed on
-    unchanged.
+    An OSError because of a full disk or a missing permission does not mean damage, so it is not changed.
     """
     try:
         yield
@@ -55,7 +54,8 @@ def reporting_damage(*runs: Path) -> Iterator[None]:
 
 
 def well_formed(result: Result) -> Result:
-    """Returns the result unchanged. Raises TypeError if one of the parts on which all readers rely has a wrong type."""
+    """Returns the result unchanged. Raises TypeError if a part has the wrong type; the fields of witnesses are not
+    checked."""
     for anomaly in result.anomalies:
         if not (isinstance(anomaly.name, str) and isinstance(anomaly.summary, str) and _count(anomaly.count)):
             raise TypeError(f"anomaly {anomaly.name!r}: `name`, `summary` or `count` has the wrong type")
@@ -85,7 +85,7 @@ def _counts(value: Any) -> bool:
 
 
 def _wrong(figures: Mapping[str, Any]) -> str:
-    """Returns the name of a figure with a wrong type, or "" if there is none. Missing figures are allowed."""
+    """Returns the name of a statistic with a wrong type, or "" if there is none. Statistics may be missing."""
     for name in COUNTS:
         if name in figures and not _count(figures[name]):
             return name

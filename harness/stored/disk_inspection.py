@@ -1,7 +1,7 @@
-"""Decodes and compares the kept broker data of a run, or any data folders, for `harness inspect`.
+"""Decodes and compares the brokers' data that a run kept, or any data folders of brokers, for `harness inspect`.
 
-For a run, the history is used to determine why records are missing. No broker is started, and nothing is written
-except the run's tables if they are missing.
+For a run, the history is used to determine why records are missing. No broker is started. Nothing is written, except
+the run's tables if it has none.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Inspection:
     nodes       node -> data folder
     partitions  the comparison of the replicas of each partition
     findings    partition -> records that are missing or at a wrong offset; empty if there is no history
-    judged      whether there is a history, so that the causes of missing records were determined
+    judged      whether there is a history that shows which records are missing, and why
     missing     keys of the history for which there is no data
     """
 
@@ -61,7 +61,9 @@ class Inspection:
 
 
 def inspect(place: Path, topic: str = "") -> Inspection:
-    """Inspects a run folder, or a folder that contains data folders. Raises BadInput, BadHistory.
+    """Inspects a run folder, a broker's data folder, or a folder with the data folders of several brokers.
+
+    Raises BadInput and BadHistory.
 
     topic  the topic to inspect; empty: all topics (for a run: all topics of this run)
     """
@@ -120,7 +122,7 @@ def _columns(folder: Path, kind: str, bucket: int, *names: str) -> Any:
 
 
 class _History:
-    """The sends and polls of a run, by key. The tables are read bucket by bucket."""
+    """The sends and polls of a run, by key. They are read from the run's tables, one bucket of keys at a time."""
 
     def __init__(self, run: Path, plan: TestPlan) -> None:
         self._plan, self._folder = plan, run / "tables"
@@ -141,7 +143,7 @@ class _History:
         return f"{self._plan.run}-{topic}", partition
 
     def key_of(self, place: _Partition) -> int | None:
-        """Returns the key of a partition, or None if the history does not contain this key."""
+        """Returns the key that stands for a partition; None if the history contains no such key."""
         number = place[0].removeprefix(f"{self._plan.run}-")
         if not number.isdecimal():
             return None
@@ -149,7 +151,10 @@ class _History:
         return key if key in self._bucket and self.place(key) == place else None
 
     def ends(self) -> dict[_Partition, int]:
-        """Returns partition -> the highest offset of an `ok` poll plus one, a lower bound of the high watermark."""
+        """Returns partition -> the highest offset that a successful poll returned, plus one.
+
+        This is a lower bound of the high watermark.
+        """
         found: dict[_Partition, int] = {}
         for key in self.keys:
             offsets = [read.offset for read in self._reads(key)]
@@ -165,7 +170,7 @@ class _History:
     ) -> Iterator[Finding]:
         """Yields the records of a partition that are missing or at a wrong offset, with the causes.
 
-        truncated  partition -> truncations that the brokers' logs report
+        truncated  partition -> the truncations of its log that the brokers' logs report
         """
         at = comparison.topic, comparison.partition
         key = self.key_of(at)
@@ -204,7 +209,7 @@ class _History:
                 yield Read(value, offset, op)
 
     def _of(self, key: int, kind: str, names: Sequence[str]) -> list[Sequence[Any]]:
-        """Returns the rows of one key in a table.
+        """Returns the rows of one key from a table, reduced to some columns.
 
         kind   the table: sends or polls
         names  the columns

@@ -1,4 +1,4 @@
-"""Converts the operations of the nemesis to spans of time: each with its fault, targets, begin, end and effect."""
+"""Converts the nemesis's operations to spans: for each injection of a fault, its targets, begin, end and effect."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Span:
 
     fault         name of the fault, such as "kill:leader"
     hit           the targets: nodes or client processes; empty if not known
-    begin_ns      time at which the operation that started the fault was invoked
-    end_ns        time at which the operation that ended the fault completed; None: it lasted until the history's end
-    took_effect   whether the fault reported an effect; None if it reported nothing about this
-    new_leaders   partition -> node, for partitions whose leader changed
+    begin_ns      time at which the operation that starts the fault was invoked
+    end_ns        time at which the operation that ends the fault completed; None: it lasted until the history's end
+    took_effect   whether the fault had an effect; None if it did not report this
+    new_leaders   partition -> its new leader, for partitions whose leader changed
     detail        other effects, as text; may be empty
     """
 
@@ -52,10 +52,11 @@ def _hit(value: Any) -> tuple[str, ...]:
 
 
 def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Span]:
-    """Returns the spans for the rows of tables/nemesis.parquet (`value` is JSON text), in order of time.
+    """Returns the spans for the rows of tables/nemesis.parquet, in order of time.
 
-    A fault without a stop (its operation has the span "") lasts from its invocation to its completion. Operations that
-    belong to no fault, such as the final wait for a healthy cluster, are ignored.
+    Usually one operation starts a fault and another one stops it. A fault with a single operation (its field `span` is
+    "") lasts from the operation's invocation to its completion. Operations that belong to no fault, such as the final
+    wait for a healthy cluster, are ignored.
     """
     done: list[Span] = []
     on: dict[str, Span] = {}
@@ -103,7 +104,7 @@ def _completed(span: Span, row: Mapping[str, Any]) -> Span:
 
 
 def _detail(data: Mapping[str, Any]) -> str:
-    """Describes the effects in a completed operation's value, except targets and new leaders."""
+    """Describes the effects that a completed operation reports, except its targets and new leaders."""
     parts = []
     lost, damage, deleted = (data.get(name) for name in ("lost_bytes", "damage", "deleted"))
     if isinstance(lost, dict):
@@ -134,7 +135,7 @@ def _detail(data: Mapping[str, Any]) -> str:
 
 
 def of_run(run: Path) -> list[Span]:
-    """Returns the spans of a run folder, from its tables; none if the table does not exist."""
+    """Returns the spans of a run folder, read from its tables; none if the table of the nemesis does not exist."""
     path = run / "tables" / "nemesis.parquet"
     if not path.is_file():
         return []

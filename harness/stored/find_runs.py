@@ -1,7 +1,7 @@
-"""Lists the runs in a folder and finds the run that a user names.
+"""Lists the runs in a folder, and finds the run that a user names.
 
-Reads plan.yaml and results.json. If a run is in progress, was interrupted or was never judged, it is listed with
-the information that exists.
+This reads plan.yaml and results.json. A run that is in progress, was interrupted, or was never judged is also listed,
+with what is known about it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ NONE: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run. `seconds` is the duration of its load in the plan. Empty texts and None stand for unknown values."""
+    """One run in the list of runs.
+
+    seconds  duration of the load according to the plan
+
+    A value that is not known is an empty text or None.
+    """
 
     id: str
     path: Path
@@ -52,7 +57,7 @@ def is_run(folder: Path) -> bool:
 
 
 def plan_of(folder: Path) -> Mapping[str, Any]:
-    """Returns the content of plan.yaml; an empty mapping if it is missing or damaged, so that results can be shown."""
+    """Returns the content of plan.yaml; an empty mapping if it is missing or damaged."""
     try:
         with (folder / "plan.yaml").open("rb") as file:
             raw = file.read(PLAN_BYTES_MAX + 1)
@@ -63,9 +68,10 @@ def plan_of(folder: Path) -> Mapping[str, Any]:
 
 
 def _loader(raw: bytes) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
-    """Returns the YAML loader to use for a text.
+    """Returns the class to use for loading a YAML text.
 
-    The loader in C is eight times faster but crashes on deep nesting. It is used if the text cannot be nested deeply.
+    The loader in C is eight times faster, but crashes if the text is deeply nested. It is returned only if the text
+    cannot be deeply nested.
     """
     quick = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     shallow = raw.count(b"[") + raw.count(b"{") < BRACKETS_MAX
@@ -75,7 +81,10 @@ def _loader(raw: bytes) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
 
 
 def _small(data: Any) -> bool:
-    """Returns whether a plan has at most VALUES_MAX values, and no huge numbers. Each use of an alias is counted."""
+    """Returns whether a plan has at most VALUES_MAX values and no huge numbers.
+
+    A value that YAML aliases repeat counts each time.
+    """
     pending = [data]
     for _ in range(VALUES_MAX):
         if not pending:
@@ -113,18 +122,20 @@ def result_of(folder: Path) -> Result | None:
 
 
 def rows(runs: Path) -> list[RunRow]:
-    """Returns the runs in a folder, the newest first; none if it does not exist. Raises BadInput if it is a file."""
+    """Returns the runs in a folder, the newest first; none if the folder does not exist. Raises BadInput if it is a
+    file."""
     found = [row(folder, plan_of(folder)) for folder in folders(runs)]
     return sorted(found, key=lambda row: (row.started or row.id, row.id), reverse=True)
 
 
 def folders(runs: Path) -> list[Path]:
-    """Returns the run folders in a folder, in any order; none if it does not exist. Raises BadInput if it is a file."""
+    """Returns the run folders in a folder, in any order; none if the folder does not exist. Raises BadInput if it is a
+    file."""
     return [folder for folder in _entries(runs) if not folder.is_symlink() and is_run(folder)]
 
 
 def _entries(runs: Path) -> list[Path]:
-    """Returns the content of the folder of runs; nothing if it does not exist. Raises BadInput if it is a file."""
+    """Returns what a folder of runs contains; nothing if it does not exist. Raises BadInput if it is a file."""
     try:
         return list(runs.iterdir())
     except FileNotFoundError:
@@ -143,7 +154,7 @@ def faults_of(plan: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def row(folder: Path, plan: Mapping[str, Any]) -> RunRow:
-    """Returns the row of a run, given its plan."""
+    """Returns the row of a run in the list of runs."""
     try:
         result = result_of(folder)
         verdict: str = "not judged" if result is None else result.valid
@@ -167,7 +178,7 @@ HEAD: Final = ("run", "verdict", "workload", "nemesis", "acks", "seconds", "anom
 
 
 def table(listed: Sequence[RunRow], limit: int = 30) -> str:
-    """Formats the first `limit` rows as a table."""
+    """Formats the first `limit` runs as a table, and says how many more there are."""
     if not listed:
         return "no runs yet; start one: harness run --nemesis leader-kill"
     lines = [HEAD, *(_cells(row) for row in listed[: max(limit, 0)])]
@@ -194,10 +205,10 @@ def _cells(row: RunRow) -> tuple[str, ...]:
 
 
 def resolve(runs: Path, name: str) -> Path:
-    """Returns the run folder that a user names: by a path, an id, `latest`, or an unambiguous prefix of an id.
+    """Returns the run folder that a user names: by a path, an id, `latest`, or the beginning of an id.
 
-    Raises BadInput if there is no such run, or if what is named is not a run folder. If several ids begin with the
-    prefix, the message lists them.
+    Raises BadInput if there is no such run, or if the path is not that of a run folder. If several ids begin with the
+    text, the message lists them.
     """
     if not name.strip():
         raise BadInput("the name of the run is empty; give a run folder, an id, or latest")
@@ -217,7 +228,7 @@ def resolve(runs: Path, name: str) -> Path:
 
 
 def judged(runs: Path, name: str) -> Path:
-    """Returns the run folder that a user names, for commands that need results.
+    """Returns the run folder that a user names, for commands that need results. They may still be missing.
 
     Raises BadInput if there is no such run folder, or if the user names a history file.
     """
@@ -230,7 +241,7 @@ def judged(runs: Path, name: str) -> Path:
 
 
 def require_result(folder: Path) -> Result:
-    """Returns the result of a run folder. Raises BadInput if the run was not judged yet."""
+    """Returns the result of a run folder. Raises BadInput if there is none yet."""
     result = result_of(folder)
     if result is not None:
         return result
@@ -243,7 +254,7 @@ def require_result(folder: Path) -> Result:
 
 
 def history(runs: Path, name: str) -> Path:
-    """Returns the run folder, or the history file in JSON lines, that a user names. Raises BadInput."""
+    """Returns what a user names: a run folder, or a history file in JSON lines. Raises BadInput if there is neither."""
     path = Path(name)
     if not path.is_file():
         return resolve(runs, name)

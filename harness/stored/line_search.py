@@ -1,6 +1,6 @@
-"""Binary search in a large text file whose lines are in the order of a number that they contain.
+"""Binary search in a large text file. The lines contain numbers, and are in ascending order of these.
 
-Used for histories (the index of the operation) and brokers' logs (the time, which some lines do not have).
+In a history, the number is the index of the operation. In a broker's log, it is the time, which some lines do not have.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ Key = Callable[[bytes], float | None]
 def seek(file: BinaryIO, key: Key, wanted: float) -> bool:
     """Moves the file's position to the first line whose number is at least `wanted`. Returns False if there is none.
 
-    Reads a few bytes in O(log size) places, and finally at most NEAR bytes and the line after these. If the lines are
-    not in order, the resulting position is arbitrary, so callers must check the line that they read there.
+    This reads a few lines at each of O(log size) positions, and then not much more than NEAR bytes. If the lines are
+    not in order, the resulting position is arbitrary. Callers must therefore check the line that they read at this
+    position.
     """
     low, high = 0, file.seek(0, 2)
     while high - low > NEAR:
@@ -41,7 +42,7 @@ def seek(file: BinaryIO, key: Key, wanted: float) -> bool:
 
 
 def _next(file: BinaryIO, key: Key, high: int) -> tuple[float, int] | None:
-    """Returns (number, end) of the next line that has a number and begins before `high`; None if there is none."""
+    """Returns (number, end) of the next line with a number that begins before `high`; None if there is none."""
     for _ in range(KEYLESS_MAX):
         if file.tell() >= high:
             return None

@@ -25,7 +25,8 @@ EXAMPLES: Final = Path(__file__).parent / "log_patterns"
 
 
 def load(path: Path) -> LogPattern:
-    """Loads the patterns in a file, or a built-in example by its name ("java"). Raises BadInput with the line."""
+    """Reads a file of patterns, or a built-in one if the path is its name ("java"). Raises BadInput with file, line and
+    column."""
     example = EXAMPLES / f"{path}.yaml"
     if not path.exists() and len(path.parts) == 1 and example.is_file():
         path = example
@@ -63,9 +64,9 @@ def _text(loaded: Loaded, place: Place, default: str | None = None) -> str:
 
 
 def _regex(loaded: Loaded, place: Place, default: str | None = None) -> str:
-    """Returns the regular expression at a place in the file. Raises BadInput if it is not valid.
+    """Returns the regular expression at a place in the file.
 
-    It must use RE2's syntax, all its groups must be named, and their names must be known.
+    Raises BadInput unless it has RE2's syntax, and all its groups have one of the known names.
     """
     found = _text(loaded, place, default)
     at = loaded.where(place, True)
@@ -121,7 +122,7 @@ def _event(loaded: Loaded, place: Place, line: str) -> EventPattern:
 
 
 def _lacking(kind: str, named: frozenset[str]) -> str:
-    """Describes the named groups that an event of this kind needs but does not have; "" if none is missing."""
+    """Describes the named groups that an event of this kind needs but that are not in `named`; "" if there are none."""
     of_one = {"topic", "partition"} <= named
     if "time" not in named:
         return "the named group `time` (in match or in line)"

@@ -1,8 +1,7 @@
-"""Reads single operations of a history by index, and streams all its lines.
+"""Reads a history: single operations by index, or all lines in order.
 
-An operation is found by binary search in a file of the history, which is fast even with ten million operations. The
-result is None if it cannot be found: there is no such operation, the history is not ordered by index, or lines are
-damaged.
+An operation is found by binary search, which is fast even with ten million operations. The result is None if there is
+no such operation, if the history is not ordered by index, or if lines are damaged.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Header:
     """The first line of a history.
 
     run      name of the run
-    wall_ns  wall-clock time at which the times of the history are 0, in nanoseconds since 1970
+    wall_ns  wall-clock time at which the run's clock was 0, in nanoseconds since 1970
     """
 
     run: str
@@ -39,9 +38,9 @@ class Header:
 
 
 def segments(run: Path) -> list[Path]:
-    """Returns the files of a run folder's history in order, or the history file itself.
+    """Returns the files of a run folder's history in order; for a history file, the file itself.
 
-    Raises BadInput for a file that is not regular, such as a FIFO, because reading it might never end.
+    Raises BadInput if one of them is not a regular file. (Reading from a FIFO, for example, might never end.)
     """
     found = [run] if run.is_file() else sorted((run / "history").glob("*.jsonl"))
     for path in found:
@@ -59,7 +58,7 @@ def opened(path: Path) -> BinaryIO:
 
 
 def each(run: Path) -> Iterator[tuple[Path, int, bytes]]:
-    """Yields (file, line number, line) of a whole history. Raises BadInput if a file cannot be read."""
+    """Yields (file, line number, line) for each line of a history. Raises BadInput if a file cannot be read."""
     for path in segments(run):
         with opened(path) as file:
             try:
@@ -72,7 +71,7 @@ def each(run: Path) -> Iterator[tuple[Path, int, bytes]]:
 
 
 def index_of(line: bytes) -> int | None:
-    """Returns the index of the operation in a line; None if the line contains no operation, for example the header."""
+    """Returns the index of the operation in a line; None if it contains no operation, as the header does not."""
     found = INDEX.match(line)
     if found:
         return int(found.group(1))
@@ -85,7 +84,10 @@ def index_of(line: bytes) -> int | None:
 
 
 class OpLog:
-    """The operations of a run folder or a history file. `at(index)` returns one operation, or None."""
+    """The operations of a run folder or a history file.
+
+    `at(index)` returns the operation with this index; None if it cannot be found.
+    """
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -94,7 +96,7 @@ class OpLog:
 
     @cached_property
     def header(self) -> Header | None:
-        """The header in the first file of the history; None if it is missing or invalid."""
+        """The header of the history; None if it is missing or invalid."""
         try:
             with self._segments[0].open("rb") as file:
                 data = orjson.loads(file.readline(1 << 16))
@@ -104,7 +106,7 @@ class OpLog:
 
     @cached_property
     def _firsts(self) -> list[int]:
-        """The first index in each file of the history; -1 if there is none."""
+        """For each file of the history, the index of its first operation; -1 if it has none."""
         firsts = []
         for path in self._segments:
             with path.open("rb") as file:

@@ -1,6 +1,7 @@
 """Looks up single operations and records in a run's tables: who sent a value, who read it, and when.
 
-Each lookup reads only the columns that it needs, for records in only one bucket. Only results are kept in memory.
+The tables of records are divided into buckets by key. A lookup reads only one bucket, and only the columns that it
+needs. Nothing but results is kept in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ ROW: Final = ("op", "value", "offset", "process", "type", "invoke_ns", "complete
 
 @dataclass(frozen=True, slots=True)
 class OpFact:
-    """Facts about one operation. `id` is the index of its completion, or of its invocation if it never completed."""
+    """What the tables say about one operation.
+
+    id  the index of its completion, or of its invocation if it never completed
+    """
 
     id: int
     invoke_index: int
@@ -43,7 +47,7 @@ class OpFact:
 
     @property
     def at_ns(self) -> int:
-        """The time at which the operation completed, or at which it was invoked if it never completed."""
+        """The time at which the operation completed; if it never completed, the time at which it was invoked."""
         return self.invoke_ns if self.complete_ns is None else self.complete_ns
 
 
@@ -62,7 +66,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One sent or polled record, with facts about its operation.
+    """One record that an operation sent or polled, with what the tables say about this operation.
 
     sent    True if the record was sent, False if it was polled
     op      id of the operation
@@ -81,7 +85,11 @@ class Row:
 
 
 class Facts(Protocol):
-    """The lookups that descriptions of witnesses use. They search a whole run (`Lookup`) or the records of one page."""
+    """Looks up operations and records for descriptions of witnesses.
+
+    There are two implementations: `Lookup` searches all tables of a run, `key_records.Records` what was read for one
+    page.
+    """
 
     @property
     def spans(self) -> Sequence[fault_spans.Span]: ...
@@ -98,7 +106,7 @@ class Facts(Protocol):
 class Lookup:
     """Looks up operations and records in the tables of one run folder.
 
-    For an operation or a record that is not found, the result is None or empty. Only `open` raises exceptions.
+    If something is not found or cannot be read, the result is None or empty. Only `open` raises exceptions.
     """
 
     def __init__(self, tables: Path) -> None:
@@ -108,7 +116,7 @@ class Lookup:
 
     @cached_property
     def spans(self) -> list[fault_spans.Span]:
-        """The faults of the run."""
+        """When each fault of the run was active."""
         return fault_spans.of_run(self._tables.parent)
 
     def open(self) -> None:
@@ -188,11 +196,11 @@ class Lookup:
         return self._found("polls", key, "value", value)
 
     def polls_by(self, key: Any, op: int) -> tuple[Record, ...]:
-        """Returns the first MANY records of a key that an operation polled."""
+        """Returns the first MANY records of a key that an operation polled, in the order of the poll."""
         return self._found("polls", key, "op", op)
 
     def ops(self, ids: Iterable[int]) -> dict[int, OpFact]:
-        """Returns id -> facts for many operations, in one pass over the table of operations."""
+        """Returns id -> facts for many operations, in one pass over the table. Ids that are not found are left out."""
         wanted = sorted(set(ids))
         try:
             table = self._ops.to_table(filter=pc.field("index").isin(wanted)) if wanted else None
@@ -211,7 +219,7 @@ class Lookup:
         values: Sequence[Any] | None = None,
         ops: Sequence[int] | None = None,
     ) -> list[Row]:
-        """Returns the first `limit` sends or polls of a key that match all given filters.
+        """Returns the first `limit` sends or polls of a key that match all given filters, in the order of the history.
 
         offsets  ranges of offsets, inclusive
         values   values of the records
@@ -264,7 +272,7 @@ def _fact(id_: int, row: dict[str, Any]) -> OpFact:
 
 
 def of_run(run: Path) -> Lookup | None:
-    """Returns the lookup for a run folder, or None if the tables are missing or damaged."""
+    """Returns a lookup in the tables of a run folder; None if they are missing or damaged."""
     tables = run / "tables"
     whole = (tables / "_schema.json").is_file() and any((tables / "ops").glob("*.parquet"))
     if not whole:

@@ -37,7 +37,7 @@ CODED: Final = ("key", "value")  # columns with codes in all tables except `neme
 
 @dataclass(frozen=True)
 class Run:
-    """One run folder. Data is read when it is first used. Missing tables are created."""
+    """One run folder. Data is read when it is first used. If the tables are missing, they are then created."""
 
     path: Path
 
@@ -48,7 +48,7 @@ class Run:
 
     @cached_property
     def plan(self) -> Mapping[str, Any]:
-        """All options of the run by their names in plan.yaml; empty for an imported history."""
+        """All options of the run, named as in plan.yaml; empty for an imported history."""
         return find_runs.plan_of(self.path)
 
     @property
@@ -57,7 +57,10 @@ class Run:
         return self.arrow("ops")
 
     def arrow(self, table: str = "ops") -> pa.Table:
-        """Returns a table as an Arrow table. Raises BadInput if there is no such table, BadHistory, Missing."""
+        """Returns a table as an Arrow table.
+
+        Raises BadInput if there is no such table. Missing tables are created; this may raise BadHistory or Missing.
+        """
         form = TABLES.get(table)
         if form is None:
             raise BadInput(f"no table {table!r}; give one of {', '.join(TABLES)}")
@@ -82,8 +85,8 @@ class Run:
     def spark(self, session: Any, table: str = "ops") -> Any:
         """Returns a table as a Spark DataFrame.
 
-        Spark's tasks read the files of the table. If codes must be replaced by values, this process reads the files
-        instead.
+        Usually, Spark's executors read the files of the table. If the run has keys or values that are not integers,
+        this process reads the files instead, to replace the codes that they contain.
         """
         files = [str(file) for file in self._files(table)] if table in TABLES and not self._texts else []
         return session.read.parquet(*files) if files else session.createDataFrame(self.arrow(table))
@@ -92,7 +95,7 @@ class Run:
 
     @cached_property
     def _tables(self) -> Path:
-        """The folder of the run's tables. If the tables are missing or belong to another history, they are created."""
+        """The folder of the run's tables. They are created if they are missing or do not match the history."""
         folder = require_run(self.path) / "tables"
         if make_tables.ready(self.path, folder, None) is None:
             join_segments.make(self.path, folder, None, lambda text: None, None)
@@ -109,7 +112,7 @@ class Run:
         return found
 
     def _decoded(self, name: str, table: pa.Table) -> pa.Table:
-        """Replaces codes by the original values. A column that contains codes becomes a column of text."""
+        """Replaces codes in a table with the original values. Columns with codes become columns of text."""
         if not self._texts or name == "nemesis":
             return table
         for column in CODED:
@@ -128,7 +131,7 @@ class Run:
 
 
 def load(name: str | Path = "latest", runs: str | Path = "runs") -> Run:
-    """Returns a run by its name as on the command line: a folder, an id, an unambiguous prefix of an id, or latest.
+    """Returns a run. It is named as on the command line: by a folder, an id, the beginning of an id, or `latest`.
 
     Raises BadInput if there is no such run.
     """

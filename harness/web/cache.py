@@ -1,4 +1,4 @@
-"""A cache of values that were read from files. If the files of a value change, the value is read again."""
+"""A cache of values that are computed from files. If the files change, the value is computed again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 def stamp(*files: Path) -> Stamp:
-    """Returns a value that differs after any of the files has changed."""
+    """Returns a value that identifies the present state of the files. It changes when one of them changes."""
     return tuple(map(_stamp, files))
 
 
@@ -26,9 +26,9 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 class Cache(Generic[T]):
-    """A cache with one value for each path. Several threads may use it; one thread reads at a time.
+    """A cache with one value for each path.
 
-    Entries are only removed by `keep`.
+    Several threads may use it; only one of them computes a value at a time. An entry stays until `keep` removes it.
     """
 
     def __init__(self, read: Callable[[Path], T]) -> None:
@@ -36,7 +36,11 @@ class Cache(Generic[T]):
         self._entries: dict[Path, tuple[Stamp, T]] = {}
 
     def get(self, path: Path, now: Stamp) -> T:
-        """Returns the value for a path; reads it again if the stamp `now` differs from that of the cached value."""
+        """Returns the value for a path.
+
+        now  the present state of the files from which the value is computed (see `stamp`); if it differs from the state
+             for which a value is cached, the value is computed again
+        """
         with self._lock:
             entry = self._entries.get(path)
             if entry is None or entry[0] != now:

@@ -1,4 +1,4 @@
-"""Computes the coordinates of two drawings: the rates of a run in progress, and an experiment's shares over time."""
+"""Computes the coordinates of two drawings: the rates of a run in progress, and an experiment's results over time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINE_HIGH: Final = 44
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A rectangle. x and y are the distances of its upper left corner from that of the drawing, in pixels."""
+    """A rectangle. x and y are the distances of its upper left corner from that of the whole drawing, in pixels."""
 
     outcome: str
     x: float
@@ -42,7 +42,7 @@ class Rates:
 
 
 def rates(counted: Mapping[str, Mapping[int, int]], end_s: float) -> Rates:
-    """Returns the bars for the completions per second with each outcome, from the start of the run until `end_s`.
+    """Returns a drawing of the completions per second, stacked by outcome, from the start of the run to `end_s`.
 
     counted  outcome -> second -> number of completions
     """
@@ -68,10 +68,10 @@ def rates(counted: Mapping[str, Mapping[int, int]], end_s: float) -> Rates:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The share of runs that were as expected in one result, as a point to draw.
+    """One result of an experiment as a point: which share of its runs met an expectation.
 
-    y          height of the share
-    low, high  heights of the ends of its confidence interval
+    y          vertical position of the share, in pixels from the top
+    low, high  vertical positions of the lower and the upper end of its confidence interval
     """
 
     x: float
@@ -83,7 +83,10 @@ class Point:
 
 
 def shares(line: Line) -> list[Point]:
-    """Returns the points to draw for one line: its last POINTS_MAX results, oldest first."""
+    """Returns the points of a drawing that shows how often an expectation was met over time.
+
+    These are the last POINTS_MAX results, the oldest first.
+    """
     found = []
     for at, (when, _, share) in enumerate(line.points[-POINTS_MAX:]):
         low, high = share.interval

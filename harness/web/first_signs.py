@@ -1,6 +1,6 @@
-"""Detects first signs of anomalies during a run: contradictions between two operations.
+"""Detects first signs of anomalies while a run is in progress: contradictions between two operations.
 
-These are hints only; the checker decides at the end of the run.
+They are only hints. The checker decides at the end of the run.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Place = tuple[bytes, bytes] | tuple[bytes, int]
 
 @dataclass(slots=True)
 class First:
-    """The signs found so far, and the records that are needed to find more. Keys and values are JSON text.
+    """The signs found so far, and the records that are needed to find more. Keys and values are kept as JSON text.
 
     values    (key, offset) -> value
     offsets   (key, value) -> offset
-    unread    records that were sent by an ok operation and have not been polled yet
+    unread    records that were sent by a successful operation and have not been polled yet
     read      records that were polled
-    counts    anomaly -> number of offsets or records that show it
-    places    (anomaly, offset or record) of everything that was counted
+    counts    anomaly -> number of signs
+    places    (anomaly, offset or record) of each sign, so that none is counted twice
     messages  for each anomaly, descriptions of the first SHOWN signs
-    full      whether there were more than RECORDS_MAX records, so that the search has stopped
+    full      whether the search has stopped, because there were more than RECORDS_MAX records
     """
 
     values: dict[tuple[bytes, int], bytes] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class First:
     full: bool = False
 
     def add(self, op: Op) -> None:
-        """Compares an ok operation with the earlier ones."""
+        """Compares a successful operation with the earlier ones, and notes any signs of anomalies."""
         if self.full:
             return
         for key, offset, value in sends(op):

@@ -26,9 +26,9 @@ NODES_MAX: Final = 30
 
 @dataclass(frozen=True)
 class Views:
-    """The pages about a folder of runs.
+    """Renders the pages about a folder of runs.
 
-    static  whether the pages are files of an export, and so cannot have query strings
+    static  whether the pages are files of an export; the links in such pages have no query strings
     """
 
     runs: Path
@@ -64,7 +64,11 @@ class Views:
         )
 
     def _heads(self, query: run_query.Query) -> list[tuple[str, str, str]]:
-        """Returns (title, link that sorts by the column, current order or "") of each column."""
+        """Returns (title, link, order) for each column of the list of runs.
+
+        The link sorts the list by the column. The order is that of the present list if it is sorted by the column;
+        otherwise "".
+        """
         found = []
         for name, column in run_query.COLUMNS.items():
             mine = query.sort == name
@@ -76,7 +80,7 @@ class Views:
     def run(self, folder: Path, rows: Sequence[Row], still: bool = False) -> bytes:
         """Returns the page of a run: its result, and links to its files.
 
-        still  whether the page must not reload itself
+        still  whether the page of a run in progress must not reload itself
         """
         row = self.catalogue.row(folder)
         plan = find_runs.plan_of(folder)
@@ -101,7 +105,8 @@ class Views:
         )
 
     def _summary(self, folder: Path) -> list[str]:
-        """Returns the lines of the summary, or a message if the results cannot be used."""
+        """Returns the lines of a run's summary, or a message if the results cannot be used; nothing if
+        there are none."""
         try:
             result = find_runs.result_of(folder)
             if result is None:
@@ -113,7 +118,7 @@ class Views:
             return [f"The results cannot be shown ({type(error).__name__}: {error})."]
 
     def _parts(self, folder: Path) -> list[tuple[str, str]]:
-        """Returns (name, link) of the files of a run that exist and are linked from its page."""
+        """Returns (name, link) of each file to which the page of a run links, if the file exists."""
         candidates: list[tuple[str, tuple[str, ...]]] = [
             ("order pages", ("orders", "index.html")),
             ("plan", ("plan.yaml",)),
@@ -138,9 +143,9 @@ class Views:
     # --- comparing ------------------------------------------------------------------------------------
 
     def since(self, folder: Path, rows: Sequence[Row]) -> bytes:
-        """Returns a comparison of a run with the previous run of the same workload and faults.
+        """Returns the page that compares a run with the previous run of the same workload and faults.
 
-        Raises BadInput if there is no such run.
+        Raises BadInput if there is no previous one.
         """
         previous = run_query.before(rows, self.catalogue.row(folder))
         if previous is None:
@@ -148,7 +153,7 @@ class Views:
         return self.compare([previous.id, folder.name], UP * 2)
 
     def compare(self, chosen: Sequence[str], root: str = "") -> bytes:
-        """Returns a comparison of two runs.
+        """Returns the page that compares two runs.
 
         Raises BadInput if `chosen` does not contain exactly two runs, or if the runs cannot be compared.
         """
@@ -174,7 +179,10 @@ class Views:
         )
 
     def folder(self, name: str) -> Path:
-        """Returns the folder of a run. Raises BadInput if there is no such run, or if it must not be shown."""
+        """Returns the folder of a run.
+
+        Raises BadInput if there is no such run, or if a link in it leads out of the folder.
+        """
         found = paths.folder_of(self.runs, name)
         if found is None or not find_runs.is_run(found):
             raise BadInput(f"there is no run {name[:300]} here")
@@ -185,17 +193,17 @@ class Views:
     # --- experiments ----------------------------------------------------------------------------------
 
     def experiments(self, past: Past) -> bytes:
-        """Returns the list of experiments with their latest results."""
+        """Returns the page that lists the experiments with their latest results."""
         rows = [(done[0], len(done), past_results.slug(name)) for name, done in past.by_name.items()]
         return self._render(
             "experiments.html.j2", "", here="experiments", title="experiments", rows=rows, broken=past.broken
         )
 
     def experiment(self, done: Sequence[Done], ids: frozenset[str]) -> bytes:
-        """Returns the page of one experiment with its results over time.
+        """Returns the page of one experiment, with its results over time.
 
         done  all results of the experiment, the newest first
-        ids   ids of the runs that still exist; only these have links
+        ids   ids of the runs that still exist; the page links only to these
         """
         lines = [(line, drawings.shares(line)) for line in past_results.lines(done)]
         return self._render(
@@ -214,7 +222,7 @@ class Views:
     def matrix(self, past: Past, ids: frozenset[str]) -> bytes:
         """Returns the page of the latest matrices: a row for each cell, and a column for each matrix.
 
-        ids  ids of the runs that still exist; only these have links
+        ids  ids of the runs that still exist; the page links only to these
         """
         times = list(past.matrices[:MATRICES_MAX])
         cells: dict[str, dict[str, past_results.Case]] = {}
@@ -252,7 +260,7 @@ def _nodes(folder: Path) -> list[str]:
 
 
 def _compared(row: compare.Row) -> tuple[str, str, str, bool]:
-    """Returns (name, value in the first run, value in the second run, whether the two differ); values are text."""
+    """Returns (name, value in the first run, value in the second run, whether they differ), as text."""
     name, a, b = (
         text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
         for text in (str(row.name), compare.cell(row.a), compare.cell(row.b))
@@ -261,7 +269,6 @@ def _compared(row: compare.Row) -> tuple[str, str, str, bool]:
 
 
 def _live(reading: Reading, plan: Any) -> dict[str, Any]:
-    """Returns the values that are shown for a run in progress."""
     limit, progress = plan.get("time_limit_s"), reading.progress
     return {
         "reading": reading,

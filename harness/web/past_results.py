@@ -1,7 +1,6 @@
-"""Reads the results of earlier experiments and matrices, and arranges them by time.
+"""Reads the results of earlier experiments and matrices, and sorts them by time.
 
-The results are read as plain data from experiments/*/results.json and matrix/*/results.json in the folder of runs.
-Files that are damaged are reported.
+They are in experiments/*/results.json and matrix/*/results.json in the folder of runs. Damaged files are reported.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ WRONG: Final = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexE
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """k of the n runs whose verdict is known were as expected.
+    """How many runs met an expectation: k of the n runs whose verdict is known.
 
     text    the expectation
-    agrees  whether k is as large as expected
+    agrees  whether k of n agrees with the expectation
     """
 
     text: str
@@ -42,13 +41,13 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95% Wilson confidence interval."""
+        """The 95% Wilson confidence interval of k / n."""
         return wilson(self.k, self.n)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case of an experiment, or a cell of a matrix.
+    """The results of one case of an experiment, or of one cell of a matrix.
 
     shares  for each expectation, how many runs met it
     runs    (name of the run folder, verdict) of each run
@@ -66,7 +65,7 @@ class Done:
     """The results of one execution of an experiment or a matrix.
 
     folder   name of the folder with the results
-    problem  why the results cannot be read; then there are no cases. Otherwise empty
+    problem  why the results cannot be read, and `cases` is empty; "" if they can be read
     """
 
     folder: str
@@ -84,9 +83,9 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The results for one expectation over time.
+    """How often one expectation was met, over time.
 
-    points  (start time, result folder, share), the oldest first
+    points  (start time, result folder, share) of each execution, the oldest first
     """
 
     case: str
@@ -96,10 +95,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """All earlier results.
+    """The results of all earlier executions.
 
     by_name   experiment -> its results, the newest first
-    matrices  results of matrices, the newest first
+    matrices  the results of matrices, the newest first
     broken    experiments and matrices whose results cannot be read
     """
 
@@ -109,14 +108,14 @@ class Past:
 
 
 def slug(name: str) -> str:
-    """Returns a file name for an experiment: its name if that is suitable, otherwise a digest of its name."""
+    """Returns a file name for an experiment: its own name if possible, otherwise a digest of it."""
     if SLUG.fullmatch(name):
         return name
     return f"-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def lines(done: Sequence[Done]) -> list[Line]:
-    """Returns a line for each expectation, from several results of the same experiment."""
+    """Returns a line for each case and expectation of an experiment, from the results of several executions."""
     found: dict[tuple[str, str], list[tuple[str, str, Share]]] = {}
     for result in sorted(done, key=lambda result: result.began):
         for case in result.cases:
@@ -126,7 +125,8 @@ def lines(done: Sequence[Done]) -> list[Line]:
 
 
 class Results:
-    """Reads the results in experiments/ and matrix/ in the folder of runs. Unchanged files are not read again."""
+    """Reads the results in experiments/ and matrix/ in the folder of runs. Files that have not changed are not read
+    again."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
@@ -134,7 +134,7 @@ class Results:
         self._matrices = Cache(lambda folder: _read_done(folder, _matrix))
 
     def read(self) -> Past:
-        """Returns all results, the newest first."""
+        """Returns the results of all earlier executions."""
         experiments = self._all("experiments", self._experiments)
         matrices = self._all("matrix", self._matrices)
         by_name: dict[str, list[Done]] = {}
@@ -200,9 +200,9 @@ def _share(text: str, k: Any, n: Any, agrees: Any) -> Share:
 
 
 def _matrix(folder: Path, rows: Any) -> Done:
-    """Converts the rows of a matrix. Rows with the same name of a cell become one case.
+    """Converts the rows of a matrix's results. All rows of a cell become one case.
 
-    The exit code 0 means as expected. The exit code 2 means that the verdict is not known; such a run does not count.
+    Exit code 0 means that the run was as expected. Runs with exit code 2 (the verdict is not known) do not count.
     """
     cells: dict[str, list[Mapping[str, Any]]] = {}
     for cell in rows:

@@ -1,4 +1,4 @@
-"""Converts the paths of requests to files, and files to links, and never leaves the folder that is served.
+"""Converts the paths of requests to files, and files to links. No path leads out of the folder that is served.
 
 File names may contain any bytes. In a link, each name is one percent-encoded segment.
 """
@@ -33,14 +33,14 @@ def segment(name: str) -> str:
 
 
 def link(*names: str) -> str:
-    """Returns a relative link that consists of these file names."""
+    """Returns a relative link made of these file names."""
     return "/".join(map(segment, names))
 
 
 def parts(target: str) -> tuple[str, ...] | None:
-    """Returns the names in the path of a request, or None if the path is invalid.
+    """Returns the names in the path of a request; None if the path is invalid.
 
-    If the path is that of a folder, the last name is empty.
+    If the path ends with a slash, the last name is empty.
     """
     path = target.partition("?")[0]
     if not path.startswith("/") or len(target) > TARGET_MAX:
@@ -57,9 +57,9 @@ def _is_name(name: str) -> bool:
 
 
 def folder_of(runs: Path, name: str) -> Path | None:
-    """Returns the folder with this name in the folder of runs, or None if there is none.
+    """Returns the folder with this name in the folder of runs; None if there is none.
 
-    A symbolic link is followed only if it leads to another folder directly in the folder of runs.
+    A symbolic link is followed only if its target is also directly in the folder of runs.
     """
     if not _is_name(name):
         return None
@@ -73,7 +73,7 @@ def folder_of(runs: Path, name: str) -> Path | None:
 def inside(folder: Path, names: tuple[str, ...]) -> Path | None:
     """Returns the path of a regular file in a folder. Links are followed.
 
-    Returns None if there is no such file, or if a link leads out of the folder.
+    Returns None if there is no such file, or if the file is outside the folder.
     """
     if not names or not all(map(_is_name, names)):
         return None
@@ -86,9 +86,9 @@ def inside(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def leaving(folder: Path) -> str:
-    """Returns a link that leads out of the run folder, or "" if there is none.
+    """Returns the first link found that leads out of the run folder, or "" if there is none.
 
-    Only the files and folders that pages read are searched.
+    Only the files and folders that the server reads for its pages are searched.
     """
     waiting = [folder / name for name in READ]
     while waiting:

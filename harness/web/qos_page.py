@@ -1,4 +1,7 @@
-"""The page of `harness qos`: the windows of a live comparison, as HTML and as JSON. Independent of HTTP."""
+"""The page of `harness qos`: the results of a live comparison, window by window, as HTML and as JSON.
+
+Independent of HTTP.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ class Shown:
 
 
 class QosSite:
-    """Answers requests with the current result of a comparison, which the function `look` returns."""
+    """The website of a live comparison, with a page and the same data as JSON.
+
+    look  a function that returns the current result
+    """
 
     def __init__(self, look: Callable[[], Shown]) -> None:
         self._look = look

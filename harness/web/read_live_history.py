@@ -1,4 +1,4 @@
-"""Reads the history of a run in progress piece by piece. Each read continues where the previous one ended."""
+"""Reads the history of a run in progress. Each read continues where the previous one ended."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RUNS_KEPT: Final = 8
 class Reading:
     """What was found in the part of a history that has been read so far.
 
-    whole     whether all lines that were there have been read
-    skipped   number of lines that are not operations
+    whole    whether everything that the history contained at the last read has been read
+    skipped  number of lines that are not operations
     """
 
     progress: Progress = field(default_factory=Progress)
@@ -33,14 +33,14 @@ class Reading:
     skipped: int = 0
 
     def add(self, op: Op) -> None:
-        """Adds an operation to the totals."""
+        """Adds an operation to what was found."""
         self.progress.add(op)
         if op.type == OK and op.process != NEMESIS:
             self.first.add(op)
 
 
 class Watch:
-    """Reads the history of one run piece by piece."""
+    """Reads the history of one run in progress, piece by piece."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "history"
@@ -92,7 +92,11 @@ class Watch:
 
 
 class Watches:
-    """A Watch for each of the runs that were viewed last, at most RUNS_KEPT. Several threads may use it."""
+    """Reads the histories of several runs in progress.
+
+    Only the RUNS_KEPT runs that were viewed last are remembered; other histories are read from the beginning again.
+    Several threads may use it.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -24,7 +24,7 @@ def _file(folder: str, name: str) -> str:
 
 @lru_cache(maxsize=1)
 def style() -> str:
-    """Returns the style of the run page (dark if the system prefers this), followed by that of the server's pages."""
+    """Returns the style sheet of the server's pages: that of the run page, a dark variant, and additions."""
     page_css = document.asset("page.css")
     dark = DARK.search(page_css)
     colours = dark[1] if dark else ""
@@ -36,7 +36,8 @@ def style() -> str:
 def policy() -> str:
     """Returns the content security policy of the pages.
 
-    It allows this style, images from the same origin, and forms that are sent to it, but no scripts.
+    It allows the pages' own style, images of the same origin, and forms that are sent to this origin. It allows no
+    scripts.
     """
     return (
         f"default-src 'none'; style-src {document.digest(style())}; img-src 'self' data:; "
@@ -61,7 +62,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _printable(value: Any) -> Any:
-    """Makes the unprintable characters of a text visible. Returns markup unchanged."""
+    """Makes unprintable characters in a text visible. Returns anything else, also markup, unchanged."""
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

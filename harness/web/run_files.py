@@ -1,7 +1,7 @@
 """Lists the files of a run, and decides with which content type and content security policy each is served.
 
-No script in a run's files can run in a browser. The harness's own pages have a policy that allows only their own
-scripts; images are served as images, and all other files as plain text or as a download.
+No script in a run's files can run in a browser. The run page has a policy that allows only the scripts of this version.
+Order pages, images and texts are served with policies that allow no scripts, and all other files as downloads.
 """
 
 from __future__ import annotations
@@ -72,7 +72,11 @@ NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a run. `names` is its path in the run folder, and `size` is in bytes."""
+    """A file of a run.
+
+    names  its path in the run folder
+    size   its size in bytes
+    """
 
     names: tuple[str, ...]
     size: int
@@ -111,7 +115,7 @@ def listed(folder: Path) -> tuple[list[File], bool]:
 
 
 def plots(folder: Path) -> list[str]:
-    """Returns the names of the PNG files in the folder of plots."""
+    """Returns the names of the plots of a run that exist as PNG files."""
     try:
         names = sorted(path.name for path in (folder / "plots").iterdir())
     except OSError:
@@ -121,7 +125,7 @@ def plots(folder: Path) -> list[str]:
 
 
 def is_order_page(names: Sequence[str]) -> bool:
-    """Returns whether a path in the run folder is that of an order page."""
+    """Returns whether this is the path of an order page in a run folder."""
     return len(names) == 2 and names[0] == order_paths.NAME and names[1].endswith(".html")
 
 
@@ -144,7 +148,8 @@ def report_policy() -> str:
 def report(folder: Path) -> str:
     """Returns the run page as HTML.
 
-    The stored page is used only if its policy allows no script but this version's. Otherwise the page is created again.
+    The stored page is returned only if its policy allows no script except that of this version. Otherwise the page is
+    rendered again.
     """
     text = _stored(folder)
     if text.startswith(document.beginning(TEMPLATE)):
@@ -156,7 +161,7 @@ def report(folder: Path) -> str:
 
 
 def _stored(folder: Path) -> str:
-    """Returns the content of the stored run page; "" if it is missing, cannot be read or is too large."""
+    """Returns the stored run page; "" if it is missing, cannot be read or is too large."""
     path = paths.inside(folder, REPORT)
     try:
         if path is None or path.stat().st_size > 2 * run_page.BYTES_MAX:
@@ -167,7 +172,10 @@ def _stored(folder: Path) -> str:
 
 
 def exported(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the path of a file in an export. ".txt" is appended if a browser might run scripts in the file."""
+    """Returns the path that a run's file has in an export.
+
+    It is the path in the run folder, with ".txt" appended if a browser might run scripts in the file.
+    """
     path = paths.inside(folder, tuple(names))
     if path is None or tuple(names) == REPORT or Path(names[-1]).suffix.lower() in HARMLESS:
         return tuple(names)
@@ -177,7 +185,7 @@ def exported(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _has_policy(path: Path) -> bool:
-    """Returns whether a file begins like an order page, up to and including its Content-Security-Policy."""
+    """Returns whether a file begins like an order page, including its content security policy."""
     head = key_page.document("").partition('<meta name="viewport"')[0].encode()
     try:
         with path.open("rb") as file:

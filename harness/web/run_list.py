@@ -1,4 +1,4 @@
-"""The rows of the list of runs. They contain what `harness list` shows, and also settings, versions and length."""
+"""The rows of the server's list of runs: what `harness list` shows, and also settings, versions and length."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Row:
     verdict     valid, invalid, unknown, running, cut off, not judged or unreadable
     settings    options that differ from the defaults, such as "acks 1"
     versions    the versions of the system under test and of its clients, as text
-    seconds     time of the last operation, or the time limit of the load if that time is not known
+    seconds     time of the last operation; if it is not known, the time limit of the load
     anomalies   (name, number of witnesses) of each anomaly that affects the verdict
-    going       whether the run has no verdict but still has the file that marks a run in progress
+    going       whether the run is in progress, or was cut off before it was judged
     """
 
     id: str
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def found(self) -> int:
-        """The number of witnesses of all anomalies that affect the verdict."""
+        """The total number of witnesses of anomalies that affect the verdict."""
         return sum(count for _, count in self.anomalies)
 
 
@@ -96,7 +96,7 @@ def _versions(plan: Mapping[str, Any]) -> str:
 
 
 def last_segment(folder: Path) -> Path | None:
-    """Returns the path of the last file of a run's history, or None if there is none."""
+    """Returns the path of the last file of a run's history; None if there is none."""
     try:
         return max((folder / "history").glob("*.jsonl"), default=None)
     except OSError:
@@ -104,7 +104,7 @@ def last_segment(folder: Path) -> Path | None:
 
 
 def _length_s(folder: Path) -> float | None:
-    """Returns the time of the last complete line of the history in seconds, or None if it is not known."""
+    """Returns the time in the last complete line of the history, in seconds; None if it is not known."""
     path = last_segment(folder)
     if path is None or not path.is_file():
         return None

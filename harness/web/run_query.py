@@ -1,4 +1,4 @@
-"""Parses and applies the query of the list of runs: search words, filters, order, and number of the page."""
+"""Applies the query of the list of runs: search words, filters, order, and number of the page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def _severity(row: Row) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the list. `down` is True if the first click on its title sorts in descending order."""
+    """A column of the list of runs.
+
+    down  whether the first click on the title sorts in descending order
+    """
 
     title: str
     key: Callable[[Row], Any]
@@ -45,13 +48,13 @@ FIRST: Final = "run"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query of the list of runs. Empty fields match every run.
+    """A query of the list of runs. An empty field matches every run.
 
     q         search words, or phrases in quotes; a run must contain all of them
     verdict   the run's verdict
     workload  the run's workload
-    fault     one of the run's faults
-    anomaly   one of the run's anomalies
+    fault     a fault that the run must have
+    anomaly   an anomaly that the run must have
     sort      name of the column by which runs are sorted
     down      whether the order is descending
     page      number of the page, from 1
@@ -67,7 +70,7 @@ class Query:
     page: int = 1
 
     def link(self, **changes: Any) -> str:
-        """Returns the query string for this query, with some fields changed."""
+        """Returns the query string for this query with `changes` to its fields."""
         changed = replace(self, **changes)
         fields = {name: getattr(changed, name) for name in FIELDS if getattr(changed, name)}
         if (changed.sort, changed.down) != (FIRST, True):
@@ -96,7 +99,7 @@ class Selected:
 
 
 def of(given: Mapping[str, Sequence[str]]) -> Query:
-    """Returns the query in the fields of a query string. Invalid values are ignored."""
+    """Returns the query that a query string stands for. Invalid values are ignored."""
     first = {name: values[0][:WORD_BYTES] for name, values in given.items() if values}
     sort = first.get("sort", FIRST)
     if sort not in COLUMNS:
@@ -109,7 +112,7 @@ def of(given: Mapping[str, Sequence[str]]) -> Query:
 
 
 def select(rows: Sequence[Row], query: Query, per_page: int = PER_PAGE) -> Selected:
-    """Returns the rows that match a query, in the order and on the page that the query names."""
+    """Returns one page of the runs that match a query, sorted as it says."""
     words = [phrase or word for phrase, word in WORDS.findall(query.q.casefold())]
     found = [row for row in rows if _matches(row, query, words)]
     found.sort(key=COLUMNS[query.sort].key, reverse=query.down)
@@ -137,7 +140,7 @@ def _text(row: Row) -> str:
 
 
 def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Returns, for each filter, the values that occur in the rows."""
+    """Returns, for each filter, the values that occur in the list."""
     return {
         "verdict": sorted({row.verdict for row in rows}),
         "workload": sorted({row.workload for row in rows if row.workload}),
@@ -147,9 +150,9 @@ def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def before(rows: Sequence[Row], row: Row) -> Row | None:
-    """Returns the latest run before `row` with the same workload and faults, or None.
+    """Returns the latest run before `row` that has the same workload and faults; None if there is none.
 
-    `rows` must be sorted, the newest first.
+    rows  all runs, the newest first
     """
     older = rows[next((at + 1 for at, candidate in enumerate(rows) if candidate.id == row.id), len(rows)) :]
     same = (run for run in older if (run.workload, run.faults) == (row.workload, row.faults))

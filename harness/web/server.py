@@ -1,8 +1,8 @@
-"""The HTTP server on the loopback interface, for a browser on this machine only.
+"""The HTTP server on the loopback interface, for browsers on this machine only.
 
-A web page of another origin can make a browser send requests to 127.0.0.1 under a different host name (DNS
-rebinding). Therefore the Host header must contain a name of the loopback interface. The server changes nothing, so
-it accepts only GET and HEAD.
+With DNS rebinding, a web page of another origin can give its own host name the address 127.0.0.1, so that a browser
+sends its requests to this server. Such requests have this host name in the Host header. Only names of the loopback
+interface are therefore accepted there. As the server changes nothing, it accepts only GET and HEAD.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Say = Callable[[str], None]
 
 
 class Answering(Protocol):
-    """A website, which returns an answer to each request."""
+    """A website: something that has an answer to each request."""
 
     def answer(self, target: str) -> Answer:
         """Returns the answer to a request for `target`."""
 
 
 class Server(ThreadingHTTPServer):
-    """An HTTP server that handles each request in its own thread, at most AT_ONCE at the same time."""
+    """An HTTP server that handles each request in a thread of its own, up to AT_ONCE requests at the same time."""
 
     daemon_threads = True
     block_on_close = False
@@ -53,9 +53,9 @@ class Server(ThreadingHTTPServer):
         return int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Handles a request as soon as fewer than AT_ONCE others are being handled.
+        """Starts to handle a request. Waits if AT_ONCE requests are already being handled.
 
-        If this takes longer than BUSY_S, the request is dropped.
+        If it has to wait for longer than BUSY_S seconds, the request is dropped.
         """
         if not self._room.acquire(timeout=BUSY_S):
             self.shutdown_request(request)
@@ -63,21 +63,21 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Handles a request in the thread that was started for it."""
+        """Handles a request, in the thread that was started for it."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Logs a failed request in one line. Ignores connections that the browser closed."""
+        """Logs a failed request in one line, unless the browser closed the connection or was too slow."""
         error = sys.exc_info()[1]
         if not isinstance(error, ConnectionError | TimeoutError):
             self.log(f"a request failed: {type(error).__name__}: {error}")
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Handles one connection, which is closed after its first request."""
+    """Handles one connection, which is closed after one request."""
 
     server: Server
     timeout = IDLE_S
@@ -180,14 +180,20 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _copy(source: Any, out: Any, length: int) -> None:
-    """Copies `length` bytes, the file's size when it was opened; fewer if the file has been truncated since then."""
+    """Copies `length` bytes from one open file to another, or fewer if there are no more.
+
+    A file that is served is copied with the length that it had when it was opened, but it may have become shorter.
+    """
     while length > 0 and (data := source.read(min(COPY_BYTES, length))):
         out.write(data)
         length -= len(data)
 
 
 def made(runs: Path, port: int, log: Say) -> Server:
-    """Returns a listening server for a folder of runs. Raises BadInput for a file, and Missing for a port in use."""
+    """Returns a listening server for a folder of runs.
+
+    Raises BadInput if `runs` is a file, and Missing if the port is in use.
+    """
     site = Site(runs)
     server = listening(site, port, log)
     try:
@@ -199,7 +205,7 @@ def made(runs: Path, port: int, log: Say) -> Server:
 
 
 def listening(site: Answering, port: int, log: Say) -> Server:
-    """Returns a listening server for any website. Raises Missing if the port is in use."""
+    """Returns a listening server for a website. Raises Missing if the port cannot be used."""
     try:
         return Server(port, site, log)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Decides which page, file or archive of runs answers a request. Independent of HTTP."""
+"""Decides which page, file or archive is the answer to a request about runs. Independent of HTTP."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Site:
         self.views = Views(runs)
 
     def answer(self, target: str) -> Answer:
-        """Returns the answer to a request for `target`.
+        """Returns the answer to a request for `target`, the path with its query string.
 
-        Errors become pages with a message, so BadInput is never raised.
+        An error, such as BadInput, becomes a page with a message.
         """
         names = paths.parts(target)
         if names is None:

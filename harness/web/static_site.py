@@ -1,7 +1,7 @@
 """Exports the server's pages as a static site, which can be opened from a disk or from a store of build artefacts.
 
-A file cannot set HTTP headers. Therefore the pages contain their content security policy, and a file of a run is
-exported as text if a browser might run scripts in it.
+A static site has no HTTP headers, so each page contains its content security policy. A run's file in which a browser
+might run scripts is exported as text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ NAMES_MAX: Final = 255  # bytes of a file name
 
 
 def export(runs: Path, target: Path, say: Say) -> int:
-    """Writes the site to a new or an empty folder, and returns the number of runs. Raises BadInput and Missing."""
+    """Writes the site to a folder, which must be empty or not exist yet. Returns the number of runs.
+
+    Raises BadInput and Missing.
+    """
     if not runs.is_dir():
         raise BadInput(f"{runs}: not a folder of runs; give one with --runs")
     _check(runs, target)

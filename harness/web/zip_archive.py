@@ -1,4 +1,4 @@
-"""Writes a run folder as a ZIP archive directly to its receiver, without a copy in memory or on disk."""
+"""Writes a run folder as a ZIP archive, piece by piece. The archive is never complete in memory or on disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class Out(Protocol):
 
 
 class _Stream:
-    """The stream to which zipfile writes. It cannot seek, so zipfile writes the sizes of a file after its content."""
+    """The stream to which zipfile writes.
+
+    It cannot seek, so zipfile writes the size of each file after its content.
+    """
 
     def __init__(self, out: Out) -> None:
         self._out = out
@@ -39,12 +42,12 @@ class _Stream:
 
 
 def name_of(names: tuple[str, ...]) -> str:
-    """Returns the path of a file in the archive, given its path in the run folder."""
+    """Returns the path in the archive of a file with these names in the run folder."""
     return "/".join(ODD.sub("_", name) for name in names)
 
 
 def write(folder: Path, out: Out) -> None:
-    """Writes all regular files of a run, each with its current content. Raises OSError if writing to `out` fails."""
+    """Writes all regular files of a run to `out`, with their present content. Raises OSError if this fails."""
     top = name_of((folder.name,))
     taken: set[str] = set()
     with zipfile.ZipFile(_Stream(out), "w", compresslevel=1) as archive:  # type: ignore[call-overload]

@@ -1,7 +1,7 @@
-"""Parses what a server's log says about log recovery at startup. A pure function; for Kafka 3.9 to 4.3.
+"""Parses what a server's log says about log recovery at startup. Written for Kafka 3.9 to 4.3.
 
-The lines are those of LogManager and LogLoader. Except for their numbers, they have not changed since KAFKA-615. Lines
-about topics that are not the run's are only counted (`others`).
+The lines are those of LogManager and LogLoader. Their wording has not changed since KAFKA-615. Segments of topics that
+do not belong to the run are only counted (`others`).
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def read(lines: Iterable[str], prefix: str) -> dict[str, Any]:
     clean     number of logs in folders that have the marker of a clean shutdown
     unclean   number of logs in folders that do not have this marker
     segments  partition -> base offsets of its recovered segments
-    others    number of recovered segments of topics that are not the run's
+    others    number of recovered segments of all other topics, such as internal ones
     load_ms   partition -> time in ms to load its log
     all_ms    time in ms to load all logs
-    said      name in DAMAGE_MESSAGES -> the first lines with that message
+    said      name in DAMAGE_MESSAGES -> the first lines that contain the message of this name
     started   whether the server logged that it has started
     """
     findings: dict[str, Any] = {

@@ -7,7 +7,7 @@ The workload emits the ops. The value of an op says what to do:
     who     which servers, as a role: leader, follower, other, two (leader and follower), followers, all
     kind    for damage: the kind of damage (harness.cluster.local.file_damage)
             for start-kill: a regular expression; the server is killed at the first line of its log that matches it
-    ...     all other fields say what the check (checker.checks.recovery) shall expect; they are not used here
+    ...     all other fields say which outcome checker.checks.recovery shall expect; they are not used here
 
 Roles are assigned at the first step, according to the first partition of the run's first topic, and then stay fixed:
 "leader" is the server that led this partition at the beginning, even if another server leads it now. The value of the
@@ -37,9 +37,9 @@ ASK_S: Final = 60.0
 
 
 def roles(cluster_facts: Facts, prefix: str) -> dict[str, list[str]]:
-    """Returns role -> nodes, for the roles in the module's docstring.
+    """Returns role -> nodes. For the roles, see the module's docstring.
 
-    Raises ClusterTrouble if the first partition has no leader.
+    `prefix` is the common prefix of the run's topic names. Raises ClusterTrouble if the first partition has no leader.
     """
     leader = cluster_facts.leaders.get((f"{prefix}0", 0))
     if leader is None:
@@ -56,7 +56,7 @@ def roles(cluster_facts: Facts, prefix: str) -> dict[str, list[str]]:
 
 
 class Steps:
-    """The nemesis for the ops `step`. Implements Nemesis."""
+    """The nemesis that executes the ops named `step`. Implements Nemesis."""
 
     def __init__(self) -> None:
         self.fs = frozenset({STEP})
@@ -94,7 +94,7 @@ class Steps:
     def teardown(self, env: Env) -> None:
         """Frees the disks and reconnects the network.
 
-        Servers that are down are started by the healing at the run's end.
+        Servers that are still down are not started here, but by the general healing at the end of the run.
         """
         if self._full:
             self._free(env, self._full, {})
@@ -102,7 +102,7 @@ class Steps:
             self._join(env, [], {})
 
     def _fill(self, env: Env, nodes: Sequence[str], value: Value) -> Done:
-        """Fills the disks. If the value has `ends`, waits until the servers fail and exit."""
+        """Fills the disks. If the value has the field `ends`, waits until the servers have exited."""
         cluster = env.cluster
         assert isinstance(cluster, Disks) and isinstance(cluster, Processes)
         self._full = list(nodes)
@@ -151,7 +151,7 @@ def stop(env: Env, nodes: Sequence[str], value: Value) -> Done:
 def kill(env: Env, nodes: Sequence[str], value: Value) -> Done:
     """Kills the servers at almost the same time.
 
-    Pauses all of them first, so that none reacts to the end of another.
+    Pauses all of them first, so that none of them can react when another one is killed.
     """
     assert isinstance(env.cluster, Processes)
     for node in nodes:
@@ -183,9 +183,9 @@ def power_off(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def elect(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Makes the first of `nodes` lead all of the run's partitions.
+    """Makes the first of `nodes` the leader of all partitions of the run.
 
-    A reassignment makes it the preferred leader of each partition, and then preferred leaders are elected.
+    First makes it the preferred leader of each partition by a reassignment, and then elects the preferred leaders.
     """
     node = nodes[0]
     ids = {name: number for number, name in enumerate(env.cluster.nodes, start=1)}
@@ -219,10 +219,7 @@ def settle(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def append(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Lets an idempotent producer append to the run's last topic.
-
-    This topic exists only for that: no client writes to it.
-    """
+    """Lets an idempotent producer append to the run's last topic, which is used only for this purpose."""
     assert env.admin is not None
     prefix = env.roles.topic_prefix()
     last = max(int(topic.removeprefix(prefix)) for topic, _ in env.roles.leaders())
@@ -231,13 +228,15 @@ def append(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def again(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Lets the producer of `append` resend its last batch, and then send a batch with a gap in its sequence numbers."""
+    """Lets the producer that `append` used resend its last batch, and then send a batch with a gap in its sequence
+    numbers.
+    """
     assert env.admin is not None
     return hit(nodes, True, sequences=env.admin("sequences_again", ASK_S))
 
 
 class Never:
-    """The schedule of a fault whose ops the workload emits: no rounds. Implements Rounds."""
+    """The schedule of a fault that starts no rounds, because the workload emits the fault's ops. Implements Rounds."""
 
     start: Final = fault_op(STEP, NAME, "all", "")
     stop: Final = None
@@ -247,7 +246,7 @@ class Never:
 
 
 def fault(disks: bool = False, network: bool = False) -> Fault:
-    """Returns the fault whose ops are the steps of a scenario.
+    """Returns the fault whose ops are the steps of recovery scenarios.
 
     `disks` and `network` say whether the scenario needs the capabilities Disks and Network.
     """

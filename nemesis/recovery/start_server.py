@@ -23,7 +23,7 @@ Done = dict[str, Any]
 
 
 class Log:
-    """A reader of the lines that a server adds to its log from now on."""
+    """A reader of the lines that a server adds to its log after this object was created."""
 
     def __init__(self, logs: ServerLogs, node: str) -> None:
         self._logs, self._node = logs, node
@@ -31,9 +31,9 @@ class Log:
         self._rest, self._read = b"", 0
 
     def fresh(self) -> Iterator[str]:
-        """Yields the complete lines since the previous call.
+        """Yields the complete lines that were added since the previous call.
 
-        Yields no more lines after a total of LOG_BYTES_MAX bytes.
+        Over all calls together, reads at most about LOG_BYTES_MAX bytes.
         """
         while self._read < LOG_BYTES_MAX:
             chunk, self._at = self._logs.read_log(self._node, self._at)
@@ -47,15 +47,19 @@ class Log:
 
 
 def look(env: Env, node: str) -> Done:
-    """Returns which files of the run's topics are on a node's disk, as `LogFolders.log_folders` describes them."""
+    """Returns a description of the files of the run's topics on a node's disk, in the form of
+    `LogFolders.log_folders`.
+    """
     assert isinstance(env.cluster, LogFolders)
     return dict(env.cluster.log_folders(node, env.roles.topic_prefix()))
 
 
 def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Starts the servers that are down, and waits until each logs that it has started, or exits.
+    """Starts those of the servers that are down, and waits until each one has logged that it has started, or has
+    exited.
 
-    Then waits for a healthy cluster, unless the value has `unwell`: the scenario expects an unhealthy cluster.
+    Then waits for a healthy cluster, unless the value has the field `unwell`: the scenario then expects an unhealthy
+    cluster.
     """
     cluster = env.cluster
     assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
@@ -95,7 +99,9 @@ def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def start_kill(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Starts a server, and kills it as soon as it logs a line that matches the regular expression `kind`."""
+    """Starts a server, and kills it as soon as it logs a line that matches a regular expression: the field `kind` of
+    the value.
+    """
     cluster, node = env.cluster, nodes[0]
     assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
     wanted = re.compile(str(value["kind"]))

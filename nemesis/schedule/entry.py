@@ -1,7 +1,7 @@
 """The entries of a fault schedule: which fault, when, for how long, and how often. Pure data.
 
-All times are in seconds since the start of the load. The rounds of an entry, each of which starts its fault and
-usually stops it again, are started by the clock (`at`, `every`) or by a trigger (`when`).
+All times are in seconds since the start of the load. In each round of an entry, the fault starts and usually stops
+again. Rounds are started by the clock (`at`, `every`) or by a trigger (`when`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Trigger:
 
     kind     one of the four kinds of trigger, which are the constants above
     pattern  LOG: a regular expression, searched in each new line of the servers' logs
-    node     LOG: only this node's log; empty for any node
-    open_s   TXN_OPEN: for how many seconds a transaction must have been open
+    node     LOG: only the log of this node is searched; empty: those of all nodes
+    open_s   TXN_OPEN: the trigger fires when a transaction has been open for this many seconds
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Entry:
     at_s      start of the first round; with a trigger: the time before which the trigger is ignored
     every_s   time from the start of one round to the start of the next; None: only one round
     jitter_s  each round starts later by a random time of up to this length
-    for_s     how long a round lasts from its invocation; None: to the end of the load, or the fault has no stop op
+    for_s     how long a round lasts from its invocation; None: until the end of the load, or the fault has no duration
     until_s   no round starts at or after this time
     times     maximum number of rounds; None: no limit
     when      the trigger that starts each round
@@ -73,7 +73,10 @@ class Problem:
 
 
 def windows(entry: Entry, limit_s: float) -> Iterator[tuple[float, float]]:
-    """Yields (earliest start, latest end) of each round that the clock starts. The load ends at `limit_s`."""
+    """Yields (earliest start, latest end) in seconds, for each round that is started by the clock.
+
+    The load ends at `limit_s`.
+    """
     n, at_s = 0, entry.at_s
     stop_s = limit_s if entry.until_s is None else min(limit_s, entry.until_s)
     while at_s < stop_s and (entry.times is None or n < entry.times):
@@ -84,7 +87,9 @@ def windows(entry: Entry, limit_s: float) -> Iterator[tuple[float, float]]:
 
 
 def problems(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: float) -> list[Problem]:
-    """Returns the problems with the times of the entries. `limit_s` is the length of the load in seconds."""
+    """Checks the times of the entries, and returns the problems found. `limit_s` is the length of the
+    load in seconds.
+    """
     found = [problem for n, entry in enumerate(entries) for problem in _alone(n, entry, faults, limit_s)]
     return found or _together(entries, faults, limit_s)
 
@@ -129,7 +134,7 @@ def _together(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: fl
 
 
 def _clash(entry_a: Entry, entry_b: Entry, limit_s: float) -> float | None:
-    """Returns the first time at which rounds of both entries are on, or None if there is no such time."""
+    """Returns the first time at which the fault is on because of both entries; None if there is no such time."""
     rows = [
         (*window, number)
         for number, entry in enumerate((entry_a, entry_b))

@@ -1,11 +1,11 @@
 """The generator of one schedule entry: starts its fault by the clock, or when its trigger fires. Pure.
 
-Open transactions are detected here, in the events of the clients. All other triggers are detected by `triggers.Watch`,
-which sends a notice: an event of index -1, which is not recorded. If a trigger caused a round, the value of its start
-op has a field `trigger`, which says what was seen.
+Triggers on open transactions are detected here, from the events of the clients. All other triggers are detected by
+`triggers.Watch`, which sends a notice: an event of index -1, which is not recorded in the history. If a trigger caused
+a round, the value of the round's start op has a field `trigger`, which says what was seen.
 
-A round starts only while its fault is off. A round that is due while the fault is on waits, and the rounds missed
-meanwhile are skipped.
+A round starts only while its fault is off. If a round is due while the fault is on, it waits. If several rounds are due
+meanwhile, only the last of them starts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Answer = tuple[Op | Pending, Generator] | None
 
 
 def notice(trigger: Trigger, text: str) -> Op:
-    """Returns the event that tells generators that a trigger fired, and what was seen."""
+    """Returns the event by which generators learn that a trigger fired. `text` says what was seen."""
     return Op(-1, -1, NEMESIS, INFO, NOTICE, {"trigger": trigger, "text": text})
 
 
@@ -38,11 +38,11 @@ class Rhythm:
     """The generator of an entry's rounds. `number` is the entry's place in its schedule.
 
     begun      number of rounds started
-    beat       the number n of the next round, which is due n times `every_s` after the first one
+    beat       the number of the next round, from 0; it is due at `at_s` + number * `every_s`, plus jitter
     since_ns   when the current round started; None while the fault is off
-    taken      whether another entry has turned the same fault on
+    taken      whether the fault is on because of another entry
     rested_ns  the time before which the trigger is ignored
-    fired      what fired the trigger; empty if it has not fired
+    fired      what was seen when the trigger fired; empty if it has not fired
     open       (process, start time) of each open transaction, the oldest first; only for TXN_OPEN
     """
 
@@ -84,7 +84,7 @@ class Rhythm:
         return patient(stop, healthy_s=0.0), replace(self, since_ns=None, rested_ns=rested)
 
     def _due(self, ctx: Context) -> int:
-        """Returns when the next round starts, in ns. Rounds that are more than a period late are skipped."""
+        """Returns when the next round starts, in ns. If several rounds are already due, this is the last of them."""
         return self._at(ctx, self._next_beat(ctx))
 
     def _next_beat(self, ctx: Context) -> int:

@@ -2,8 +2,9 @@
 
     first_s ... start ... hold ... stop ... rest ... start ...
 
-Hold and rest are half an interval each, counted from the completion of the previous op. A start completes once the
-fault's effect has been observed, so the hold begins when the fault has taken effect. For schedules, see `rounds`.
+`hold` and `rest` are half an interval each, counted from the completion of the previous op. A start op completes once
+the fault's effect has been observed, so `hold` begins when the fault has taken effect. For faults with a schedule, see
+`rounds`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ class Timing:
 
 
 def fault_op(f: str, fault: str, target: str, span: str) -> Op:
-    """Returns a nemesis op. Its `extra` has `fault`, the fault's name, and `span`, which is "start", "stop" or ""."""
+    """Returns an op for the nemesis.
+
+    Its `extra` has `fault`, the fault's name, and `span`, which is "start", "stop" or "".
+    """
     return Op(-1, -1, NEMESIS, INFO, f, {"target": target}, None, {"fault": fault, "span": span})
 
 
@@ -62,40 +66,40 @@ class Repeated:
 
 
 def start_stop(start: Op, stop: Op, timing: Timing) -> Rounds:
-    """Returns the rounds of a fault that has a start op and a stop op."""
+    """Returns the rounds of a fault that is started by one op and stopped by another."""
     return StartStop(start, stop, timing)
 
 
 def repeated(once: Op, timing: Timing) -> Rounds:
-    """Returns the rounds of a fault with a single op and nothing to stop: the op is repeated at regular intervals."""
+    """Returns the rounds of a fault that needs no stop op. Its only op is repeated at regular intervals."""
     return Repeated(once, timing)
 
 
 def in_turns(faults: Sequence[Fault]) -> Generator:
-    """Returns the generator that repeats the rounds of the faults forever.
-
-    If there are several faults, they take turns.
-    """
+    """Returns the generator that repeats the rounds of the faults forever. Only one fault is on at any time."""
     rounds = [fault.rounds for fault in faults]
     names = frozenset(fault.name for fault in faults)
     return ForNemesis(Repeat(lambda n: rounds[n % len(rounds)](n)), names)
 
 
 def finally_(stop: Op) -> Generator:
-    """Returns the generator of the op that heals a fault at the end of the run, whether the fault is on or off.
+    """Returns the generator of the op that heals a fault at the end of the run.
 
-    The op does not wait for a healthy cluster: that wait comes after all faults have been healed.
+    The op is emitted even if the fault is off. The op does not wait for a healthy cluster; the run waits after all
+    faults have been healed.
     """
     return ForNemesis(Once(patient(stop, healthy_s=0.0)))
 
 
 def patient(op: Op, **at_most_s: float) -> Op:
-    """Returns the op with limits on its waits: `effect_s` for the fault's effect, `healthy_s` for a healthy cluster."""
+    """Returns a copy of the op with limits in seconds: `effect_s` for the wait until the fault has an effect,
+    `healthy_s` for the wait until the cluster is healthy.
+    """
     return op.with_(extra={**op.extra, **at_most_s})
 
 
 def patience(env: Env, op: Op) -> Env:
-    """Returns the environment with those limits on waiting that the op has (see `patient`)."""
+    """Returns a copy of the environment that has the op's limits on waiting (see `patient`)."""
     return replace(
         env,
         effect_s=float(op.extra.get("effect_s", env.effect_s)),

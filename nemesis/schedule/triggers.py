@@ -26,9 +26,9 @@ Emit = Callable[[Op], None]
 
 
 def refuse_unsupported(schedule: Sequence[Entry], cluster: Cluster, why: str) -> None:
-    """Raises BadInput if a trigger needs a capability that the cluster lacks.
+    """Raises BadInput if a trigger in the schedule needs a capability that the cluster does not offer.
 
-    why  the rest of the message "... needs X, which ...", for example "containers do not offer"
+    why  the end of the message "... needs X, which ...", for example "containers do not offer"
     """
     for entry in schedule:
         if entry.when and entry.when.kind in (LOG, SEGMENT_ROLL) and not offers(cluster, ServerLogs):
@@ -38,7 +38,7 @@ def refuse_unsupported(schedule: Sequence[Entry], cluster: Cluster, why: str) ->
 
 
 class LogWatch:
-    """A reader of the new lines in the servers' logs. The names of the run's topics begin with `prefix`."""
+    """A reader of the lines that servers add to their logs. The names of the run's topics begin with `prefix`."""
 
     def __init__(self, logs: ServerLogs, nodes: Sequence[str], prefix: str) -> None:
         self._logs, self._nodes, self._prefix = logs, nodes, prefix
@@ -46,7 +46,10 @@ class LogWatch:
         self._rest: dict[str, bytes] = dict.fromkeys(nodes, b"")
 
     def look(self, wanted: Mapping[Trigger, re.Pattern[str]]) -> list[tuple[Trigger, str]]:
-        """Returns (trigger, line) for each trigger that fires; `line` is the first new line that fires it."""
+        """Reads the new lines of the logs.
+
+        Returns (trigger, text) for each trigger that fires; `text` quotes the first line that fires it.
+        """
         found: dict[Trigger, str] = {}
         for node in self._nodes:
             for line in self._fresh(node):
@@ -56,7 +59,7 @@ class LogWatch:
         return list(found.items())
 
     def patterns(self, triggers: Sequence[Trigger]) -> dict[Trigger, re.Pattern[str]]:
-        """Returns the regular expression of each of the triggers that depends on log lines."""
+        """Returns trigger -> regular expression, for those of the triggers that depend on log lines."""
         rolled = re.compile(f"partition={re.escape(self._prefix)}.*{ROLLED}")
         return {
             trigger: re.compile(trigger.pattern) if trigger.kind == LOG else rolled
@@ -65,7 +68,10 @@ class LogWatch:
         }
 
     def _fresh(self, node: str) -> list[str]:
-        """Returns the complete lines since the previous call. The first call only finds the end of the log."""
+        """Returns the complete lines since the previous call.
+
+        The first call returns none; it only finds the end of the log.
+        """
         chunk, self._at[node] = self._logs.read_log(node, self._at[node])
         *whole, rest = (self._rest[node] + chunk).split(b"\n")
         self._rest[node] = rest[-LINE_MAX:]
@@ -73,9 +79,9 @@ class LogWatch:
 
 
 class LeaderWatch:
-    """Detects partitions that have another leader than before.
+    """Detects partitions whose leader has changed from one node to another.
 
-    A partition that has just lost its leader does not count.
+    A partition that has lost its leader is reported only when it has a new leader.
     """
 
     def __init__(self, roles: Roles) -> None:
@@ -83,7 +89,7 @@ class LeaderWatch:
         self._last_leaders: dict[tuple[str, int], str] = {}
 
     def look(self) -> str:
-        """Returns a description of what changed since the previous call; empty if nothing changed."""
+        """Returns a description of the changes since the previous call; an empty string if there are none."""
         now = {at: node for at, node in self._roles.leaders().items() if node is not None}
         moved = [at for at, node in sorted(now.items()) if self._last_leaders.get(at, node) != node]
         text = ""
@@ -98,8 +104,8 @@ class LeaderWatch:
 class Watch:
     """A thread that watches for triggers between `start` and `stop`, and emits a notice each time that one fires.
 
-    If a query to the cluster fails, it is repeated. A trigger that fires constantly causes at most one notice for each
-    look at the cluster; the schedule decides which notices count.
+    If a query to the cluster fails, it is repeated. If a trigger fires constantly, there is at most one notice for each
+    query. The generators of the schedule decide which notices start a round.
     """
 
     def __init__(self, schedule: Sequence[Entry], cluster: Cluster, roles: Roles, emit: Emit) -> None:
@@ -114,7 +120,7 @@ class Watch:
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread. Safe to call repeatedly, and without `start`."""
+        """Ends the thread. May be called several times, and also if `start` was never called."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(5.0)

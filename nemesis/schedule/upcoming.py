@@ -1,6 +1,7 @@
 """Predicts which fault starts next, for the progress display.
 
-The prediction for faults with the default timing follows `timing`: their times count from the end of the previous op.
+Faults with the default timing are predicted as the module `timing` starts them: each time counts from the end of the
+previous op.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ TRIGGER_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """A fault that starts next.
+    """A fault that is expected to start, and when.
 
     at_s  the earliest start, in seconds since the start of the run
     when  the trigger that the fault also waits for; empty if there is none
@@ -38,7 +39,10 @@ class Coming:
 
 @dataclass(slots=True)
 class Turns:
-    """Faults that take turns. `due_s`: when the next fault starts; None while one of them is on."""
+    """A group of faults that take turns.
+
+    `due_s` is the time at which the next one starts; None while one of them is on.
+    """
 
     faults: Sequence[Fault]
     timing: Timing
@@ -49,7 +53,7 @@ class Turns:
         self.due_s = self.timing.first_s
 
     def see(self, op: Op, fault: str) -> None:
-        """Updates the state with an op of one of these faults."""
+        """Updates the state with an op of the fault named `fault`. Does nothing if this fault is not in the group."""
         if all(member.name != fault for member in self.faults):
             return
         self.due_s = None
@@ -92,9 +96,9 @@ class Ahead:
             turns.see(op, fault)
 
     def coming(self, now_s: float) -> list[Coming]:
-        """Returns the faults that start before the load ends, in order of time.
+        """Returns the faults that will start before the load ends, in order of time.
 
-        Those that wait for a trigger come last.
+        Faults that wait for a trigger come last.
         """
         candidates = [next_fault for turns in self.turns if (next_fault := turns.coming()) is not None]
         candidates += [next_fault for entry in self.schedule if (next_fault := _of_entry(entry, now_s)) is not None]
@@ -103,9 +107,9 @@ class Ahead:
 
 
 def _of_entry(entry: Entry, now_s: float) -> Coming | None:
-    """Returns the next round of an entry; None if there are no more.
+    """Returns when the next round of an entry starts; None if there are no more rounds.
 
-    For an entry with a trigger, there is always a next round: how many rounds it has had is not tracked.
+    An entry with a trigger always has a next round, because its past rounds are not counted here.
     """
     if entry.when is not None:
         return Coming(entry.fault, entry.at_s, TRIGGER_NAMES[entry.when.kind])

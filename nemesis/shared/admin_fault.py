@@ -1,4 +1,6 @@
-"""Faults that consist of admin requests to the brokers, with nothing to undo or with a change that is undone later."""
+"""Faults that consist of admin requests to the brokers. Either there is nothing to undo, or the change
+is undone later.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def admin(env: Env, name: str, **arguments: Any) -> Any:
 
 
 def aimed(env: Env, target: str) -> tuple[Facts, list[str]]:
-    """Returns the current facts about the cluster, and those running nodes that the target selects."""
+    """Returns the current facts about the cluster, and the names of the running nodes that the target selects."""
     before = facts(env, target)
     choose = NODE_TARGETS.get(target)
     names = choose(before, env.draw) if choose else [target]
@@ -49,14 +51,14 @@ class Requested:
 class Changed:
     """A fault whose op `begin` changes something, and whose op `end` undoes the change.
 
-    change        a function that makes the change, and returns the value of the op. Its second argument is a list, to
-                  which it appends, before each step, whatever `undo` needs to undo the step.
+    change        a function that makes the change, and returns the value of `begin`. Its second argument is a list.
+                  Before each step of the change, it appends to the list what `undo` needs to undo the step.
     undo          a function that is called with each entry of that list, the last entry first. The fields it returns
-                  are added to the value of `end`. If it fails, the entry stays in the list, and the next healing
-                  tries again.
+                  are added to the value of `end`. If it fails, the entry stays in the list, and the next healing tries
+                  again.
     await_health  whether `end` waits for a healthy cluster
-    look          a function that is called once the cluster is healthy again at the end of the run. It returns
-                  fields that describe the lasting effect of the change.
+    look          a function that is called once the cluster is healthy again at the end of the run. It returns fields
+                  that describe the lasting effect of the change.
     """
 
     def __init__(
@@ -85,7 +87,10 @@ class Changed:
         return undone
 
     def healed(self, env: Env) -> Mapping[str, Any]:
-        """Returns the fields from `look`, which are added to the value of the op that waits for a healthy cluster."""
+        """Returns the fields from `look`, or no fields.
+
+        They are added to the value of the op that waits for a healthy cluster.
+        """
         return self._look(env) if self._look is not None and self._changed else {}
 
     def teardown(self, env: Env) -> None:

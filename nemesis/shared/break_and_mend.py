@@ -1,4 +1,4 @@
-"""The two common shapes of a fault: one that breaks nodes and mends them later, and one that signals clients.
+"""The two common kinds of faults: those that break nodes and mend them later, and those that send signals to clients.
 
 A verb supplies the functions that break and mend. This module chooses the nodes or clients to hit, remembers them, and
 observes the effect.
@@ -32,15 +32,16 @@ Effect = Callable[[Env, Facts, Sequence[str]], dict[str, Any]]
 
 
 def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-    """Returns no evidence, because there is none besides the moved leaders."""
+    """Returns no evidence, for faults whose only evidence is that leaders have moved."""
     return {}
 
 
 def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of making nodes unavailable: whether their partitions have new leaders, or none.
+    """Returns the effect of making nodes unavailable: which of their partitions have new leaders, and how many have
+    none.
 
-    If the nodes led no partition, or if all nodes were hit (then no node can become leader or answer a query), the
-    fault counts as having taken effect. For servers that are not brokers, the effect is that another server becomes the
+    The fault also counts as having taken effect if the nodes led no partition, or if all nodes were hit: then no node
+    can become leader or answer a query. For servers that are not brokers, the effect is that another server becomes the
     controller.
     """
     if any(name in before.non_brokers for name in nodes):
@@ -55,7 +56,10 @@ def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, An
 
 
 def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Returns no effect, because leaders would not show it: the function that breaks reports `took_effect` itself."""
+    """Returns the value without an effect, for faults that do not move leaders.
+
+    Their function `break_` reports `took_effect` itself.
+    """
     return hit(nodes, False)
 
 
@@ -69,9 +73,9 @@ class BrokenNodes:
     """A fault whose op `begin` breaks the target's nodes (or clients), and whose op `end` mends them.
 
     break_    breaks the nodes; the fields it returns are added to the value of `begin`
-    mend      mends the nodes; after that, `end` waits for a healthy cluster
+    mend      mends the nodes; then `end` waits for a healthy cluster
     effect    waits for the effect, and returns the value of `begin`
-    evidence  returns evidence of the effect when the fault ends; if all nodes were hit, the evidence alone decides
+    evidence  returns evidence of the effect, just before the nodes are mended; if all nodes were hit, it alone decides
               whether the fault took effect
     """
 
@@ -120,7 +124,10 @@ class BrokenNodes:
         return {"nodes": nodes, **seen, **({"unhealthy": still} if still else {})}
 
     def again(self) -> None:
-        """Breaks the same nodes again if this fault is still on, because mending another fault has mended them too."""
+        """Breaks the same nodes again if this fault is still on.
+
+        Called when mending another fault has also mended these nodes.
+        """
         with self._lock:
             for env, names in self._acts:
                 self._break(replace(env, draw=copy(env.draw)), names)
@@ -129,7 +136,10 @@ class BrokenNodes:
         self._broken, self._acts = [], []
 
     def _seen(self, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-        """Returns the evidence, or an error message in place of it: an error must not prevent mending."""
+        """Returns the evidence.
+
+        If collecting it fails, returns an error message instead, so that the nodes are mended anyway.
+        """
         try:
             seen = dict(self._evidence(env, nodes))
         except (HarnessError, OSError) as error:

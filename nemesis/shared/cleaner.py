@@ -1,9 +1,9 @@
 """Reads from the brokers' checkpoint files how far the log cleaner has cleaned each partition.
 
-The file cleaner-offset-checkpoint has a version, a count, and for each partition a line `topic partition offset`: the
-log below that offset has been cleaned. The replicas of a partition are cleaned independently, and any of them may
-become leader. So the highest offset among the replicas counts. Source: Kafka documentation, Design, 4.8 Log Compaction;
-Kafka's LogCleanerManager.
+The file cleaner-offset-checkpoint has a version, a count, and for each partition a line `topic partition offset`. The
+line says that the log below the offset has been cleaned. The replicas of a partition are cleaned independently, and any
+of them may become leader. So the highest offset among the replicas is used. Source: Kafka documentation, Design, 4.8
+Log Compaction; Kafka's LogCleanerManager.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def _of_node(env: Env, node: str) -> dict[At, int] | None:
 
 
 def cleaned(env: Env, in_sync: bool = False) -> list[list[int]]:
-    """Returns [key, offset] for every key, if the checkpoints of all its replicas could be read.
+    """Returns [key, offset]: the offset up to which the key's log has been cleaned, or 0 if it has not been cleaned.
 
-    The offset is 0 if nothing was cleaned.
+    Keys are left out if the checkpoint of one of their replicas could not be read.
 
-    in_sync  only keys whose replicas are all in sync: a broker that is cut off keeps cleaning by its old settings
+    in_sync  only keys whose replicas are all in sync: a broker that is cut off keeps cleaning with outdated settings
     """
     try:
         return _by_key(env, in_sync)
@@ -67,6 +67,6 @@ def _by_key(env: Env, in_sync: bool) -> list[list[int]]:
 
 
 def further(before: list[list[int]], after: list[list[int]]) -> list[list[int]]:
-    """Returns [key, offset] for the keys that are in both readings, with the higher of the two offsets."""
+    """Returns [key, offset] for the keys that are in both lists, with the higher of their two offsets."""
     later = {row[0]: row[1] for row in after}
     return [[key, max(offset, later[key])] for key, offset in before if key in later]

@@ -1,4 +1,6 @@
-"""Helpers of the verbs: the current facts about the cluster, and bounded waits for an effect."""
+"""Helpers of the fault verbs: functions that query the state of the cluster, and functions that wait, up to a limit,
+for an effect.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +53,14 @@ def wait_for(ask: Callable[[], T | None], timeout_s: float) -> T | None:
 
 
 def effect_s(env: Env) -> float:
-    """Returns how many seconds to wait for an effect to show."""
+    """Returns the maximum number of seconds to wait until the fault has an effect."""
     return min(EFFECT_TIMEOUT_S, env.effect_s)
 
 
 def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[str, str]:
-    """Waits until every partition that the lost nodes led has a new leader.
+    """Waits until every partition that was led by one of the lost nodes has a new leader, or the time limit is reached.
 
-    Returns the partitions that have one in time, in the form that `new_leaders` returns.
+    Returns the partitions that then have one, in the form that `new_leaders` returns.
     """
     led = sum(1 for node in before.leaders.values() if node in lost)
     if not led:
@@ -74,7 +76,7 @@ def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[st
 
 
 def leaderless(env: Env, before: Facts, lost: Sequence[str]) -> int:
-    """Returns how many of the partitions that the lost nodes led have no leader now."""
+    """Returns how many of the partitions that were led by the lost nodes have no leader now."""
     try:
         now = env.roles.leaders()
     except ClusterTrouble:
@@ -93,7 +95,7 @@ def stop_s(env: Env) -> float:
 
 
 def stopped(env: Env, node: str) -> bool:
-    """Stops a server cleanly. If that takes too long, kills the server, as init systems do, and returns False."""
+    """Stops a server cleanly. If this takes too long, kills the server, as init systems do, and returns False."""
     assert isinstance(env.cluster, Processes)
     try:
         env.cluster.stop(node, stop_s(env))
@@ -106,7 +108,7 @@ def stopped(env: Env, node: str) -> bool:
 def wait_healthy(env: Env) -> str:
     """Waits until every node is registered and every replica is in sync. Returns what is still wrong, or "".
 
-    If the env leaves no time for the wait (`healthy_s` is 0), returns "" without asking: other faults may be on.
+    If `env.healthy_s` is 0, returns "" immediately: other faults may still be on, and keep the cluster unhealthy.
     """
     if env.healthy_s <= 0:
         return ""
@@ -120,10 +122,11 @@ def wait_healthy(env: Env) -> str:
 
 
 def heal(env: Env) -> tuple[str, list[str]]:
-    """Starts servers that are down and waits for a healthy cluster, after every fault has been undone.
+    """Starts servers that are down and waits for a healthy cluster. Called after every fault has been undone.
 
-    Returns what is still wrong ("" if nothing), and the nodes that were started. A server may be down because it exited
-    by itself, or because a signal that was sent while it was paused took effect only when it was resumed.
+    Returns what is still wrong ("" if nothing), and the names of the servers that were started. A server may be down
+    because it exited by itself. It may also have been paused when it was sent a signal, which ended it only after it
+    was resumed.
     """
     started: list[str] = []
     last = ["no broker answered"]
@@ -142,5 +145,7 @@ def heal(env: Env) -> tuple[str, list[str]]:
 
 
 def hit(nodes: Sequence[str], took_effect: bool, **more: Any) -> dict[str, Any]:
-    """Returns the value of a completed nemesis op: the nodes hit, whether the fault took effect, and the evidence."""
+    """Returns the value of a completed nemesis op: the nodes that were hit, whether the fault took effect, and further
+    fields.
+    """
     return {"nodes": list(nodes), "took_effect": took_effect, **more}

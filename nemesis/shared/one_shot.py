@@ -1,4 +1,4 @@
-"""Faults without a stop op: one action on nodes, which is over when the op completes."""
+"""Faults without a stop op: one action on nodes, which is complete when the op completes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def _nothing(env: Env, nodes: Sequence[str]) -> None:
 
 
 class OnNodes:
-    """A fault that calls `act` with the target's nodes. What `act` returns is the value of the op.
+    """A fault that calls `act` with the target's nodes. The return value of `act` is the value of the op.
 
-    At the end of the run, `mend` repairs what was left broken if `act` failed half-way.
+    At the end of the run, `mend` repairs the nodes, in case `act` failed half-way.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ def placed(env: Env, everything: bool = False) -> list[Placed]:
 
 
 def chosen(rows: Sequence[Placed], target: str, draw: Draw) -> list[Placed]:
-    """Returns all partitions or, if the target is `some`, a random half of them, rounded up."""
+    """Returns the partitions that the target selects: for `some`, a random half of them, rounded up; otherwise all."""
     if target == SOME:
         rows = draw.shuffled(rows)[: -(-len(rows) // 2)]
     return sorted(rows, key=lambda row: row.at)
@@ -67,20 +67,20 @@ def broker_of(env: Env, node: str) -> int:
 
 
 def move(env: Env, lists: Lists) -> None:
-    """Requests a reassignment of partitions to these replicas, and returns while it is in progress.
+    """Requests that partitions are reassigned to these replicas.
 
-    Raises ClusterTrouble.
+    Returns without waiting for the end of the reassignment. Raises ClusterTrouble.
     """
     if lists:
         admin(env, "reassign", replicas=[[*at, list(ids)] for at, ids in sorted(lists.items())])
 
 
 def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> int:
-    """Waits until the partitions have exactly these replicas, in this order. Returns how many partitions have them in
-    time.
+    """Waits until the partitions have exactly these replicas, in this order, or the time limit is reached.
 
-    During a reassignment, the metadata lists both the replicas being added and those being removed. Two equal answers
-    in a row are required, because any broker may answer, and some brokers learn of a change before others.
+    Returns how many partitions then have them. During a reassignment, the metadata lists both the replicas being added
+    and those being removed. The wait ends only after two equal responses in a row, because any broker may respond, and
+    some brokers learn of a change before others.
     """
     moved = -1
 
@@ -96,7 +96,7 @@ def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> i
 
 
 def moves(env: Env, before: Sequence[Placed], lists: Lists) -> dict[str, list[list[str]]]:
-    """Returns the moves as the history records them: partition -> [nodes before, nodes requested]."""
+    """Returns the moves in the form in which the history records them: partition -> [old nodes, new nodes]."""
     return {
         row.name: [[node_of(env, broker) for broker in ids] for ids in (row.replicas, lists[row.at])]
         for row in before

@@ -35,7 +35,6 @@ Reading: TypeAlias = tuple[float, float]
 
 
 def _step_s(draw: Draw, powers: tuple[int, int]) -> float:
-    """Returns a random power of 2 in seconds, positive or negative."""
     return draw.choice((-1, 1)) * 2.0 ** draw.between(*powers)
 
 
@@ -65,7 +64,9 @@ def _strobe(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[Reading]:
-    """Reads the server's clock until both of its times have been seen, but at most _READINGS times."""
+    """Reads the server's clock until it has been seen at both times between which it alternates, but at most _READINGS
+    times.
+    """
     found: list[Reading] = []
     for _ in range(_READINGS):
         reading = clocks.clock_ahead_s(node)
@@ -78,7 +79,9 @@ def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[
 
 
 def _shows(seen: Reading | None, ahead_s: float, other_s: float) -> bool:
-    """Returns whether a reading fits a clock that is `ahead_s` ahead and does not fit one that is `other_s` ahead."""
+    """Returns whether a reading is consistent with a clock that is `ahead_s` ahead, but not with one that is `other_s`
+    ahead.
+    """
     return seen is not None and _can_be(seen, ahead_s) and not _can_be(seen, other_s)
 
 
@@ -87,7 +90,7 @@ def _can_be(seen: Reading, ahead_s: float) -> bool:
 
 
 def _both(seen: Sequence[Reading], step_s: float) -> bool:
-    """Returns whether the readings show the clock both at the correct time and `step_s` ahead of it."""
+    """Returns whether the readings show the clock at both times: at the correct time, and `step_s` ahead of it."""
     right = any(_shows(each, 0, step_s) for each in seen)
     return right and any(_shows(each, step_s, 0) for each in seen)
 

@@ -40,7 +40,7 @@ class Change:
 
     summary   what the change does
     configs   function: replication factor -> the new settings of the topics
-    settings  new values of the checker's settings, which weaken what the checker expects
+    settings  fields of harness.model.check_options.Settings -> new values, with which the checker expects less
     deletes   whether the brokers delete records because of the change
     compacts  whether the log cleaner runs because of the change
     """
@@ -111,7 +111,7 @@ def _named(settings: Mapping[str, Mapping[str, str]]) -> tuple[list[str], list[s
 
 
 def _in_force(env: Env, wanted: Mapping[str, Mapping[str, str]], timeout_s: float) -> bool:
-    """Returns whether, within `timeout_s`, a broker reports these settings for every topic."""
+    """Waits until a broker reports these settings for every topic. Returns False after `timeout_s`."""
     topics, names = _named(wanted)
     return bool(wait_for(lambda: _configs(env, topics, names) == wanted, timeout_s))
 
@@ -153,9 +153,9 @@ def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
 
 
 def _look(env: Env) -> dict[str, Any]:
-    """Returns the offsets up to which the cleaner has cleaned at the end of the run.
+    """Returns, for the end of the run, the offsets up to which the log cleaner has cleaned each partition.
 
-    These offsets may have grown on brokers that learned only after healing that the cleanup policy was removed.
+    Some brokers may have learned only after healing that the cleanup policy was removed, and cleaned until then.
     """
     return {"cleaned": cleaner.cleaned(env, in_sync=True)}
 

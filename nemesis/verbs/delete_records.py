@@ -24,10 +24,12 @@ ALL: Final = "all"
 
 
 def chosen(logs: Sequence[Sequence[int]], target: str, draw: Draw) -> list[list[int]]:
-    """Returns [key, offset] for each chosen log: the offset up to which half of the log's records are deleted.
+    """Returns [key, offset] for each log that the target selects.
 
-    logs    [key, log start offset, log end offset]
-    target  `some`: a random half of the non-empty logs; `all`: all of them
+    The older half of the log's records are those below the offset.
+
+    logs    [key, log start offset, log end offset] of each log
+    target  `some`: a random half of the non-empty logs; `all`: all non-empty logs
     """
     full = [(key, start, end) for key, start, end in logs if end > start]
     if target == SOME:

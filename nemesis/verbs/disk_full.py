@@ -30,7 +30,10 @@ def _free(env: Env, nodes: Sequence[str]) -> None:
 
 
 def _failed(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Waits until the servers have noticed that their disks are full and shut down. Returns this effect."""
+    """Waits until a server has shut down because its disk is full.
+
+    Returns the effect: the servers that shut down, and the new leaders.
+    """
     cluster = env.cluster
     assert isinstance(cluster, Processes)
     ended = wait_for(lambda: [node for node in nodes if not cluster.running(node)], effect_s(env)) or []

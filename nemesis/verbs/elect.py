@@ -2,7 +2,8 @@
 
 This happens after maintenance, or when an operator rebalances leaders. The preferred leader of a partition is its first
 replica (Kafka documentation, Design, 4.7). If the preferred leader already leads, another in-sync replica is moved to
-the front of the replica list, which moves no data, and then this replica is elected. Source: KIP-460, KIP-455.
+the front of the replica list, and thereby becomes the preferred leader; then it is elected. Changing the order of the
+list moves no data. Source: KIP-460, KIP-455.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from nemesis.verb import Verb
 
 
 def successor(row: Placed) -> int | None:
-    """Returns the replica to elect: the preferred leader, or, if that one already leads, the next replica in the list.
+    """Returns the broker to elect: the first in-sync replica in the partition's replica list that is not the leader.
 
-    Only in-sync replicas qualify. Returns None if there is no such replica, or if the partition has no leader.
+    Returns None if there is no such replica, or if the partition has no leader.
     """
     others = [broker for broker in row.replicas if broker in row.isr and broker != row.leader]
     return others[0] if others and row.leader is not None else None
 
 
 def preferring(row: Placed, broker: int) -> tuple[int, ...]:
-    """Returns the replicas of a partition with the replica on `broker` first."""
+    """Returns the partition's replica list with `broker` moved to the front."""
     return (broker, *(each for each in row.replicas if each != broker))
 
 

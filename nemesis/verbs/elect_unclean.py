@@ -44,7 +44,10 @@ def tolerated(nodes: int) -> int:
 
 
 def together(rows: Sequence[Placed], leader: int) -> list[Placed]:
-    """Returns the largest group of the leader's partitions that have the same replicas: two or more, all in sync."""
+    """Returns the largest group of partitions that have this leader and the same replicas.
+
+    Only partitions with at least two replicas, all of them in sync, are considered.
+    """
     mine = [row for row in rows if row.leader == leader and len(row.replicas) >= 2]
     in_sync = [row for row in mine if row.isr == set(row.replicas)]
     most = Counter(frozenset(row.replicas) for row in in_sync).most_common(1)
@@ -57,7 +60,10 @@ def _now(env: Env, rows: Sequence[Placed]) -> list[Placed]:
 
 
 def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
-    """Kills one node, lets the other nodes continue without it, and returns the partitions in the resulting state."""
+    """Kills one node, waits until it is out of sync, and lets the other nodes accept more records.
+
+    Returns the new state of the partitions.
+    """
     assert isinstance(env.cluster, Processes)
     broker = broker_of(env, late)
     env.cluster.kill(late)
@@ -67,7 +73,10 @@ def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
 
 
 def _elected(env: Env, rows: Sequence[Placed], broker: int) -> list[Placed]:
-    """Elects unclean leaders until this broker leads every partition. Returns the partitions that it leads in time."""
+    """Elects unclean leaders until this broker leads every partition or the time limit is reached.
+
+    Returns the partitions that it then leads.
+    """
     led: list[Placed] = []
 
     def all_led() -> bool:

@@ -81,8 +81,8 @@ def _degrade(quality: Quality, shown: Shown, env: Env, names: Sequence[str]) -> 
 
 
 def _slower(before_ms: float | None, now_ms: float | None, bad: LinkQuality) -> bool:
-    """Returns whether a round trip takes longer than before, by at least half of the delay that both directions should
-    add.
+    """Returns whether a round trip takes longer than before, by more than half of the delay that both directions
+    together should add.
 
     Only half is required, because the delay varies.
     """
@@ -95,7 +95,7 @@ def _restore(env: Env, names: Sequence[str]) -> None:
 
 
 def counted(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
-    """Returns the packet counts of each host's link; empty if all counts are 0."""
+    """Returns the packet counts of each host's link; no counts if all of them are 0."""
     assert isinstance(env.cluster, Links)
     counts = {name: asdict(env.cluster.link_counts(name)) for name in names}
     return {"links": counts} if any(any(each.values()) for each in counts.values()) else {}

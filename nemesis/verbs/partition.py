@@ -1,4 +1,5 @@
-"""Network partitions. Packets are silently dropped at the receiving host, so a partition can be one-way; healed later.
+"""Network partitions. Packets are silently dropped at the receiving host, so a partition can be one-way. It is healed
+later.
 
 A leader that is cut off from the other servers but not from clients keeps acknowledging records that it cannot
 replicate. This is how acks=1 records get lost. Evidence: the number of packets dropped.
@@ -39,7 +40,7 @@ def _heal(env: Env, names: Sequence[str]) -> None:
 
 
 def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
-    """Returns the number of packets that each host has dropped."""
+    """Returns the number of packets that each host has dropped; no numbers if no packet was dropped."""
     assert isinstance(env.cluster, Network)
     hosts = dict.fromkeys([*servers(env.cluster), *env.workers.names(), *names])
     counted = {host: count for host in hosts if (count := env.cluster.dropped(host))}
@@ -49,8 +50,9 @@ def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
 def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
     """Returns the effect of isolating nodes: other nodes have become leaders of their partitions.
 
-    If every node is isolated, the effect is that packets have been dropped by the end of the fault. For servers that
-    are not brokers, the effect is that another server is the controller and that packets have been dropped.
+    If every node is isolated, no other node can become leader; the effect is then determined at the end of the fault,
+    from the dropped packets. For servers that are not brokers, the effect is that packets have been dropped and that
+    another server is the controller.
     """
     if any(name in before.non_brokers for name in names):
         moved, lost = moved_controller(env, names), lost_packets(env, before, names)
@@ -59,7 +61,9 @@ def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
 
 
 def lost_packets(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of a partition that need not move leaders: packets were dropped."""
+    """Returns the effect of a network partition that does not necessarily move leaders: whether packets
+    were dropped.
+    """
     return hit(names, bool(wait_for(lambda: dict(dropped(env, names)), effect_s(env))))
 
 

@@ -2,8 +2,9 @@
 
 Kafka acknowledges records that are only in the page caches of the replicas, so even acks=all loses records when all
 replicas lose power. The broker setting log.flush.interval.messages=1 prevents that. (The topic setting flush.messages
-does not cover the internal topics.) The harness syncs the formatted storage before the load. It does not sync the
-creation of the topics; the servers may. Evidence: the number of lost bytes of the logs.
+does not cover the internal topics.) Before the load, the harness syncs the formatted storage. It does not sync the
+files of newly created topics, so they may be lost as well, unless the servers have synced them. Evidence: the number of
+lost bytes of the logs.
 """
 
 from __future__ import annotations

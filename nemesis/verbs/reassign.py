@@ -1,8 +1,8 @@
 """reassign: partitions lose the replica that leads them, and later get it back as a fresh copy.
 
-If there are more nodes than replicas, the replica moves to another node. If there are only two replicas and no other
-node, only the order of the replicas changes, because with one copy fewer the guarantee of acks=all would not hold.
-Source: KIP-455.
+If there are more nodes than replicas, the replica moves to another node; otherwise it is removed. If there are only two
+replicas and no other node, only the order of the replicas changes: with a single replica, acks=all would not guarantee
+a second copy. Source: KIP-455.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ COPIES_LEAST: Final = 2
 
 
 def elsewhere(row: Placed, brokers: Sequence[int], draw: Draw) -> tuple[int, ...]:
-    """Returns new replicas for a partition; the current ones if there is no alternative."""
+    """Returns new replicas for a partition. A broker without a replica takes the leader's place.
+
+    If there is no such broker, the leader is removed; or it is moved to the end of the list if only one replica would
+    remain.
+    """
     first = row.leader if row.leader in row.replicas else row.replicas[0]
     rest = tuple(broker for broker in row.replicas if broker != first)
     free = [broker for broker in brokers if broker not in row.replicas]
@@ -46,9 +50,9 @@ def _reassign(target: str, env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
 
 
 def put_back(env: Env, lists: Lists) -> dict[str, Any]:
-    """Restores the replicas. Returns how many partitions do not have their old replicas in time.
+    """Restores the old replicas of the partitions, and waits for them.
 
-    If the env leaves no time for the wait (`healthy_s` is 0), returns without waiting.
+    Returns how many partitions do not have them at the time limit. If `env.healthy_s` is 0, returns without waiting.
     """
     move(env, lists)
     if env.healthy_s <= 0:

@@ -1,8 +1,8 @@
 """rebalance: an extra consumer joins and leaves the run's consumer group every second, until the fault is stopped.
 
-Each time, the group rebalances (Kafka documentation, Design, 4.5 The Consumer). The extra consumer commits nothing. The
-fault needs subscribed consumers. Evidence: how often the extra consumer was assigned partitions while other members
-kept some of theirs.
+Each join and each leave makes the group rebalance (Kafka documentation, Design, 4.5 The Consumer). The extra consumer
+commits nothing. The fault needs subscribed consumers. Evidence: how often the extra consumer was assigned partitions
+while other members kept some of theirs.
 """
 
 from __future__ import annotations

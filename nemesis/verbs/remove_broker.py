@@ -31,9 +31,10 @@ DATA: Final = "erase"  # its name in harness.cluster.local.file_damage
 
 
 def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
-    """Returns the replicas of a partition after a broker is removed: a broker without a replica takes its place.
+    """Returns the replicas of a partition after `broker` is removed.
 
-    If there is no such broker, the partition has one replica fewer, but an only replica stays.
+    Another broker, which has no replica of the partition, takes its place. If there is no such broker, the partition
+    has one replica fewer. But if only `broker` has a replica, the replica stays there.
     """
     rest = tuple(each for each in row.replicas if each != broker)
     free = [each for each in brokers if each not in row.replicas]
@@ -41,7 +42,10 @@ def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
 
 
 def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], undo_steps: UndoSteps) -> int:
-    """Moves partitions away from a broker. Returns how many partitions still have a replica on it."""
+    """Moves partitions away from a broker.
+
+    Returns how many of them are not moved at the time limit, or cannot be moved.
+    """
     lists = {row.at: without(row, broker, brokers) for row in rows}
     undo_steps.append({row.at: row.replicas for row in rows})
     move(env, lists)
@@ -50,7 +54,7 @@ def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], un
 
 
 def _forget(env: Env, broker: int) -> bool:
-    """Unregisters a broker. Returns False if the cluster does not support that."""
+    """Unregisters a broker. Returns False if the request fails."""
     try:
         admin(env, "unregister", broker=broker)
     except ClusterTrouble:

@@ -38,7 +38,7 @@ def _restart(target: str, timing: Timing) -> Fault:
 
 
 def _one_by_one(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Restarts the nodes one after another, each only when all nodes are healthy again."""
+    """Restarts the nodes one after another. Before the next restart, waits until all nodes are healthy again."""
     assert isinstance(env.cluster, Processes)
     done, killed = list[str](), list[str]()
     for node in nodes:

@@ -2,8 +2,8 @@
 
 A proxy between clients and brokers parses Kafka's protocol (`harness.cluster.local.wire_faults`). Unlike a packet
 filter, the proxy can select, for example, the EndTxn requests of a connection. A target is a named set of rules, or a
-single rule, as in `wire:action=hold;api=EndTxn;for_s=3`. The rules are removed later. Evidence: how often they were
-applied.
+single rule that is written out, as in `wire:action=hold;api=EndTxn;for_s=3`. The rules are removed later. Evidence: how
+often the rules were applied.
 """
 
 from __future__ import annotations
@@ -146,10 +146,7 @@ def _applied(counts: Sequence[RuleCounts]) -> int:
 
 
 def _end(env: Env, name: str) -> dict[str, Any]:
-    """Removes the rules.
-
-    Returns how often each rule was applied, and the counts of traffic that the proxy could not parse.
-    """
+    """Removes the rules. Returns how often each rule was applied, and how much traffic the proxy could not parse."""
     assert isinstance(env.cluster, Wire)
     counts = env.cluster.clear_rules(name)
     traffic = env.cluster.wire_traffic()

@@ -11,5 +11,6 @@ and the model does not. This is a divergence: "records of aborted transactions a
 
 The actions are drawn from a seed. Each is applied to the log under test (the simulated log with a bug, or a topic on
 real brokers) and to the model. The outcomes and the visible states of both must be equal. In addition, there are
-invariants that must hold whatever the model says. A divergence is shrunk to a short program that reproduces it.
+invariants that must always hold; they are checked without the model. A divergence is shrunk to a short program that
+reproduces it.
 """

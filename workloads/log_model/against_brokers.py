@@ -1,10 +1,10 @@
 """Runs a topic on real brokers alongside the model: applies each action to the brokers and to the model, and compares
 what can be observed.
 
-Brokers do some things in their own time: the high watermark follows the log end, markers follow the end of a
-transaction, retention and the cleaner run periodically. The model does all of this immediately after each action; the
-brokers have until a deadline to reach the state of the model. A state of the brokers that can no longer become that of
-the model is reported without waiting. Where Kafka allows several outcomes, all of them are accepted, and a comment in
+Brokers do some things asynchronously: they advance the high watermark, write the markers of ended transactions, and run
+retention and the cleaner periodically. The model does all of this immediately after each action; the brokers have until
+a deadline to reach the state of the model. If the brokers are in a state from which they can no longer reach it, a
+divergence is reported without waiting. Where Kafka allows several outcomes, all of them are accepted, and a comment in
 the code says why.
 """
 
@@ -62,8 +62,8 @@ class Seen(NamedTuple):
 
     bases  the base offsets of each replica's segments, those of the leader first
 
-    The segments of all replicas must agree before the next action. Each replica applies retention by itself, and if a
-    replica got an append before its retention check, a segment that was due for deletion might no longer be due.
+    The segments of all replicas must agree before the next action, because each replica applies retention by itself. If
+    a replica received the next append before its retention check, a segment might no longer be due for deletion.
     """
 
     start: int
@@ -78,9 +78,10 @@ class Brokers(Protocol):
     """A fresh topic on real brokers."""
 
     def apply(self, action: Action, now: int) -> tuple[Outcome, int]:
-        """Executes the action, in which positions must be numbers. `now` is the time of the model's clock in ms.
+        """Executes the action on the brokers. Positions in it must be numbers.
 
-        Returns the outcome and, for an append, its size in bytes. Raises ClusterTrouble.
+        `now` is the time of the model's clock in ms. Returns the outcome. For an append, also returns the size of the
+        batch in bytes. Raises ClusterTrouble.
         """
 
     def seen(self) -> Sequence[Seen]:
@@ -90,7 +91,7 @@ class Brokers(Protocol):
 class BrokerSession:
     """Compares a fresh topic on brokers with a fresh model, action by action.
 
-    ignored  the kinds of divergences that are not reported
+    ignored  the kinds of differences that are not reported
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class BrokerSession:
         return self.model.now
 
     def _needs_no_follower(self, action: Action) -> bool:
-        """Returns whether the action completes even if no follower fetches."""
+        """Returns whether the brokers can complete the action even if no follower fetches."""
         if action.f == "delete-records":  # a rejection comes at once
             return bool(action.arg("at") > self.model.views()[action.arg("partition")].high_watermark)
         numbered = action.f == "append" and action.arg("producer") >= 0
@@ -131,8 +132,8 @@ class BrokerSession:
     def skips(self, action: Action) -> bool:
         """Returns whether `step` skips the action.
 
-        An action is skipped if it would show a divergence that is ignored, if the model cannot predict its outcome, or
-        if these brokers do not support it.
+        An action is skipped for one of three reasons: it would show a difference that is ignored, the model cannot
+        predict its outcome, or these brokers do not support it.
         """
         if action.f == "append" and action.arg("magic") < 2 and not self._target.old:
             return True
@@ -141,10 +142,10 @@ class BrokerSession:
         return f"outcome of {action.f}" in self._ignored or (self._uneven and action.f in ("elect", "restart"))
 
     def _shows_known_deviation(self, action: Action) -> bool:
-        """Returns whether the action shows one of the two known deviations of brokers.
+        """Returns whether the action shows one of two known cases in which brokers deviate from Kafka's rules.
 
-        The deviations occur at a retry of a batch whose transaction has ended, and at DeleteRecords with an offset that
-        lies within a batch above the last stable offset.
+        One is a retry of a batch whose transaction has ended. The other is DeleteRecords with an offset above the last
+        stable offset that lies within a batch.
         """
         if action.f == "retry" and action.arg("producer") > 1:
             return not self.model.in_transaction(action.arg("producer"), action.arg("partition"))
@@ -155,10 +156,10 @@ class BrokerSession:
         return views[partition].last_stable < at and self.model.within_batch(partition, at)
 
     def step(self, action: Action) -> Divergence | None:
-        """Applies the action to the brokers and to the model, and returns the first divergence, or None.
+        """Applies the action to the brokers and to the model. Returns the first divergence, or None.
 
-        Afterwards, `done` is the action as it was applied, and `got` is its outcome on the brokers. After a divergence,
-        nothing more can be compared. Raises ClusterTrouble.
+        Afterwards, `done` is the action with its position as a number (None if it was skipped), and `got` is its
+        outcome on the brokers. No further step is possible after a divergence. Raises ClusterTrouble.
         """
         self._steps += 1
         self.done = None
@@ -199,9 +200,9 @@ class BrokerSession:
         return Divergence(self._steps - 1, *divergence) if divergence else None
 
     def _expected(self, action: Action, size: int) -> Outcome:
-        """Returns the outcome of the action in the model.
+        """Applies the action to the model, and returns its outcome there.
 
-        Also makes the model do what brokers do without being asked.
+        Also makes the model do what brokers do asynchronously (see the module's docstring).
         """
         if action.f == "restart" and not self._target.alone:
             # The in-sync followers still have what a killed broker forgets (KIP-107).
@@ -217,9 +218,10 @@ class BrokerSession:
         return expected
 
     def _settled(self, wanted: Sequence[View]) -> Sequence[Seen]:
-        """Waits until the observed state equals the model's, or can no longer become equal, or the deadline passes.
+        """Waits until the brokers' state equals the model's, until it can no longer become equal, or until the
+        deadline.
 
-        Returns the observed state.
+        Returns the brokers' state.
         """
         deadline = time.monotonic() + self._target.deadline_s
         while True:
@@ -241,7 +243,7 @@ class BrokerSession:
         return any(True for _ in self._differences(want, seen))
 
     def _differences(self, want: View, seen: Seen) -> Iterator[tuple[str, str]]:
-        """Yields (kind, description) for every difference that is not ignored."""
+        """Yields (kind, description) for every difference between the two states that is not ignored."""
         found = [
             (name.replace("_", " "), f"{getattr(seen, name)}, the model: {getattr(want, name)}")
             for name in ("start", "high_watermark", "end", "last_stable")
@@ -254,9 +256,9 @@ class BrokerSession:
         yield from (difference for difference in found if difference[0] not in self._ignored)
 
     def _segments(self, want: View, seen: Seen, followers: bool = False) -> str:
-        """Returns how the base offsets of the leader's segments differ from those of the model; "" if they agree.
+        """Compares the base offsets of the leader's segments with those of the model.
 
-        With `followers`, compares the segments of every replica.
+        Returns the difference; "" if there is none. With `followers`, compares the segments of every replica.
         """
         if seen.bases is None or self._compacts:
             return ""
@@ -279,7 +281,7 @@ class BrokerSession:
         seen: Sequence[Seen],
         views: Sequence[View],
     ) -> Iterator[tuple[str, str]]:
-        """Yields (kind, description) for every divergence, the most informative divergence first."""
+        """Yields (kind, description) for every divergence after an action, starting with the most informative one."""
         leaked = list(self._uncommitted(action, outcome))
         yield from leaked
         if not leaked and not self._agrees(action, expected, outcome):
@@ -325,9 +327,9 @@ class BrokerSession:
         return got == expected
 
     def _retry(self, action: Action, expected: Outcome, got: Outcome) -> bool:
-        """Returns whether Kafka allows brokers to answer a retried batch with `got` instead of the expected outcome.
+        """Returns whether Kafka allows the outcome `got` of a retried batch, although it differs from the expected one.
 
-        An invariant checks that nothing was appended.
+        A separate invariant checks that the retry did not append anything.
         """
         if {got.error, expected.error} <= _FORGOTTEN:
             return True
@@ -338,7 +340,7 @@ class BrokerSession:
         return got.error == NO_TXN and action.arg("producer") > 1
 
     def _uncleaned(self) -> Iterator[tuple[str, str]]:
-        """Yields (kind, description) for records that the model's cleaner removes, but no broker's cleaner by the
+        """Yields (kind, description) for records that the model's cleaner removes, but that brokers still return at the
         deadline.
         """
         cleaned = copy.deepcopy(self.model)
@@ -359,7 +361,7 @@ class BrokerSession:
 
 
 def tier(log: SimulatedLog) -> None:
-    """Makes the model do what the brokers of a tiered topic do without being asked, until nothing changes any more.
+    """Makes the model do what the brokers of a tiered topic do asynchronously, until nothing changes any more.
 
     These are two things: copying every segment that may be copied, and applying retention to both tiers.
     """
@@ -399,7 +401,10 @@ def run(
     ignored: frozenset[str],
     target: Target = BROKERS,
 ) -> Divergence | None:
-    """Applies the actions to a fresh topic. Returns the first divergence, or None. Raises ClusterTrouble."""
+    """Applies the actions to a fresh topic and to a model. Returns the first divergence, or None.
+
+    Raises ClusterTrouble.
+    """
     session = BrokerSession(settings, brokers, target, ignored)
     for action in actions:
         if (found := session.step(action)) is not None:

@@ -63,7 +63,10 @@ class Topic:
 
 
 def parse_weights(text: str, usual: Mapping[str, int] = WEIGHTS) -> dict[str, int]:
-    """Returns the weights `usual`, changed as a text such as "append=10,read=5" says. Raises BadInput."""
+    """Returns a copy of the default weights `usual`, with the weights in `text`, such as "append=10,read=5".
+
+    Raises BadInput.
+    """
     weights = dict(usual)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = part.partition("=")
@@ -76,7 +79,11 @@ def parse_weights(text: str, usual: Mapping[str, int] = WEIGHTS) -> dict[str, in
 
 
 def topics(seed: int, steps: int, weights: Mapping[str, int] = WEIGHTS) -> Iterator[Topic]:
-    """Yields topics one after another, `steps` actions in all. Each group of len(KINDS) topics has one of each kind."""
+    """Yields topics one after another, with `steps` actions in all.
+
+    There is one topic of each kind among the first len(KINDS) topics, one of each kind among the next len(KINDS), and
+    so on.
+    """
     for at, begin in enumerate(range(0, steps, TOPIC_STEPS)):
         kinds = Draw.of(seed, "log-kinds", at // len(KINDS)).shuffled(KINDS)
         settings = draw_settings(Draw.of(seed, "log-settings", at), kinds[at % len(KINDS)])
@@ -115,21 +122,21 @@ def draw_settings(draw: Draw, kind: str) -> LogSettings:
 
 
 def draw_action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action:
-    """Draws the n-th action."""
+    """Draws the n-th action. The weights say how frequent each action is."""
     f = chosen(draw.below(sum(weights.values())), weights)
     return placed(f, draw.below(settings.partitions), _arguments(f, draw, settings, n))
 
 
 def placed(f: str, partition: int, args: Mapping[str, Any]) -> Action:
-    """Returns an action on a partition. `partition` is left out if the action does not take one."""
+    """Returns an action named `f` on a partition. `partition` is ignored if actions of this name do not take one."""
     common = {"partition": partition} if partition and "partition" in ARGUMENTS[f] else {}
     return Action(f, {**common, **args})
 
 
 def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
-    """Returns the n-th action if it belongs to a scripted sequence (one of TURNS), else None.
+    """Returns the n-th action if it belongs to a scripted sequence (one of TURNS); None otherwise.
 
-    Every TURN_STEPS-th step may start a sequence.
+    A sequence can start only at a step whose number is a multiple of TURN_STEPS.
     """
     draw = Draw.of(seed, "log-turn", n // TURN_STEPS)
     possible = [turn for turn in TURNS if all(weights.get(f) for f, _ in turn)]
@@ -146,7 +153,7 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
 
 
 def chosen(number: int, weights: Mapping[str, int]) -> str:
-    """Returns the action that a number selects. The number must be less than the sum of the weights."""
+    """Returns the name of an action, selected by a number from 0 to the sum of the weights minus 1."""
     for f, weight in weights.items():
         if number < weight:
             return f
@@ -194,7 +201,9 @@ def _arguments(f: str, draw: Draw, settings: LogSettings, n: int) -> dict[str, A
 
 
 def _batch(draw: Draw, n: int) -> dict[str, Any]:
-    """Draws the arguments of an append: mostly a few recent records; sometimes old or future ones, or without keys."""
+    """Draws the arguments of an append: mostly a few recent records; sometimes old records, future ones, or records
+    without keys.
+    """
     records = drawn_records(draw, n, draw.choice(AGES))
     producer = draw.choice((-1, -1, -1, 0, 1, 2, 2, 3))
     args: dict[str, Any] = {} if producer < 0 else {"producer": producer}
@@ -209,7 +218,7 @@ def _batch(draw: Draw, n: int) -> dict[str, Any]:
 
 
 def drawn_records(draw: Draw, n: int, age: int) -> list[list[Any]]:
-    """Draws records [key, value, age] that are `age` to `age` + 500 ms old."""
+    """Draws records [key, value, age]. Their ages in ms are between `age` and `age` + 500."""
     records: list[list[Any]] = []
     for at in range(draw.choice((1, 1, 2, 3, 5))):
         key = None if draw.below(20) == 0 else f"k{draw.below(KEYS)}"

@@ -1,11 +1,12 @@
-"""Draws, from a seed, the actions for a topic on real brokers; like `draw_actions`, but with times of hours.
+"""Draws the actions for a topic on real brokers from a seed. It is like `draw_actions`, but times are several hours
+long.
 
     topics(seed, steps, target, weights)     topics one after another, `steps` actions in all
 
-A broker has its own clock and does much without being asked. Ages of records are therefore whole hours, and retention
-times lie between whole hours, so that no outcome depends on the broker's speed. Passing time and retention are not
-actions here, because they happen without being asked. The action `clean` waits for the cleaner. Restarts are rare,
-because each takes seconds.
+A broker has its own clock, and does much asynchronously. Ages of records are therefore whole hours, and retention times
+lie between whole hours, so that no outcome depends on the broker's speed. There are no actions that let time pass or
+apply retention, because both happen anyway. The action `clean` waits for the cleaner. Restarts are rare, because each
+takes seconds.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Target:
     alone       whether partitions have no followers
     old         whether the cluster accepts message formats before 2
     known       whether to apply actions that show known deviations of brokers; see docs/understand/findings.md
-    deadline_s  how many seconds the cluster may take for what it does without being asked
+    deadline_s  how many seconds the cluster may take for what it does asynchronously
     again_s     the value of deadline_s while a divergence is reproduced
     """
 
@@ -99,21 +100,27 @@ TURN_STEPS: Final = 10
 
 
 def wants_controller(plan: Mapping[str, Any]) -> bool:
-    """Returns whether a plan needs a dedicated controller, because it has actions that hold followers back.
+    """Returns whether a plan needs a dedicated controller.
 
-    With a dedicated controller, a follower that is cut off from the leader is not cut off from the controller.
+    It does if its weights include `hold`, which cuts followers off from the leader. With a dedicated controller, these
+    followers stay connected to the controller.
     """
     holds = re.search(r"(^|,)\s*hold=[1-9]", str(plan.get("weights", "")))
     return holds is not None and str(plan.get("cluster", "local")) == "local"
 
 
 def wants_disks(weights: str) -> bool:
-    """Returns whether these weights include power failures of brokers."""
+    """Returns whether these weights include power failures of brokers, which require a separate disk
+    for each broker.
+    """
     return bool(parse_weights(weights)["power"])
 
 
 def parse_weights(text: str) -> dict[str, int]:
-    """Returns the usual weights for brokers, changed as a text such as "append=10,read=5" says. Raises BadInput."""
+    """Returns the default weights for brokers, with the overrides in `text`, such as "append=10,read=5".
+
+    Raises BadInput.
+    """
     return actions.parse_weights(text, WEIGHTS)
 
 
@@ -150,9 +157,10 @@ def _possible(settings: LogSettings, target: Target, weights: Mapping[str, int])
 
 
 def draw_settings(draw: Draw, kind: str) -> LogSettings:
-    """Draws a topic's settings. Retention times lie between whole hours.
+    """Draws the settings of a topic of this kind. Retention times lie between whole hours.
 
-    The local retention of a tiered topic never exceeds the topic's total retention, because brokers reject that.
+    The local retention of a tiered topic never exceeds the topic's total retention, because brokers reject such
+    settings.
     """
     half = HOUR_MS // 2
     if kind == "tiered":
@@ -187,9 +195,9 @@ def _action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n: in
 
 
 def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
-    """Returns the n-th action if it belongs to a scripted sequence (one of BROKER_TURNS), else None.
+    """Returns the n-th action if it belongs to a scripted sequence (one of BROKER_TURNS); None otherwise.
 
-    Every TURN_STEPS-th step may start a sequence.
+    A sequence can start only at a step whose number is a multiple of TURN_STEPS.
     """
     draw = Draw.of(seed, "broker-turn", n // TURN_STEPS)
     turns = (*BROKER_TURNS, *TIERED_TURNS, *TIERED_TURNS) if settings.tiered else BROKER_TURNS
@@ -208,10 +216,10 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
 
 
 def _of_old_format(draw: Draw, action: Action) -> Action:
-    """Turns an append without sequence numbers into message format 0 or 1, uncompressed, in one of five cases.
+    """Changes one in five appends without sequence numbers: the messages get format 0 or 1 and are not compressed.
 
-    A broker converts these messages to format 2. If they were compressed, it would compress the converted batch itself,
-    and its size could not be predicted.
+    A broker converts these messages to format 2. If they were compressed, the broker would compress the converted batch
+    itself, and its size could not be predicted.
     """
     if action.f != "append" or action.arg("producer") >= 0 or draw.below(5):
         return action
@@ -220,7 +228,10 @@ def _of_old_format(draw: Draw, action: Action) -> Action:
 
 
 def _keyed(records: list[list[Any]]) -> list[list[Any]]:
-    """Gives every record a key: a compacted topic rejects records without a key, which would not test the cleaner."""
+    """Gives every record a key.
+
+    A compacted topic would reject records without a key, and the cleaner would have nothing to do.
+    """
     return [[key or "k", value, age] for key, value, age in records]
 
 

@@ -1,4 +1,4 @@
-"""The invariants of a log: what must hold after each action, whatever the model says.
+"""The invariants of a log: what must be true after each action. They are checked without the model.
 
 Each invariant has a name, and a function that returns what is wrong, or "" if the invariant holds. The functions judge
 from views (the visible states of the partitions), outcomes of actions, and a ledger of acknowledged records. Sources:
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
     @property
     def mine(self) -> bool:
-        """Returns whether the action concerned this partition, or all partitions."""
+        """Returns whether the action was applied to this partition, alone or together with all others."""
         return "partition" not in ARGUMENTS[self.action.f] or self.action.arg("partition") == self.at
 
     @property
@@ -58,7 +58,7 @@ def bounds(step: Step) -> str:
 
 
 def start_goes_back(step: Step) -> str:
-    """Checks: the log start offset decreases only after a kill or a power loss, and not below its checkpoint."""
+    """Checks: the log start offset decreases only in a kill or a power loss, and then not below its checkpoint."""
     low = step.before.start
     if step.action.f == "restart" and step.action.arg("how") != "clean":
         low = min(low, step.ledger.saved_start)
@@ -66,7 +66,10 @@ def start_goes_back(step: Step) -> str:
 
 
 def high_watermark_goes_back(step: Step) -> str:
-    """Checks: the high watermark decreases only after a kill or a power loss, down to its checkpoint or log end."""
+    """Checks: the high watermark decreases only in a kill or a power loss.
+
+    It then does not fall below its checkpoint, unless the log now ends at a lower offset.
+    """
     low = step.before.high_watermark
     if step.action.f == "restart" and step.action.arg("how") != "clean":
         low = min(low, step.ledger.saved_high, step.after.end)
@@ -110,9 +113,9 @@ def _removed(step: Step) -> Iterator[tuple[Any, int]]:
 
 
 def nothing_deleted_early(step: Step) -> str:
-    """Checks: a retention pass deletes only segments below log start or beyond the retention size or time.
+    """Checks: a retention pass deletes only segments that are below the log start offset, or exceed a retention limit.
 
-    In a tiered topic, these segments must also be in the remote tier.
+    A retention limit is a size or a time. In a tiered topic, deleted segments must also be in the remote tier.
     """
     if step.action.f != "check":
         return ""
@@ -134,7 +137,10 @@ def nothing_deleted_early(step: Step) -> str:
 
 
 def nothing_kept_late(step: Step) -> str:
-    """Checks: after a retention pass, the first segment is not below log start or beyond the retention size or time."""
+    """Checks: a retention pass keeps no segment that it must delete. Only the first segment that it keeps is checked.
+
+    A segment must be deleted if it is below the log start offset, or exceeds the retention size or time.
+    """
     if step.action.f != "check" or step.settings.tiered:
         return ""
     span, more = step.after.local[0], len(step.after.local) > 1
@@ -160,7 +166,11 @@ def second_pass_finds_nothing(step: Step) -> str:
 
 
 def log_end(step: Step) -> str:
-    """Checks: only appends and markers raise log end; a retry does not; a restart or election keeps what was safe."""
+    """Checks: the log end offset increases only by appends and markers, and not by retries.
+
+    After a restart or an election, the log must still have what was safe: all flushed records after a power loss, all
+    replicated records after an election, and otherwise all records.
+    """
     f, before, after, value = step.action.f, step.before.end, step.after.end, step.outcome.value
     if f == "append" and step.mine and not step.outcome.error:
         count = len(step.action.arg("records"))
@@ -180,7 +190,10 @@ def log_end(step: Step) -> str:
 
 
 def reads(step: Step) -> str:
-    """Checks: reads return, in order, exactly those acknowledged records from the offset on that may be visible."""
+    """Checks: a read skips no acknowledged record that its isolation level permits, and returns no other records.
+
+    The records must be in the order of their offsets.
+    """
     if step.action.f not in ("read", "read-all") or not step.mine:
         return ""
     view = step.before
@@ -232,7 +245,7 @@ def _missing(step: Step, begin: int) -> str:
 
 
 def _superseded(step: Step, acked: Acked) -> bool:
-    """Returns whether compaction may have removed the record."""
+    """Returns whether compaction may have removed the record, for example because a later record has the same key."""
     offset, _, key, value = acked.record
     if key is None or value is None or step.ledgers.state(acked) == ABORTED:
         return True
@@ -258,7 +271,10 @@ PROPERTIES: Final[dict[str, Callable[[Step], str]]] = {
 
 
 def broken(steps: Sequence[Step]) -> tuple[str, str]:
-    """Returns (name, what is wrong) for the first invariant that a partition violates; ("", "") if there is none."""
+    """Returns (name, what is wrong) for the first violated invariant. Returns ("", "") if none is violated.
+
+    steps  the same action as seen by each partition
+    """
     for step in steps:
         for name, holds in PROPERTIES.items():
             if why := holds(step):

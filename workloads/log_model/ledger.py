@@ -21,9 +21,9 @@ ABORTED: Final = "aborted"
 
 @dataclass(slots=True)
 class Acked:
-    """An acknowledged record [offset, timestamp, key, value].
+    """An acknowledged record, as [offset, timestamp, key, value].
 
-    `txn` is the number of its transaction, or -1 without one.
+    `txn` is the number of its transaction; -1: it was not sent in a transaction.
     """
 
     record: list[Any]
@@ -36,12 +36,12 @@ class Ledger:
 
     records      offset -> record
     end          the log end offset
-    flushed      the offset below which everything is on disk
+    flushed      the offset below which all records are on disk
     deleted      the highest offset up to which DeleteRecords has deleted records
     saved_start  the log start offset in its checkpoint
     saved_high   the high watermark in its checkpoint
-    replicated   the highest value so far of the high watermark, but lowered to the log end offset by each truncation
-    cleaned      whether compaction may have removed superseded records
+    replicated   the highest value that the high watermark has had; a truncation lowers it to the log end offset
+    cleaned      whether compaction may have removed records that have a later record with the same key
     """
 
     records: dict[int, Acked] = field(default_factory=dict)
@@ -75,7 +75,9 @@ class Ledgers:
         return COMMITTED if acked.txn < 0 else self.states[acked.txn]
 
     def take(self, action: Action, outcome: Outcome, views: Sequence[View]) -> None:
-        """Records the outcome of an action. `views` are the views of the partitions after the action."""
+        """Updates the ledgers with the outcome of an action. `views` are the views of the partitions
+        after the action.
+        """
         if outcome.error:
             return
         if action.f == "append":

@@ -1,7 +1,8 @@
-"""Short scripted sequences of actions that rarely occur by chance: from known bugs, and for transactions.
+"""Short scripted sequences of actions that rarely occur by chance. Some come from known bugs, others exercise
+transactions.
 
 Each sequence is a list of (f, arguments). It is used as it is written here, except for the partition and the records,
-which are drawn. `age` is the age of the records, in ms unless stated otherwise.
+which are drawn from the seed. `age` is the age of the records, in ms unless stated otherwise.
 """
 
 from __future__ import annotations

@@ -16,7 +16,10 @@ from workloads.log_model.shrink import Shrunk, shrink
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A divergence at the step number `step` (from 1) of a seed, and the shortest program found that shows it."""
+    """A divergence, and the shortest program found that shows it.
+
+    The divergence is at step number `step` (from 1) of the actions drawn from `seed`.
+    """
 
     seed: int
     step: int
@@ -29,8 +32,8 @@ class Detection:
     """How quickly a bug was found.
 
     seeds    the number of seeds tried
-    steps    for each seed that found the bug, the step at which it did
-    lengths  for each seed that found the bug, the length of the shrunk program
+    steps    the step at which the bug was found, for each seed that found it
+    lengths  the length of the shrunk program, for each seed that found the bug
     """
 
     bug: str
@@ -48,7 +51,10 @@ def replay(opened: Open, settings: LogSettings, actions: Sequence[Action]) -> Di
 
 
 def search(seed: int, steps: int, opened: Open, weights: Mapping[str, int] = WEIGHTS) -> Found | None:
-    """Returns the first divergence within `steps` steps of a seed, with the shrunk program; None if there is none."""
+    """Draws topics from a seed, `steps` actions in all, and compares the log under test with the model.
+
+    Returns the first divergence, with the shrunk program; None if there is none.
+    """
     done = 0
     for topic in topics(seed, steps, weights):
         if (divergence := run(topic.settings, topic.actions, opened)) is not None:
@@ -60,7 +66,7 @@ def search(seed: int, steps: int, opened: Open, weights: Mapping[str, int] = WEI
 
 
 def detections(bugs: Sequence[str], seeds: Sequence[int], steps: int) -> Iterator[Detection]:
-    """Yields, for each bug, how quickly it is found."""
+    """Searches for each bug with each seed, `steps` actions per seed. Yields how quickly each bug is found."""
     for bug in bugs:
         opened = simulated(frozenset({bug}))
         shrunk_runs = [one for seed in seeds if (one := search(seed, steps, opened)) is not None]
@@ -69,7 +75,9 @@ def detections(bugs: Sequence[str], seeds: Sequence[int], steps: int) -> Iterato
 
 
 def text(found: Found, bugs: Sequence[str]) -> str:
-    """Returns the program of a divergence as text, with comments that say what it shows."""
+    """Returns the shrunk program as text, with comments that name the seed, the divergence, and the
+    bugs that are enabled.
+    """
     last = found.shrunk.found
     lines = [f"# seed {found.seed}, step {found.step}: {last.what}", f"# {last.seen}"]
     if bugs:

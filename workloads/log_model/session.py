@@ -30,7 +30,7 @@ class Divergence:
 
 
 class Session:
-    """A fresh topic of the log under test, and a fresh model."""
+    """A comparison of a fresh topic of the log under test with a fresh model."""
 
     def __init__(self, settings: LogSettings, under_test: LogUnderTest) -> None:
         self.model, self._log = SimulatedLog(settings), under_test
@@ -39,9 +39,9 @@ class Session:
         self._steps, self._previous = 0, ""
 
     def step(self, action: Action) -> Divergence | None:
-        """Applies the action to both, and returns the first divergence, or None.
+        """Applies the action to the log under test and to the model. Returns the first divergence, or None.
 
-        Nothing can be compared after a divergence.
+        No further step is possible after a divergence.
         """
         exact = resolve(action, self.model.views())
         expected, got = self.model.apply(exact), self._log.apply(exact)
@@ -82,7 +82,7 @@ def _outcome_text(outcome: Outcome) -> str:
 
 
 def run(settings: LogSettings, actions: Sequence[Action], under_test: Open) -> Divergence | None:
-    """Applies the actions to a fresh topic. Returns the first divergence, or None."""
+    """Applies the actions to a fresh topic and to a fresh model. Returns the first divergence, or None."""
     session = Session(settings, under_test(settings))
     for action in actions:
         if (found := session.step(action)) is not None:
@@ -91,5 +91,5 @@ def run(settings: LogSettings, actions: Sequence[Action], under_test: Open) -> D
 
 
 def simulated(bugs: frozenset[str]) -> Open:
-    """Returns the simulated log with these bugs, as a log under test."""
+    """Returns the simulated log with these bugs enabled, as a log under test."""
     return lambda settings: SimulatedLog(settings, bugs)

@@ -1,10 +1,10 @@
 """Shrinks a list of actions that shows a divergence, by replaying shorter and simpler lists.
 
-First, parts of the list are removed, from large parts down to single actions (Zeller and Hildebrandt, "Simplifying and
-Isolating Failure-Inducing Input", 2002). Then settings and arguments are simplified. Both steps are repeated until
-neither changes anything. A new list is adopted only if it shows a divergence of the same kind. Nothing is random, so
-the result is a function of the list. The number of replays is limited; at the limit, the best list so far is the
-result.
+First, parts of the list are removed: large parts at first, single actions at the end (Zeller and Hildebrandt,
+"Simplifying and Isolating Failure-Inducing Input", 2002). Then settings and arguments are simplified. Both steps are
+repeated until neither changes anything. A new list is adopted only if it shows a divergence of the same kind. Nothing
+is random, so the same list always has the same result. The number of replays is limited; when the limit is reached, the
+result is the shortest list so far.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ REPLAYS_MAX: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The shrunk list, which shows the divergence at its last action, and how many replays it took to find."""
+    """The shrunk list of actions, which shows the divergence at its last action, and the number of replays that were
+    needed.
+    """
 
     settings: LogSettings
     actions: tuple[Action, ...]
@@ -39,7 +41,10 @@ class _Search:
         self.replays = 0
 
     def try_(self, settings: LogSettings, actions: Sequence[Action]) -> bool:
-        """Adopts the list if it shows the same kind of divergence. The actions after the divergence are left out."""
+        """Replays a list. If it shows the same kind of divergence, adopts it, without the actions after the divergence.
+
+        Returns whether the list was adopted.
+        """
         if self.replays >= REPLAYS_MAX:
             return False
         self.replays += 1
@@ -50,7 +55,7 @@ class _Search:
         return True
 
     def leave_out(self) -> None:
-        """Removes as many actions as possible: first halves of the list, at last single actions."""
+        """Removes as many actions as possible: at first half of the list at once, at the end single actions."""
         size = max(len(self.actions) // 2, 1)
         while True:
             shorter, at = False, len(self.actions) - size
@@ -78,7 +83,7 @@ class _Search:
 
 
 def shrink(replay: Replay, settings: LogSettings, actions: Sequence[Action]) -> Shrunk | None:
-    """Returns the shortest list found; None if the given list shows no divergence."""
+    """Shrinks the list of actions. Returns the shortest list found; None if the given list shows no divergence."""
     first = replay(settings, actions)
     if first is None:
         return None
@@ -98,16 +103,16 @@ def _plainer_settings(settings: LogSettings) -> Iterator[LogSettings]:
 
 
 def _on(action: Action, settings: LogSettings) -> Action:
-    """Returns the action with a partition that exists under these settings."""
+    """Returns the action on a partition that exists with these settings: its own partition, or else partition 0."""
     if action.args.get("partition", 0) < settings.partitions:
         return action
     return replace(action, args={name: value for name, value in action.args.items() if name != "partition"})
 
 
 def _plainer(action: Action) -> Iterator[Action]:
-    """Yields variants of the action in which one argument is simpler, the simplest variant first.
+    """Yields variants of the action, in each of which one argument is simpler. The simplest variants come first.
 
-    Repeated simplification comes to an end.
+    No sequence of such simplifications returns to the original action, so repeated simplification ends.
     """
     for name, value in action.args.items():
         default = ARGUMENTS[action.f][name][1]

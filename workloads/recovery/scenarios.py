@@ -1,8 +1,9 @@
 """The table of recovery scenarios. Sources: KAFKA-615; KIP-101; Kafka's LogManager and LogLoader, 4.1.
 
-Segments are 1 MiB, the minimum since Kafka 4.0, so about 52 records of 20 kB fill one. A scenario sends RECORDS to one
-partition, whose log then has four segments. The act `settle` waits until all segments but the last one are flushed and
-recovery-point-offset-checkpoint says so. The last segment is therefore the only one after the recovery point.
+Segments are 1 MiB, the minimum since Kafka 4.0, so about 52 records of 20 kB fill one. A scenario sends RECORDS records
+to one partition, whose log then has four segments. The act `settle` waits until all segments but the last one are
+flushed and recovery-point-offset-checkpoint says so. The last segment is therefore the only one after the recovery
+point.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def _start(recovers: Recovers, *says: str, who: str = "leader", never: tuple[str
 
 
 def _restarted(how: str, kind: str, start: Act, who: str = "leader") -> tuple[Any, ...]:
-    """Returns steps: send records, stop or kill a server, damage one of its files, start it, send more records."""
+    """Returns the steps of a scenario with one restart: send records, stop or kill a server, damage one of its files if
+    `kind` is not empty, start it, send more records.
+    """
     damage = (Act("damage", who, kind),) if kind else ()
     return (*BEGIN, Act(how, who), *damage, start, Send(20))
 
@@ -53,7 +56,10 @@ def _scenario(name: str, shows: str, *steps: Any, **more: Any) -> Scenario:
 
 
 def _marks() -> list[Scenario]:
-    """Returns scenarios for what decides how much a start recovers: clean shutdown marker and recovery point."""
+    """Returns the scenarios on the two files that decide how much a server recovers when it starts.
+
+    These files are the marker of a clean shutdown, and the checkpoint of the recovery point.
+    """
     quiet = ("corrupt", "invalid-messages")
     rows = [
         ("clean-restart", "stop", "", "none", (), "a clean shutdown: no segment is recovered"),
@@ -78,7 +84,7 @@ def _marks() -> list[Scenario]:
 
 
 def _after() -> list[Scenario]:
-    """Returns scenarios with damage after the recovery point, in the part of the log that recovery scans."""
+    """Returns the scenarios with damage after the recovery point. Recovery scans this part of the log."""
     kinds = {
         "flip-last": "a flipped bit in the last segment",
         "tail-last": "a partially written last batch",
@@ -100,9 +106,9 @@ def _after() -> list[Scenario]:
 
 
 def _before() -> list[Scenario]:
-    """Returns scenarios with damage before the recovery point.
+    """Returns the scenarios with damage before the recovery point.
 
-    Recovery does not scan this part; only readers find the damage.
+    Recovery does not scan this part of the log, so the damage is found only when it is read.
     """
     found = []
     unseen = ("corrupt", "invalid-messages")
@@ -150,7 +156,7 @@ def _before() -> list[Scenario]:
 
 
 def _aids() -> list[Scenario]:
-    """Returns scenarios with damage to the files beside segments: indexes, producer snapshots, epoch checkpoints."""
+    """Returns the scenarios with damage to the other files of a log: indexes, producer snapshots, epoch checkpoints."""
     found = []
     kinds = {
         "index-bad": "garbage at the beginning of every offset index",
@@ -217,7 +223,7 @@ def _power() -> list[Scenario]:
 
 
 def _formats() -> list[Scenario]:
-    """Returns scenarios with a power cut soon after a node was formatted and started for the first time."""
+    """Returns the scenarios with a power cut shortly after a node was formatted and started for the first time."""
     begun = (Send(60), Act("kill", "follower"))
     cut = (_start("any", who="follower"), Act("power-off", "follower"))
     needs = frozenset({"disks"})
@@ -292,7 +298,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
 
 
 def settings(name: str) -> dict[str, Any]:
-    """Returns the fields of the plan that a scenario sets, and their values."""
+    """Returns the fields of the plan that the scenario `name` sets, with their values."""
     own = dict(SCENARIOS[name].settings)
     broker = {**BROKER, **own.pop("broker_config", {})}
     return {**SHARED, **own, "broker_config": broker}

@@ -1,6 +1,6 @@
 """The types that recovery scenarios are made of: plain data.
 
-The `expect` of an act says what its outcome must be; checker.checks.recovery checks it:
+The `expect` of an act says what its outcome must be (checked in checker.checks.recovery). It has some of these fields:
 
     recovers   for a start: which segments of the run's logs the server recovers. "none", "all", "point" (those at or
                after the recovery point that was on disk), or "any" (no expectation)
@@ -20,9 +20,9 @@ Recovers = Literal["none", "point", "all", "any"]
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """`records` sends by all clients together.
+    """All clients together send `records` records.
 
-    The act `during` starts `after_s` seconds after the first of these sends.
+    The act `during`, if given, starts `after_s` seconds after the first of these sends.
     """
 
     records: int
@@ -32,14 +32,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One client reads all logs from the beginning, with this number of polls."""
+    """One client reads all logs from the beginning, with a fixed number of polls."""
 
     polls: int = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """An act on servers. `nemesis.recovery.run_steps` describes `do`, `who` and `kind`."""
+    """Something that is done to servers. `nemesis.recovery.run_steps` describes `do`, `who` and `kind`."""
 
     do: str
     who: str = "leader"
@@ -63,8 +63,7 @@ class Scenario:
 
     shows      what the scenario demonstrates, in one sentence
     lost       whether acknowledged records may be lost, because the durability rule does not protect them
-    reported   whether clients must get a checksum error, and never a bad record, because no replica can repair the
-               damage
+    reported   whether a client must get a checksum error when it reads the damaged batch, instead of a bad record
     settings   fields of the plan, in addition to those that all scenarios share
     needs      what the cluster must have: "disks" (a separate disk for each node), "network" (packets can be dropped)
     damaged    the number of nodes whose data is destroyed at the same time

@@ -11,10 +11,10 @@ The server was killed, so it must recover every segment at or after the recovery
 have truncated the log at the damaged batch and replicated the rest again. In this run, the server skipped recovery and
 returns the damaged batch to clients (`recovery-divergence`).
 
-Clients send records as in the delivery workload. Between the sends there are acts, which do something to servers. Acts
-are nemesis ops; the history records them with their expected outcome. `workloads.recovery.scenarios` has the scenarios,
-`nemesis.recovery.run_steps` executes the acts, and `checker.checks.recovery` judges their outcome. The final polls are
-those of the queue workload.
+Clients send records as in the delivery workload. Between the sends there are acts: nemesis ops that do something to
+servers, such as a kill. The history records each act with its expected outcome. `workloads.recovery.scenarios` has the
+scenarios, `nemesis.recovery.run_steps` executes the acts, and `checker.checks.recovery` judges their outcome. The final
+polls are those of the queue workload.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ STEP: Final = "step"
 
 
 def act(done: Act, number: int, scenario: Scenario) -> Op:
-    """Returns the nemesis op for an act. `number` is the act's place among the acts of the scenario, counted from 0."""
+    """Returns the nemesis op for an act. `number` is the index of the act among all acts of the scenario, from 0."""
     value: dict[str, Any] = {**done.value, "scenario": scenario.name, "number": number, "of": acts(scenario)}
     if number == 0:
         value["rule"] = {"lost": scenario.lost, "reported": scenario.reported}
@@ -86,7 +86,7 @@ def generator(scenario: Scenario, keys: int, rate_hz: float) -> Generator:
 
 
 def _first(generator: Generator, slot: int) -> Generator:
-    """Returns `generator` for the first slot (0), and a generator without ops for all other slots."""
+    """Returns `generator` for slot 0, and a generator without ops for all other slots."""
     return generator if slot == 0 else NOTHING
 
 

@@ -13,9 +13,11 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.Collection;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -57,6 +59,8 @@ public final class Client implements ConsumerRebalanceListener {
     private KafkaProducer<byte[], byte[]> producer;
     private KafkaConsumer<byte[], byte[]> consumer;
     private JsonElement polling; // the id of the current poll or close
+    // What polls may not return yet: KafkaConsumer has a limit for all polls, max.poll.records, not for a single one.
+    private final Deque<ConsumerRecord<byte[], byte[]>> kept = new ArrayDeque<>();
 
     public static void main(String[] arguments) throws IOException {
         System.setOut(System.err); // standard output is for answers
@@ -149,6 +153,7 @@ public final class Client implements ConsumerRebalanceListener {
                 producer.sendOffsetsToTransaction(offsets(request.getAsJsonArray("offsets")), consumer.groupMetadata());
                 break;
             case "assign":
+                kept.clear();
                 consumer.assign(positions(request.getAsJsonArray("partitions")).keySet());
                 seek(request);
                 break;
@@ -267,6 +272,7 @@ public final class Client implements ConsumerRebalanceListener {
 
     private void seek(JsonObject request) {
         positions(request.getAsJsonArray("partitions")).forEach((partition, offset) -> {
+            forget(List.of(partition));
             switch (offset) {
                 case "earliest" -> consumer.seekToBeginning(List.of(partition));
                 case "latest" -> consumer.seekToEnd(List.of(partition));
@@ -280,8 +286,11 @@ public final class Client implements ConsumerRebalanceListener {
         polling = request.get("id");
         List<Object> records = new ArrayList<>();
         try {
-            // KafkaConsumer limits records by max.poll.records, 500 by default
-            for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(request.get("wait_ms").getAsLong()))) {
+            if (kept.isEmpty()) {
+                consumer.poll(Duration.ofMillis(request.get("wait_ms").getAsLong())).forEach(kept::add);
+            }
+            while (!kept.isEmpty() && records.size() < request.get("records_max").getAsInt()) {
+                ConsumerRecord<byte[], byte[]> record = kept.remove();
                 Map<String, Object> described = new HashMap<>(described(new TopicPartition(record.topic(), record.partition())));
                 described.put("offset", record.offset());
                 described.put("timestamp", record.timestamp());
@@ -297,11 +306,14 @@ public final class Client implements ConsumerRebalanceListener {
     }
 
     private List<Object> positions() {
+        Map<TopicPartition, Long> next = new HashMap<>();
+        kept.forEach(record -> next.putIfAbsent(new TopicPartition(record.topic(), record.partition()), record.offset()));
         List<Object> positions = new ArrayList<>();
         for (TopicPartition partition : consumer.assignment()) {
             try {
                 Map<String, Object> described = new HashMap<>(described(partition));
-                described.put("offset", consumer.position(partition, Duration.ZERO));
+                Long offset = next.get(partition);
+                described.put("offset", offset != null ? offset : consumer.position(partition, Duration.ZERO));
                 positions.add(described);
             } catch (org.apache.kafka.common.errors.TimeoutException unknown) {
                 continue; // not known without asking the brokers
@@ -326,6 +338,7 @@ public final class Client implements ConsumerRebalanceListener {
             } finally {
                 polling = null;
                 consumer = null;
+                kept.clear();
             }
         }
     }
@@ -346,6 +359,7 @@ public final class Client implements ConsumerRebalanceListener {
     }
 
     private void rebalanced(String event, Collection<TopicPartition> partitions) {
+        forget(partitions);
         if (partitions.isEmpty() || polling == null) {
             return;
         }
@@ -355,6 +369,10 @@ public final class Client implements ConsumerRebalanceListener {
         } catch (IOException broken) {
             Runtime.getRuntime().halt(1);
         }
+    }
+
+    private void forget(Collection<TopicPartition> partitions) {
+        kept.removeIf(record -> partitions.contains(new TopicPartition(record.topic(), record.partition())));
     }
 
     private static Map<String, Object> described(TopicPartition partition) {

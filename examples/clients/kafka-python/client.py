@@ -1,6 +1,7 @@
 """kafka-python as a client program: see docs/use/your-own-client.md.
 
 Requests are served one after another by the main thread; acknowledgements of records arrive in the library's thread.
+Rebalance listeners run there too, and may not block it: meanwhile another thread serves requests, up to "continue".
 """
 
 import base64
@@ -61,18 +62,18 @@ def offsets_of(positions):
     return {TopicPartition(p["topic"], p["partition"]): OffsetAndMetadata(p["offset"], "", -1) for p in positions}
 
 
-class Rebalances(kafka.ConsumerRebalanceListener):
+class Rebalances(kafka.AsyncConsumerRebalanceListener):
     def __init__(self, client):
         self.client = client
 
-    def on_partitions_assigned(self, assigned):
-        self.client.rebalance("assigned", assigned)
+    async def on_partitions_assigned(self, assigned):
+        await self.client.rebalance("assigned", assigned)
 
-    def on_partitions_revoked(self, revoked):
-        self.client.rebalance("revoked", revoked)
+    async def on_partitions_revoked(self, revoked):
+        await self.client.rebalance("revoked", revoked)
 
-    def on_partitions_lost(self, lost):
-        self.client.rebalance("lost", lost)
+    async def on_partitions_lost(self, lost):
+        await self.client.rebalance("lost", lost)
 
 
 class Client:
@@ -80,8 +81,8 @@ class Client:
         self.producer = self.consumer = self.polling = None
         self.sends = []
 
-    def serve(self, until=None):
-        """Serve requests; with `until`, up to the request "continue" of that id."""
+    def serve(self):
+        """Serve requests up to the end of the input, or up to "continue"."""
         for line in iter(sys.stdin.readline, ""):
             request = json.loads(line)
             if request["do"] == "continue":
@@ -95,10 +96,13 @@ class Client:
                     write({"id": request["id"], "ok": answer})
         os._exit(0)
 
-    def rebalance(self, event, partitions):
+    async def rebalance(self, event, partitions):
         if partitions and self.polling is not None:
             write({"id": self.polling, "event": event, "partitions": named(partitions)})
-            self.serve(until=self.polling)
+            serving = threading.Thread(target=self.serve)
+            serving.start()
+            while serving.is_alive():
+                await self.network.sleep(0.002)
 
     def do_hello(self, request):
         library = {"library": "kafka-python", "version": kafka.__version__}
@@ -141,6 +145,7 @@ class Client:
         if request["assignor"]:
             config["partition_assignment_strategy"] = [ASSIGNORS[request["assignor"]]]
         self.consumer = KafkaConsumer(**config | request["properties"])
+        self.network = self.consumer._net  # the library's event loop, which is not asyncio's
         return {}
 
     def do_send(self, request):

@@ -29,8 +29,10 @@ const nameOf = ({ topic, partition }) => `${topic}:${partition}`
 function errorOf(error) {
   let cause = error
   while (cause.cause && !cause.type) cause = cause.cause // what is behind KafkaJSNumberOfRetriesExceeded
-  const answer = { code: cause.type || error.name, text: error.message }
-  if (cause.type === 'INVALID_PRODUCER_EPOCH' || cause.type === 'PRODUCER_FENCED') answer.kind = 'fatal'
+  // KafkaJS does not know PRODUCER_FENCED, which brokers report since 2.7.
+  const fenced = cause.message === 'Unknown error code 90'
+  const answer = { code: fenced ? 'PRODUCER_FENCED' : cause.type || error.name, text: error.message }
+  if (['INVALID_PRODUCER_EPOCH', 'PRODUCER_FENCED'].includes(answer.code)) answer.kind = 'fatal'
   else if (error.retriable) answer.kind = 'retriable'
   return answer
 }

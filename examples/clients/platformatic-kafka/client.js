@@ -30,7 +30,7 @@ const nameOf = ({ topic, partition }) => `${topic}:${partition}`
 function errorOf(error) {
   const protocol = error.findBy?.('code', 'PLT_KFK_PROTOCOL')
   const answer = { code: protocol?.apiId || error.code || error.name, text: protocol?.message || error.message }
-  if (error.findBy?.('producerFenced', true)) answer.kind = 'fatal'
+  if (['INVALID_PRODUCER_EPOCH', 'PRODUCER_FENCED'].includes(protocol?.apiId)) answer.kind = 'fatal'
   else if (protocol?.canRetry || error.code === 'PLT_KFK_NETWORK') answer.kind = 'retriable'
   return answer
 }
@@ -74,7 +74,9 @@ class ProducerRole {
       ...configured(request),
       acks: request.acks === 'all' ? -1 : Number(request.acks),
       idempotent: request.idempotence || request.transactional_id !== null,
-      ...request.transactional_id !== null && { transactionalId: request.transactional_id },
+      // -1 asks for a new producer id (KIP-360). With the default, 0, a second producer with the same transactional id is
+      // refused, and not the first one fenced.
+      ...request.transactional_id !== null && { transactionalId: request.transactional_id, producerId: -1n, producerEpoch: -1 },
       ...request.retries !== null && { retries: request.retries },
     })
     this.library.on('error', console.error)

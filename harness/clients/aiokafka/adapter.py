@@ -1,8 +1,9 @@
 """Adapter for aiokafka, a Python client on asyncio. Every producer and consumer has its own event loop.
 
 Behaviour of aiokafka that matters here, from its source (0.14) and observed on brokers:
-- The number of retries is not limited. Without idempotence, a send fails after `request_timeout_ms`, but only
-  between attempts; with idempotence a send never fails. So the adapter limits how long a call waits.
+- The number of retries is not limited. Without idempotence, a send fails after `request_timeout_ms`; this limit is
+  checked only between attempts. With idempotence, a send is retried forever. So the adapter limits how long a call
+  waits.
 - Only one request at a time is sent to each broker, so sends to a partition keep their order without idempotence too.
 - A send that failed permanently leaves a gap in an idempotent producer's sequence numbers, which is never filled.
   So the adapter then replaces the producer.
@@ -12,7 +13,7 @@ Behaviour of aiokafka that matters here, from its source (0.14) and observed on 
   its partitions without noticing is not fenced. Once it has noticed, the adapter does not commit their offsets.
 - `stop` flushes and leaves the group. To disappear like a crashed process, the adapter cancels all tasks and closes
   the connections.
-- Admin requests and metadata use librdkafka, as for every client.
+- Admin and metadata requests go through librdkafka, whichever client is used.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ BLOCK_TIMEOUT_S: Final = 3.0  # to connect, get the topic's metadata and buffer 
 async def started(make: Callable[[], Any], vanish: Callable[[Any], Awaitable[object]]) -> Any:
     """Creates a producer or consumer with `make`, and starts it.
 
-    Retries until the cluster answers or the task is cancelled.
+    Retries after retriable errors until the cluster responds or the task is cancelled.
 
-    vanish  closes the connections of a producer or consumer that did not start
+    vanish  coroutine function that closes the connections of a producer or consumer whose start failed
     """
     while True:
         client = make()
@@ -43,7 +43,7 @@ async def started(make: Callable[[], Any], vanish: Callable[[Any], Awaitable[obj
 
 
 def block_s(settings: Settings) -> float:
-    """Returns the timeout for calls that have no timeout of their own. It is shorter than an op may take."""
+    """Returns the timeout of calls for which the caller gives none. It is shorter than the time limit of an op."""
     return min(BLOCK_TIMEOUT_S, settings.patience_s / 2)
 
 
@@ -52,7 +52,7 @@ async def _nothing() -> None:
 
 
 def check_options(loop: Loop, kind: Any, options: Mapping[str, Any], what: str) -> None:
-    """Raises BadInput if the library rejects these options."""
+    """Raises BadInput if aiokafka rejects these options of a producer or consumer."""
 
     async def make() -> None:
         kind(**options)._closed = True  # it was never started
@@ -65,7 +65,7 @@ def check_options(loop: Loop, kind: Any, options: Mapping[str, Any], what: str) 
 
 
 def result_of(loop: Loop, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-    """Runs a coroutine, and returns its result. Raises ClientError, also for errors of the library.
+    """Runs a coroutine, and returns its result. Converts errors that the library raises to ClientError.
 
     what  name of the call, for the error message
     """

@@ -59,9 +59,9 @@ class AiokafkaConsumer:
         self._call(assign, self._block_s, "assign")
 
     async def _seek(self, positions: Mapping[Partition, int]) -> None:
-        """Seeks assigned partitions.
+        """Seeks assigned partitions to the given offsets.
 
-        Sets absolute offsets before the first await, so that no fetch starts at another offset.
+        All absolute offsets are set before the first await, because a fetch could otherwise start at an old offset.
         """
         assigned = self._consumer.assignment()  # revoked partitions are skipped: their position is the group's
         offsets = {at: offset for each, offset in positions.items() if (at := TopicPartition(*each)) in assigned}
@@ -120,7 +120,7 @@ class AiokafkaConsumer:
     async def _positions(self) -> dict[Partition, int]:
         """Returns partition -> position, for the assigned partitions whose position is known.
 
-        The positions are behind transaction markers.
+        A position at the end of a partition is already past any transaction markers.
         """
         requests = {each: asyncio.ensure_future(self._consumer.position(each)) for each in self._readable()}
         if not requests:
@@ -137,7 +137,7 @@ class AiokafkaConsumer:
         return assigned - self._listener.unreported if self._listener is not None else set(assigned)
 
     def check_assigned(self, positions: Mapping[Partition, int]) -> None:
-        """Raises an abortable ClientError if one of the partitions has been revoked."""
+        """Raises an abortable ClientError if one of the partitions has been revoked since the last poll."""
         if self._listener is not None and self._listener.revoked(positions):
             raise ClientError("_ASSIGNMENT_LOST", "partitions have been revoked since the poll", "abortable")
 

@@ -1,4 +1,4 @@
-"""Passes aiokafka's rebalances on to the polls, because aiokafka rebalances concurrently with the calls.
+"""Reports aiokafka's rebalances in the results of polls. aiokafka itself rebalances at any time, also between polls.
 
 A revocation delays the rebalance for up to `HANDOVER_S`, until a poll has reported the revocation, so that records
 polled earlier can still be committed. Newly assigned partitions stay paused until a poll has reported the assignment.
@@ -89,7 +89,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka req
         return events
 
     def release(self) -> None:
-        """Stops delaying rebalances. Called when the consumer is about to leave."""
+        """Stops delaying rebalances. Called before the consumer leaves the group."""
         self._closing = True
         self._taken.set()
 

@@ -40,7 +40,7 @@ class Loop:
         """Runs a coroutine on the loop, and returns its result or raises its exception.
 
         On timeout the coroutine is cancelled, and ClientError `_TIMED_OUT` is raised. If the coroutine finishes before
-        the cancellation takes effect, its result is returned, so that no effect is lost.
+        the cancellation takes effect, its result is returned, because its effect has taken place.
 
         what  name of the call, for the error message
         """
@@ -65,9 +65,9 @@ class Loop:
             raise error
 
     def end(self, last: Callable[[], Awaitable[object]]) -> None:
-        """Cancels all tasks, as the end of a process would, runs `last` with a timeout, then ends the loop.
+        """Cancels all tasks, then runs `last`, then stops the loop. Does not wait until this is done. Safe to repeat.
 
-        Returns immediately, without waiting for this. Safe to repeat.
+        last  coroutine function, such as one that closes connections; cancelled if it exceeds a timeout
         """
         if self._ended:
             return

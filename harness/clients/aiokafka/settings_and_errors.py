@@ -95,7 +95,7 @@ def _common(settings: Settings) -> dict[str, Any]:
 
 
 def producer(settings: Settings) -> dict[str, Any]:
-    """Returns the arguments of AIOKafkaProducer. The user's options override those that follow from the settings.
+    """Returns the arguments of AIOKafkaProducer. The user's options override those derived from the settings.
 
     Raises BadInput.
     """
@@ -113,7 +113,7 @@ def producer(settings: Settings) -> dict[str, Any]:
 
 
 def consumer(settings: Settings) -> dict[str, Any]:
-    """Returns the arguments of AIOKafkaConsumer. The user's options override those that follow from the settings.
+    """Returns the arguments of AIOKafkaConsumer. The user's options override those derived from the settings.
 
     Raises BadInput.
     """
@@ -142,7 +142,7 @@ def consumer(settings: Settings) -> dict[str, Any]:
 
 
 def _user_options(what: str, kind: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the user's options under aiokafka's names. The user may write Kafka's names (check.crcs) too.
+    """Returns the user's options under aiokafka's names. The user may also write them as in Kafka (check.crcs).
 
     Raises BadInput for options that aiokafka does not have or the harness sets itself.
     """

@@ -4,14 +4,14 @@ Behaviour of librdkafka that matters here, from its source (2.16) and observed o
 - `consume(n, timeout)` waits for all n records; with timeout 0 it returns only the records that are available. So a
   poll waits for the first event with `poll`, then takes the rest with `consume`.
 - With `enable.partition.eof` the end of a partition is an event. The event's offset is the position at the end: the
-  last stable offset under read_committed, behind transaction markers. `position()` stops at the last record.
+  last stable offset under read_committed, past any transaction markers. `position()` stops after the last record.
 - A logical offset is looked up at the partition's leader. If the leader is not known yet, the lookup is retried
   only after 500 ms. So metadata is requested before an assignment.
 - A seek or a new partition waits for the fetch in progress, for up to `fetch.wait.max.ms`.
 - A consumer that is dropped without `close()` does not leave its group and commits nothing; a dropped producer
   leaves its transaction open. Dropping a client only stops its threads, which may take a while.
 - `commit(asynchronous=False)`, `seek` and `close` have no timeout, and transactional calls do not always keep
-  theirs: `send_offsets_to_transaction` blocks forever if the group's coordinator is lost during the call
+  their timeout: `send_offsets_to_transaction` blocks forever if the group's coordinator is lost during the call
   (confluentinc/librdkafka#5456; observed with a killed broker). See `bounded`.
 """
 
@@ -42,9 +42,9 @@ COMMITTED_TIMEOUT_S: Final = 1.0
 
 
 def destroy_beside(holder: list[Any]) -> None:
-    """Clears the list `holder`, which has the last reference to a client, in a background thread.
+    """Destroys a client in a background thread, because its destruction may take seconds.
 
-    The thread is needed because the client's destruction may take seconds.
+    holder  list with the last reference to the client; it is cleared
     """
     threading.Thread(target=holder.clear, name="drop", daemon=True).start()
 
@@ -87,7 +87,7 @@ class ConfluentProducer:
                     raise converted(error) from None
 
     def _within(self, name: str, timeout_s: float, *args: Any) -> None:
-        """Calls the producer's method `name`, which is transactional, and enforces the timeout."""
+        """Calls the transactional method `name` of the library's producer, and enforces the timeout."""
         left_s = max(0.0, timeout_s)
         call = getattr(self._producer, name)
         try:
@@ -132,9 +132,9 @@ class ConfluentConsumer:
         self._topics_with_metadata: set[str] = set()
 
     def _fetch_metadata(self, topics: set[str]) -> None:
-        """Makes the library fetch the metadata of new topics.
+        """Makes the library fetch the metadata of new topics now.
 
-        If the request fails, the library fetches the metadata later by itself.
+        If this fails, the library fetches the metadata later by itself.
         """
         for topic in sorted(topics - self._topics_with_metadata):
             try:
@@ -166,10 +166,10 @@ class ConfluentConsumer:
             raise converted(error) from None
 
     def _committed(self, partitions: Sequence[Any]) -> dict[TopicPartition, int | None]:
-        """Returns partition -> the group's committed offset, or None if none is committed.
+        """Returns partition -> the group's committed offset (None: nothing committed).
 
-        Under read_committed, the coordinator answers only after pending transactions have ended. Returns {} if it does
-        not answer in time.
+        Under read_committed, the coordinator responds only after pending transactions have ended. Returns {} if it does
+        not respond within a timeout.
         """
         try:
             answer = self._consumer.committed(list(partitions), timeout=COMMITTED_TIMEOUT_S)
@@ -234,7 +234,10 @@ class ConfluentConsumer:
                 raise converted(partition.error)
 
     def group(self) -> Any:
-        """Returns the group metadata with which `send_offsets_to_transaction` fences this consumer (KIP-447)."""
+        """Returns the consumer's group metadata, to pass to `send_offsets_to_transaction`.
+
+        With it the broker rejects the commit if this consumer is no longer a current member of its group (KIP-447).
+        """
         return self._consumer.consumer_group_metadata()
 
     def close(self, leave: bool) -> None:

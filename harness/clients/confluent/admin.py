@@ -30,8 +30,9 @@ _ISOLATION: Final = {
 
 
 def _unanswered(what: str) -> ClientError:
-    """Returns the error for a negative offset, which is how librdkafka reports a timeout (offset -1001, without an
-    error).
+    """Returns the error to raise for a negative offset.
+
+    librdkafka reports a timeout as the offset -1001, without an error.
     """
     return ClientError("_TIMED_OUT", f"{what}: no answer")
 
@@ -79,8 +80,7 @@ class ConfluentAdmin:
     def _create_in_mock(self, names: Sequence[str], partitions: int, deadline: float) -> list[str]:
         """Creates topics in librdkafka's mock cluster.
 
-        The mock cluster has no CreateTopics; it creates a topic, with 4 partitions, when metadata of the topic is
-        requested.
+        The mock cluster has no CreateTopics; it creates a topic with 4 partitions when its metadata is requested.
         """
         created: list[str] = []
         for name in names:
@@ -102,7 +102,7 @@ class ConfluentAdmin:
             raise converted(error) from None
 
     def _await_leaders(self, names: Sequence[str], partitions: int, deadline: float) -> None:
-        """Waits until all partitions have leaders, because new topics appear in the brokers' metadata with a delay."""
+        """Waits until all partitions have leaders. New topics appear in the brokers' metadata with a delay."""
         while names:
             rows = self.partitions(names, max(METADATA_PERIOD_S, deadline - time.monotonic()))
             led = sum(row["leader"] is not None for row in rows)
@@ -182,9 +182,9 @@ class ConfluentAdmin:
         return {(partition.topic, partition.partition): future for partition, future in futures.items()}
 
     def _look_for_controller(self) -> None:
-        """Refreshes the metadata.
+        """Refreshes the metadata, so that librdkafka finds a new controller.
 
-        By itself, librdkafka waits for the last known controller instead of looking for a new one.
+        By itself, librdkafka would wait for the last controller that it knows.
         """
         with contextlib.suppress(ClientError):
             self._metadata(None, CONTROLLER_S)

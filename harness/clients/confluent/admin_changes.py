@@ -1,6 +1,6 @@
 """Changes to a running cluster with confluent-kafka's AdminClient: elections, partitions, settings.
 
-Functions that take `admin` need confluent-kafka's AdminClient. All functions raise ClientError.
+The parameter `admin` is confluent-kafka's AdminClient. All functions raise ClientError.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ def _result(future: Future[Any], deadline: float, what: str) -> Any:
 def elect(
     admin: Any, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float
 ) -> dict[TopicPartition, str]:
-    """Elects leaders. Returns partition -> error name, which is empty for success (KIP-183, KIP-460)."""
+    """Makes the preferred replica of each partition its leader (KIP-183).
+
+    With `unclean`, elects any live replica instead, in partitions without a live in-sync replica (KIP-460). Returns
+    partition -> error name, which is empty for success.
+    """
     if not partitions:
         return {}
     kind = ck.ElectionType.UNCLEAN if unclean else ck.ElectionType.PREFERRED
@@ -85,7 +89,7 @@ def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str 
 
 
 def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: float) -> dict[str, dict[str, str]]:
-    """Returns topic -> setting -> effective value, as one broker reports it."""
+    """Returns topic -> setting -> effective value, for the named settings, from one of the brokers."""
     if not topics:
         return {}
     deadline = time.monotonic() + timeout_s + SLACK_S
@@ -102,7 +106,7 @@ def broker_configs(
 ) -> dict[str, dict[str, str]]:
     """Returns broker id -> setting -> effective value.
 
-    Each broker is asked for its own settings. Brokers that do not answer are omitted.
+    Each broker is asked for its own settings. Brokers that do not respond are omitted.
     """
     deadline = time.monotonic() + timeout_s + SLACK_S
     futures_by_broker = {
@@ -122,7 +126,7 @@ def broker_configs(
 
 
 def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str, int] | None:
-    """Returns feature -> finalized level, from the first broker that answers.
+    """Returns name of feature -> finalized level, from the first broker that responds.
 
     Returns None if that broker reports no features. Connects without TLS and SASL. Raises ClientError.
     """
@@ -137,9 +141,12 @@ def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str,
 
 
 def _send_to_controller(addresses: Mapping[str, Any], request: bytes, read: Any, timeout_s: float) -> None:
-    """Sends an encoded request to the controller that the metadata names, or to any broker if the metadata names none.
+    """Sends an encoded request to the controller, or to any broker if the metadata names no controller.
 
-    Raises ClientError. The error is retriable if the broker answers that it is not the controller.
+    Raises ClientError. The error is retriable if the broker responds that it is not the controller.
+
+    addresses  the result of `client_protocols.Admin.cluster`
+    read       returns (error code, message) from an encoded response
     """
     brokers = addresses["brokers"]
     address = brokers.get(addresses["controller"]) or next(iter(brokers.values()), None)
@@ -155,7 +162,10 @@ def _send_to_controller(addresses: Mapping[str, Any], request: bytes, read: Any,
 
 
 def _retry(attempt: Any, timeout_s: float) -> None:
-    """Makes an attempt, and repeats it until the timeout while the controller has moved or the connection fails."""
+    """Calls `attempt(seconds left)`.
+
+    If the request reached a broker that is not the controller, or the connection failed, tries again until the timeout.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -169,7 +179,7 @@ def _retry(attempt: Any, timeout_s: float) -> None:
 
 
 def reassign(cluster: Any, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> None:
-    """Starts moving each partition to the given brokers.
+    """Starts moving each partition to the given brokers. Does not wait until they have been moved.
 
     cluster  the method `cluster` of `client_protocols.Admin`
     """

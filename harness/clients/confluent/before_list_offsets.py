@@ -1,7 +1,7 @@
 """Metadata and log end offsets with librdkafka before 2.3, whose AdminClient has no ListOffsets.
 
-This module contains only the requests that clients make themselves. Topics are created and administered outside the
-clients, with the installed version of librdkafka.
+This module has only the requests that the clients of a run make themselves. Topics are created and changed by the admin
+role, which uses the installed version of librdkafka.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class ConfluentLogs:
 def _read_to_ends(
     consumer: Any, ends: dict[TopicPartition, int], idle_s: float
 ) -> Iterator[tuple[TopicPartition, Row] | None]:
-    """Yields records until the end of each partition is reached, and None when no record arrives.
+    """Yields records until the end of each partition is reached. Yields None whenever no record arrives for a moment.
 
     Transaction markers may follow the last record, so the position at the end comes from the end-of-partition event.
     """
@@ -196,12 +196,15 @@ class ConfluentPipeline:
             raise converted(error_of_partition)
 
     def close(self) -> None:
-        """Does nothing, because there is nothing to close."""
+        """Does nothing: there is nothing to close."""
 
 
 class BesideConfluent:
-    """The part of `pipeline.library.PipelineLibrary` for which other libraries use librdkafka: reading logs, committed
-    offsets, and admin requests. The user's properties do not apply there: they are for the other library."""
+    """Base class for the `pipeline.library.PipelineLibrary` of a library other than confluent-kafka.
+
+    Reads logs, handles committed offsets and makes admin requests with librdkafka. It does not use the
+    properties that the user has set, because they are properties of the other library.
+    """
 
     def __init__(self) -> None:
         self._confluent = ConfluentPipeline()
@@ -221,7 +224,7 @@ class BesideConfluent:
         self._confluent.commit(_without_properties(pipeline), marks, timeout_s)
 
     def sizes(self, pipeline: PipelineConfig, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
-        """Returns how many partitions each topic has. Raises ClientError."""
+        """Returns topic -> number of partitions. Raises ClientError."""
         admin = self.admin(pipeline)
         try:
             rows = admin.partitions(topics, timeout_s)

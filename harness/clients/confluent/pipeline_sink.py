@@ -27,9 +27,9 @@ LINGER_MS: Final = 5
 
 
 def _refused(error: Any) -> Failed:
-    """Returns the error to report for a refused send.
+    """Returns the Failed to raise for a send that librdkafka refused with `error`.
 
-    Fatal errors include fencing. After an error that is not fatal, the transaction must be aborted.
+    Its kind is "fatal" if the producer is no longer usable (for example, it was fenced), otherwise "abort".
     """
     failed = converted(error)
     return Failed("fatal" if failed.kind == "fatal" else "abort", f"send: {failed}")

@@ -33,9 +33,9 @@ TRY_S: Final = 2.0
 
 
 def anonymous(group: str) -> bytes:
-    """Returns group metadata without a member.
+    """Returns the metadata of a group without a member, to pass to `send_offsets_to_transaction`.
 
-    For such metadata the coordinator does not check the generation (KIP-447 keeps this for old clients).
+    Given such metadata, the coordinator does not check the generation (KIP-447 keeps this for old clients).
     """
     return _MAGIC + _GENERATION.pack(-1) + group.encode() + b"\0\0\1"
 
@@ -47,9 +47,11 @@ def marked(marks: Mapping[Partition, Mark]) -> list[Any]:
 
 
 def found_marks(answer: Sequence[Any]) -> dict[Partition, Mark | None]:
-    """Returns partition -> mark, from a response with committed offsets.
+    """Returns partition -> committed offset with its metadata (None: nothing committed).
 
     Raises ClientError if a partition has an error.
+
+    answer  result of `Consumer.committed`
     """
     marks: dict[Partition, Mark | None] = {}
     for partition in answer:
@@ -168,7 +170,10 @@ class ConfluentSource(Member):
             raise Failed("abort", f"commit of offsets: {converted(found_errors[0])}")
 
     def group(self) -> bytes:
-        """Returns the group metadata with which transactions fence this member's commits (KIP-447)."""
+        """Returns this member's group metadata, to pass to `send_offsets_to_transaction`.
+
+        With it the broker rejects the commit if this consumer is no longer a current member of the group (KIP-447).
+        """
         try:
             metadata: bytes = self._consumer.consumer_group_metadata()
         except ck.KafkaException as error:

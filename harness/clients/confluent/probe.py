@@ -1,7 +1,7 @@
 """Probes an external cluster: its brokers, their settings, and whether the harness is authorized.
 
-A failed metadata request does not tell the reason. librdkafka reports the reason to its error callback, so the probe
-records the callback's errors. Every request has a deadline.
+librdkafka does not say why a metadata request failed. It reports the reason to its error callback instead, so the probe
+records the errors that the callback receives. Every request has a deadline.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Seen:
     """The result of a probe.
 
     brokers   id -> "host:port"
-    settings  name -> value, for those settings of one broker that it reports; describing settings may be forbidden
+    settings  name -> value, for one broker's settings; empty if the client is not allowed to read settings
     """
 
     brokers: Mapping[int, str]
@@ -86,7 +86,7 @@ class Probe:
             time.sleep(0.05)
 
     def settings(self, broker: int, names: Sequence[str], within_s: float) -> dict[str, str]:
-        """Returns name -> value of a broker's settings. Settings that the broker does not report are omitted."""
+        """Returns name -> value, for the named settings of a broker. Omits settings that the broker does not report."""
         resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
         future = next(iter(self._admin.describe_configs([resource], request_timeout=within_s).values()))
         try:
@@ -129,6 +129,6 @@ def try_topic(
 ) -> None:
     """Checks whether the cluster would create a topic with these properties, without creating it.
 
-    Raises ClientError with the broker's reason if the cluster would not.
+    Raises ClientError with the broker's reason if the cluster would refuse the topic.
     """
     Probe(bootstrap, connection).try_topic(name, partitions, replication, config, within_s)

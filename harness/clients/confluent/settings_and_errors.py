@@ -57,7 +57,7 @@ _COMMON: Final = (
 
 
 def unknown_property(text: str) -> str:
-    """Returns what to do about a property that librdkafka does not have, if its message says so; otherwise ""."""
+    """Returns a hint for the user if a message of librdkafka says that a property does not exist; otherwise ""."""
     name = _NO_SUCH.search(text)
     if name is None:
         return ""
@@ -127,7 +127,7 @@ def common(settings: Settings) -> dict[str, Any]:
 
 
 def producer_config(settings: Settings) -> dict[str, Any]:
-    """Returns the properties of a producer. The user's properties override those that follow from the settings.
+    """Returns the properties of a producer. The user's properties override those derived from the settings.
 
     Raises BadInput.
     """
@@ -151,7 +151,7 @@ def producer_config(settings: Settings) -> dict[str, Any]:
 
 
 def consumer_config(settings: Settings) -> dict[str, Any]:
-    """Returns the properties of a consumer. The user's properties override those that follow from the settings.
+    """Returns the properties of a consumer. The user's properties override those derived from the settings.
 
     Raises BadInput.
     """

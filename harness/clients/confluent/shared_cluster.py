@@ -25,7 +25,7 @@ _NEEDED: Final = (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, Ac
 
 
 def _each(futures: Mapping[str, Future[Any]], timeout_s: float, what: str) -> dict[str, Any]:
-    """Returns topic -> result of the topic's future. The result is None for a topic that does not exist."""
+    """Waits for the futures, and returns topic -> result. The result is None for a topic that does not exist."""
     deadline = time.monotonic() + timeout_s + SLACK_S
     results: dict[str, Any] = {}
     for name, future in futures.items():
@@ -63,9 +63,9 @@ def delete_topics(admin: Any, names: Sequence[str], timeout_s: float) -> None:
 
 
 def forbidden(admin: Any, topic: str, timeout_s: float) -> list[str]:
-    """Returns those permissions on its topics that a run needs but lacks, such as "Write on topics".
+    """Returns the permissions on its topics that a run needs but lacks, such as "Write on topics".
 
-    Returns [] if the broker does not report permissions (before 2.3). Permissions on groups are not requested here,
+    Returns [] if the broker does not report permissions (Kafka before 2.3). Permissions on groups are not requested,
     because librdkafka 2.16 aborts the process (`eonce->refcnt > 0`) if it does not find a group's coordinator before
     the request times out.
     """

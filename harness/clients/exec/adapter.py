@@ -2,8 +2,8 @@
 
 The protocol is described in docs/use/your-own-client.md. Each client of a run has a process of its own
 (`process.ClientProcess`), with at most one producer and one consumer. The program reports what its library says. What
-an error proves is decided here, by `harness.clients.error_outcomes` and `never_sent`. Admin requests and metadata use
-librdkafka, as for every client.
+an error proves is decided here, by `harness.clients.error_outcomes` and `never_sent`. Admin and metadata requests go
+through librdkafka, whichever client is used.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ ENVIRONMENT: Final = ("PATH", "LANG")
 class Exec:
     """`client_protocols.Library` that uses a client program.
 
-    The process starts with the first producer or consumer, and again after it was killed or has ended.
+    The first producer or consumer starts the process. If the process has ended, the next producer or
+    consumer starts a new one.
 
-    environment  names of further environment variables that the program receives
-    user         name of the user that the program runs as, if this process runs as root
+    environment  names of environment variables that the program receives in addition to the usual ones
+    user         name of the user as which the program runs, if this process runs as root
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Exec:
         self.facts: dict[str, Any] = {}
 
     def running(self) -> ClientProcess:
-        """Returns the process. If it does not run, starts it and greets it with `hello` first. Raises ClientError."""
+        """Returns the running process. Starts it, and sends it `hello`, if it does not run. Raises ClientError."""
         if self._process is None or self._process.ended:
             process = ClientProcess(self._argv, self._environ, open_fields.secrets(self._settings), self._user)
             try:
@@ -84,7 +85,7 @@ class Exec:
 
 
 def _facts(ok: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the checked answer to `hello`. Raises ClientError."""
+    """Returns library, version and capabilities from an answer to `hello`. Raises ClientError if it is invalid."""
     protocol, capabilities = ok.get("protocol"), ok.get("capabilities")
     if protocol != PROTOCOL:
         raise ClientError(BROKE_PROTOCOL, f"the program speaks protocol {protocol!r}, not {PROTOCOL}", "fatal")
@@ -95,10 +96,10 @@ def _facts(ok: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needed(config: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the capabilities that a run needs.
+    """Returns the names of the capabilities that a run needs from a client program, such as "transactions".
 
-    config  has these fields of the configuration of the run's workers: idempotence, txn, sub_via, consumer_config, and
-            for the pipeline logic_options
+    config  the fields idempotence, txn, sub_via, consumer_config and, for the pipeline workload, logic_options of the
+            clients' configuration
     """
     protocol = str(config["consumer_config"].get(open_fields.GROUP_PROTOCOL, "classic")).lower()
     pipeline = config.get("logic_options", {}).get("options", {})
@@ -113,7 +114,12 @@ def needed(config: Mapping[str, Any]) -> list[str]:
 
 
 def refuse_incapable(client: str, facts: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Raises BadInput if a program, by its answer to `hello`, lacks a capability that the run needs: see `needed`."""
+    """Raises BadInput if a client program lacks a capability that a run needs.
+
+    client  "exec:" and the program's command
+    facts   the program's answer to `hello`
+    config  see `needed`
+    """
     missing = [each for each in needed(config) if each not in facts["capabilities"]]
     if missing:
         raise BadInput(f"--client {client}: {facts['library']} {facts['version']} has no {', '.join(missing)}")
@@ -137,7 +143,7 @@ def greet(client: str, environment: Sequence[str] = (), user: str = NOBODY) -> d
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """Returns why a client program does not fit the settings, or "" if it does.
+    """Returns why a client program cannot be used with the settings, or "" if it can.
 
     Starts the program, greets it with `hello`, and lets it open a producer and a consumer.
     """
@@ -158,7 +164,7 @@ def problem(config: Mapping[str, Any]) -> str:
 
 
 def program_of(config: Mapping[str, Any]) -> Exec:
-    """The client program of a worker's configuration. Raises BadInput."""
+    """Returns the client program that a worker's configuration names, not started yet. Raises BadInput."""
     argv = command.argv(str(config["library"]))
     return Exec(argv, parse_settings(config), config.get("client_env", ()), config.get("client_user", NOBODY))
 

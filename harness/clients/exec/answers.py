@@ -26,7 +26,7 @@ KINDS: Final[tuple[Kind, ...]] = ("retriable", "abortable", "fatal", "plain")
 
 
 class BadAnswer(ValueError):
-    """A line, or a field of it, that does not follow the protocol."""
+    """A line does not follow the protocol, or one of its fields does not."""
 
 
 def message(line: bytes) -> dict[str, Any]:
@@ -50,7 +50,9 @@ def message(line: bytes) -> dict[str, Any]:
 def error(fields: Mapping[str, Any], library: str) -> ClientError:
     """Returns the ClientError for the `error` object of an answer. Raises BadAnswer.
 
-    A claim that the request was never sent counts only for errors for which the library's documentation confirms it.
+    If the program claims that the request was never sent, this is believed only for errors that `never_sent` lists.
+
+    library  name of the program's library
     """
     code, text = fields.get("code"), fields.get("text", "")
     kind, sent = fields.get("kind") or "plain", fields.get("sent") or "maybe"
@@ -90,7 +92,11 @@ def positions(fields: Mapping[str, Any], name: str) -> dict[TopicPartition, int]
 def rebalance(
     fields: Mapping[str, Any],
 ) -> tuple[str, list[TopicPartition], dict[TopicPartition, int | None]]:
-    """Returns (event, partitions, partition -> committed offset where it is reported) of an event. Raises BadAnswer."""
+    """Returns (name of the event, partitions, committed offsets) from a rebalance event. Raises BadAnswer.
+
+    The committed offsets are a mapping of partition -> offset (None: nothing committed). They have only the partitions
+    for which the program reported one.
+    """
     event = fields.get("event")
     if event not in EVENTS:
         raise BadAnswer(f"an unknown event {event!r} (known: {', '.join(EVENTS)})")

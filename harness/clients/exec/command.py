@@ -1,4 +1,4 @@
-"""The command of a client program, as `--client exec:COMMAND` gives it."""
+"""Parses the command of a client program in `--client exec:COMMAND`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The cases of `harness client check`: what each does with a client program, and what it expects.
 
-A case opens its own processes of the program, does what a run would do, and raises `Failed` with what was wrong.
+A case starts processes of the program, uses them as a run would, and raises `Failed` if one behaves wrongly.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ class Case:
 
 @dataclass
 class Bench:
-    """What a case works with: brokers, its own topic of two partitions, and processes that are stopped when it ends.
+    """What a case works with: brokers, a topic of its own with two partitions, and processes of the client program.
+
+    The processes are stopped when the case ends.
 
     make_topic  creates another topic with two partitions
-    answer      puts rules of the wire proxy into effect, in place of earlier ones; they end with the case
+    answer      replaces the rules by which the wire proxy changes responses; the rules end with the case
     """
 
     argv: Sequence[str]
@@ -75,7 +77,7 @@ class Bench:
         return self.topic, partition
 
     def send(self, producer: ExecProducer, values: Iterable[bytes], partition: int = 0) -> list[int | None]:
-        """Sends records, waits, and returns the offsets. Raises ClientError."""
+        """Sends records, waits for the delivery reports, and returns the offsets. Raises ClientError."""
         deliveries = [producer.send(self.at(partition), value) for value in values]
         producer.wait(deliveries, CASE_S)
         for delivery in deliveries:
@@ -97,7 +99,7 @@ class Bench:
             return ()
 
     def read(self, consumer: ExecConsumer, count: int, patience_s: float = CASE_S) -> list[Record]:
-        """Polls until there are `count` records or the time is over, and returns the records."""
+        """Polls until there are `count` records or `patience_s` has passed, and returns the records."""
         found: list[Record] = []
         deadline = time.monotonic() + patience_s
         while len(found) < count and time.monotonic() < deadline:
@@ -310,6 +312,7 @@ def a_revocation_comes_in_time_for_a_transaction(bench: Bench) -> None:
     producer.init(CASE_S)
     output = f"{bench.topic}-output"
     bench.make_topic(output)
+    committed: list[bytes] = []
 
     def transaction(offsets: Mapping[TopicPartition, int]) -> None:
         producer.begin()
@@ -319,16 +322,21 @@ def a_revocation_comes_in_time_for_a_transaction(bench: Bench) -> None:
             raise delivery.error
         producer.send_offsets(offsets, first, 5.0)
         producer.commit(5.0)
+        committed.append(b"output")
 
     _revocation(bench, first, transaction)
     reader = bench.consumer()
     reader.assign({(output, 0): 0})
-    found = record_values(bench.read(reader, 1))
-    expect(found == [b"output"], f"a record was sent and committed in a transaction, and {found} was read")
+    found = record_values(bench.read(reader, len(committed)))
+    expect(found == committed, f"{committed} were sent and committed in transactions, and {found} was read")
 
 
 def _revocation(bench: Bench, first: ExecConsumer, commit: Callable[[Mapping[TopicPartition, int]], None]) -> None:
-    """A second member joins the group of a first one, which commits the offsets of the partitions that it gives up."""
+    """Checks that a consumer can commit the offsets of partitions that a rebalance takes away from it.
+
+    first   the consumer, which is made a member of a group; then a second member joins
+    commit  commits offsets for `first`
+    """
     bench.send(bench.producer(), [b"0", b"1"])
     bench.send(bench.producer(), [b"2", b"3"], partition=1)
     events: list[tuple[str, Sequence[TopicPartition]]] = []
@@ -351,10 +359,10 @@ def _revocation(bench: Bench, first: ExecConsumer, commit: Callable[[Mapping[Top
     deadline, given_up = time.monotonic() + CASE_S, False
     while not given_up and time.monotonic() < deadline:
         repeated = [*bench.poll(first), *bench.poll(second)]
-        expect(not repeated, f"records were read again though their offsets were committed on revocation: {repeated}")
+        expect(not first_refusal, f"a commit within the revocation failed: {first_refusal}")
+        expect(not repeated, f"records were read again after the second member joined: {repeated}; events: {events}")
         given_up = any(event != "assigned" for event, _ in events)
     expect(given_up, f"no revocation was reported within {CASE_S:.0f} s after a second member joined; events: {events}")
-    expect(not first_refusal, f"a commit within the revocation failed: {first_refusal}")
     more = [*bench.read(second, 1, 3.0), *bench.read(first, 1, 1.0)]
     expect(not more, f"records were read again though their offsets were committed on revocation: {more}")
 

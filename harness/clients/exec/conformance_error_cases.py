@@ -1,7 +1,7 @@
-"""The cases of `harness client check` in which brokers report errors, which the wire proxy puts into their place.
+"""The cases of `harness client check` in which requests fail: a wire proxy puts errors into the brokers' responses.
 
-What a program does with an error is its library's business, such as a retry. But it never acknowledges a record that
-was refused, never loses one, and reports an error that cannot be retried under the name that Kafka gives to it.
+How a program reacts to an error, for example with a retry, is up to its library. But it must not acknowledge a record
+that was refused, must not lose a record, and must report an error that cannot be retried under Kafka's name for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ def _sent(bench: Bench, producer: ExecProducer, value: bytes) -> Delivery:
 
 
 def _read_all(bench: Bench, count: int) -> list[bytes | None]:
-    """The values of partition 0 from its beginning, at least `count` if there are as many, and what follows soon."""
+    """Reads partition 0 from its beginning, and returns the values.
+
+    Waits until there are `count` records or a time limit is reached, then one more second for an unexpected record.
+    """
     consumer = bench.consumer()
     consumer.assign({bench.at(): 0})
     return record_values([*bench.read(consumer, count), *bench.read(consumer, 1, 1.0)])
@@ -73,7 +76,10 @@ def a_refused_fetch_loses_no_records(bench: Bench) -> None:
 
 
 def _end_refused(bench: Bench, end: Callable[[ExecProducer], None], error: str) -> ClientError | None:
-    """Returns the error of `end` in a transaction of one record whose EndTxn request is answered with `error` once."""
+    """Sends a record in a transaction, then calls `end` while one EndTxn request fails with `error`.
+
+    Returns the ClientError that `end` raised, or None.
+    """
     producer = bench.producer(txn=True)
     producer.init(CASE_S)
     producer.begin()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from harness.clients.client_protocols import Batch, Rebalanced
@@ -38,9 +39,10 @@ class ExecConsumer:
         limit_s = max(self._timeout_s, timeout_s + POLL_GRACE_S)
         ok = self._process.polling("poll", fields, limit_s, self._rebalance)
         try:
-            return answers.batch(ok, records_max, self._process.library)
+            batch = answers.batch(ok, records_max, self._process.library)
         except BadAnswer as why:
             raise self._process.broke_protocol(why) from None
+        return replace(batch, errors=[self._process.without_secrets(each) for each in batch.errors])
 
     def _rebalance(self, message: dict[str, Any]) -> None:
         event, partitions, committed = answers.rebalance(message)
@@ -62,7 +64,7 @@ class ExecConsumer:
             self._close(leave, CLOSE_S)
 
     def leave(self, timeout_s: float) -> None:
-        """Leaves the group, and closes the consumer. Raises ClientError; then the process has been killed."""
+        """Leaves the group, and closes the consumer. If this fails, kills the process and raises ClientError."""
         self._close(True, timeout_s)
 
     def _close(self, leave: bool, timeout_s: float) -> None:

@@ -1,7 +1,7 @@
-"""The client programs of examples/clients, which `--client` accepts by the names of their folders.
+"""The client programs in examples/clients. Their folder names are valid values of `--client`.
 
-`client.yaml` describes one: the commands that build and start it. It is in a checkout of the project, not in an
-installed package.
+The file `client.yaml` in each folder has the commands that build and start the program. A checkout of the project has
+these folders, an installed package does not.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ TEXTS: Final = ("library", "language", "build", "output", "command")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A client program that the project has the sources of.
+    """A client program in examples/clients.
 
-    build    shell command that builds it, executed in its folder
-    output   file or folder that exists when it is built
-    client   "exec:" with the command that starts it
-    fails    cases of `harness client check` that its library is known to fail -> why, in a sentence
+    build    shell command that builds the program, executed in its folder
+    output   file or folder that exists once the program is built
+    client   "exec:" and the command that starts the program
+    fails    name of a case of `harness client check` that the library is known to fail -> why it fails, in a sentence
     """
 
     name: str
@@ -54,7 +54,10 @@ class Example:
 
 
 def find(name: str) -> Example | None:
-    """Returns the program with this name; None if there is none. Raises BadInput if its sources are not here."""
+    """Returns the program with this name, or None if no program has it.
+
+    Raises BadInput if the program exists, but the installed package does not contain its sources.
+    """
     if "/" in name or name.startswith("."):
         return None
     folder = FOLDER / name
@@ -69,7 +72,7 @@ def find(name: str) -> Example | None:
 
 
 def read(folder: Path) -> Example:
-    """Returns the program in a folder. Raises BadInput for a wrong client.yaml."""
+    """Returns the program in a folder. Raises BadInput if its client.yaml is invalid."""
     path = folder / DESCRIPTION
     data = load(path, "a client program").data
     fails = data.get("fails") or {}

@@ -1,7 +1,7 @@
 """Errors of client libraries that prove that a record was never written to a socket, with their sources.
 
-A client program may claim `"sent": "no"` for any error; the claim counts only if the library and the error are listed
-here. If the claim counts, the `send` completes as `fail`. Every other error leaves the `send` indeterminate unless
+A client program may claim `"sent": "no"` for any error. The claim is believed only if the library and the error are
+listed here. If it is believed, the `send` completes as `fail`. Every other error leaves the `send` indeterminate unless
 `error_outcomes.TABLE` says otherwise. Library names are those that programs give in the answer to `hello`.
 """
 

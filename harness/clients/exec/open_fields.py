@@ -66,7 +66,7 @@ def secrets(made: Settings) -> list[str]:
 
 
 def positions(offsets: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
-    """Returns offsets by partition as a list of objects, in which logical offsets are names."""
+    """Converts partition -> offset to a list of objects. Logical offsets become names, such as "earliest"."""
     return [
         {"topic": topic, "partition": partition, "offset": LOGICAL.get(offset, offset)}
         for (topic, partition), offset in offsets.items()

@@ -19,7 +19,7 @@ from harness.protocol.error_codes import ClientError
 
 
 def sent(producer: ExecProducer, rows: Sequence[Outgoing], timeout_s: float) -> list[Sent]:
-    """Sends records, and waits for all answers."""
+    """Sends records, and waits for all answers. Returns the outcome of each record."""
     begun: list[Delivery | ClientError] = []
     deadline = time.monotonic() + timeout_s
     for topic, partition, key, value in rows:
@@ -41,7 +41,10 @@ def sent(producer: ExecProducer, rows: Sequence[Outgoing], timeout_s: float) -> 
 
 
 class ExecSink:
-    """`pipeline_app.ports.Sink`. A transactional producer is opened at once, which fences older ones with its id."""
+    """`pipeline_app.ports.Sink` for a client program.
+
+    A transactional producer is opened immediately, to fence older producers with the same transactional id.
+    """
 
     def __init__(self, program: Exec, pipeline: PipelineConfig) -> None:
         self._program, self._pipeline = program, pipeline

@@ -1,10 +1,10 @@
 """The pipeline's source for client programs: a consumer that is a member of the group.
 
-The protocol has no pause and does not carry the metadata of committed offsets:
-- Records of a paused partition are discarded. Resuming seeks back to the first of them.
+The protocol cannot pause a partition, and does not transfer the metadata of committed offsets. Therefore:
+- Records of a paused partition are discarded. When it is resumed, the consumer seeks back to the first of them.
 - The group's committed offsets are read with librdkafka, which waits for pending transactions (KIP-447). The program's
-  consumer starts where its own library found the committed offset; it is told to seek only if the instance wants to
-  start elsewhere. So the checks notice a library that starts in the wrong place.
+  library also looks up the committed offsets, and starts there. The program is told to seek only if the instance wants
+  to start at another offset. So the checks notice if the library starts at a wrong offset.
 """
 
 from __future__ import annotations
@@ -130,11 +130,11 @@ class ExecSource(Member):
             raise Failed(kind, f"commit of offsets: {error}") from None
 
     def consumer(self) -> ExecConsumer:
-        """Returns the consumer whose offsets a transaction commits."""
+        """Returns the consumer, whose offsets the sink adds to its transactions."""
         return self._consumer
 
     def generation(self) -> int | None:
-        """Returns None, because programs do not report it."""
+        """Returns None, because client programs do not report the generation."""
         return None
 
     def close(self, leave: bool, on: Rebalances) -> None:
@@ -154,7 +154,7 @@ class ExecSource(Member):
 
 
 def _parsed(record: Consumed) -> Record:
-    """Returns a record of a writer. Raises Failed for a value that no writer wrote."""
+    """Returns the (offset, id, key) of a record. Raises Failed if its value was not written by a writer of the run."""
     try:
         content = orjson.loads(record.value or b"")
         return record.offset, int(content["id"]), int(content["key"])

@@ -53,8 +53,8 @@ class ClientProcess:
 
     argv     the command; the program is an absolute path
     environ  all environment variables except HOME and TMPDIR, which name an empty folder that is deleted afterwards
-    secrets  texts to replace by *** in what the process writes to its standard error
-    user     the account that the process runs as, if this process runs as root
+    secrets  texts that are replaced with *** in the process's errors and in what it writes to its standard error
+    user     the account as which the process runs, if this process runs as root
     library  name of the program's library, from the answer to `hello`; set by the adapter
 
     Raises ClientError if the program cannot be started.
@@ -97,8 +97,8 @@ class ClientProcess:
         self._polling: int | None = None
         self._trouble: ClientError | None = None
         self._killed = False
-        copied = (self._process.stderr, [secret for secret in secrets if secret])
-        threading.Thread(target=_copy_stderr, args=copied, daemon=True).start()
+        self._stars = dict.fromkeys(filter(None, secrets), "***")
+        threading.Thread(target=_copy_stderr, args=(self._process.stderr, self._stars), daemon=True).start()
 
     @property
     def ended(self) -> bool:
@@ -119,7 +119,7 @@ class ClientProcess:
     def request(self, do: str, fields: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """Sends a request, waits for the answer, and returns the answer's `ok` object. Raises ClientError.
 
-        A process that does not answer within `timeout_s` and GRACE_S is killed.
+        A process that does not answer within `timeout_s` + GRACE_S seconds is killed.
         """
         result: list[dict[str, Any]] = []
         raised: list[ClientError] = []
@@ -136,7 +136,7 @@ class ClientProcess:
         return result[0]
 
     def polling(self, do: str, fields: Mapping[str, Any], timeout_s: float, rebalanced: Rebalanced) -> dict[str, Any]:
-        """Makes a `request` during which rebalance events may arrive.
+        """Like `request`, but rebalance events may arrive before the answer.
 
         Calls `rebalanced` with each event, and then tells the program to continue. `rebalanced` may make other
         requests.
@@ -148,7 +148,7 @@ class ClientProcess:
             self._rebalanced, self._polling = None, None
 
     def read_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
-        """Reads answers until `done` returns true or the time is over. Returns the last result of `done`.
+        """Reads answers until `done` returns true or `timeout_s` has passed. Returns the last result of `done`.
 
         If the process ends, every open request is answered with the error `_CLIENT_DIED`.
         """
@@ -180,7 +180,7 @@ class ClientProcess:
     def close_input(self, patience_s: float) -> int | None:
         """Closes the program's standard input, and waits for the program to end.
 
-        Returns the exit code, or None if the program still runs when the time is over.
+        Returns the exit code, or None if the program still runs after `patience_s`.
         """
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -191,6 +191,10 @@ class ClientProcess:
     def broke_protocol(self, why: BadAnswer) -> ClientError:
         """Kills the process because of a line that the protocol does not allow. Returns the error to raise."""
         return self._give_up(BROKE_PROTOCOL, f"wrote {why}, and was killed")
+
+    def without_secrets(self, error: ClientError) -> ClientError:
+        """Returns an error of the program with *** in place of each secret."""
+        return ClientError(redacted(error.code, self._stars), redacted(error.text, self._stars), error.kind)
 
     # --- lines ---
 
@@ -209,7 +213,7 @@ class ClientProcess:
             self._unwritten.clear()
 
     def _exchange(self, timeout_s: float) -> None:
-        """Waits until the process has read or written something, and passes on its whole lines."""
+        """Waits until the process has read or written something, and handles each complete line that it wrote."""
         with selectors.DefaultSelector() as ready:
             ready.register(self._out, selectors.EVENT_READ)
             if self._unwritten:
@@ -241,7 +245,7 @@ class ClientProcess:
             self._give_up(BROKE_PROTOCOL, f"wrote a line of more than {LINE_BYTES_MAX >> 20} MiB, and was killed")
 
     def _take(self, line: bytes) -> bool:
-        """Handles one line. Returns False if the process was given up because of the line."""
+        """Handles one line from the process. Returns False if the process can no longer be used."""
         answered: Answered | None = None
         try:
             message = answers.message(line)
@@ -257,7 +261,7 @@ class ClientProcess:
             if answered is None:
                 raise BadAnswer(f"an answer with the id of no open request: {line[: answers.SHOWN_BYTES]!r}")
             if "error" in message:
-                answered(None, answers.error(message["error"], self.library))
+                answered(None, self.without_secrets(answers.error(message["error"], self.library)))
             else:
                 answered(message["ok"], None)
         except BadAnswer as why:
@@ -270,7 +274,7 @@ class ClientProcess:
     # --- the end ---
 
     def _ended(self) -> None:
-        """Gives up the process, because it has closed its standard output or has ended."""
+        """Kills the process, because it has closed its standard output or has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2)
         code = self._process.poll()
@@ -278,8 +282,9 @@ class ClientProcess:
         self._give_up(DIED, f"{how}; its standard error is in the worker's log")
 
     def _give_up(self, code: str, how: str) -> ClientError:
-        """Kills the process, answers every open request with the error, and returns the error."""
-        trouble = ClientError(code, f"the client program {self.library or '(not greeted yet)'} {how}", "fatal")
+        """Kills the process, and answers every open request with a fatal ClientError. Returns this error."""
+        text = f"the client program {self.library or '(not greeted yet)'} {how}"
+        trouble = self.without_secrets(ClientError(code, text, "fatal"))
         self._trouble = trouble
         self.kill()
         waiting, self._waiting = self._waiting, {}
@@ -289,7 +294,7 @@ class ClientProcess:
 
 
 def _account(user: str) -> pwd.struct_passwd | None:
-    """Returns the account that the program must run as. Raises ClientError if no such account exists.
+    """Returns the account as which the program must run. Raises ClientError if there is no such account.
 
     Returns None if this process has no privileges to drop: it is not root, or is root only in a user namespace without
     that account.
@@ -307,10 +312,10 @@ def _account(user: str) -> pwd.struct_passwd | None:
     return account if mapped else None
 
 
-def _copy_stderr(source: IO[bytes], secrets: Sequence[str]) -> None:
+def _copy_stderr(source: IO[bytes], stars: Mapping[str, str]) -> None:
     """Copies a process's standard error to this process's standard error, with secrets replaced.
 
-    Stops copying at a limit, and then only reads and discards.
+    After STDERR_BYTES_MAX bytes, discards what it reads.
     """
     copied = 0
     with source:
@@ -318,7 +323,7 @@ def _copy_stderr(source: IO[bytes], secrets: Sequence[str]) -> None:
             if copied > STDERR_BYTES_MAX:
                 continue
             copied += len(line)
-            text = redacted(line.decode(errors="replace"), dict.fromkeys(secrets, "***"))
+            text = redacted(line.decode(errors="replace"), stars)
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(text)
                 sys.stderr.flush()

@@ -1,14 +1,15 @@
 """Adapter for Kafka's Java client, in any version, through py4j.
 
-Every client has its own JVM (`jvm`), so that a crashed client disappears as a process does.
+Every client has its own JVM (`jvm`), so that a crash of a client is the crash of a process.
 Behaviour of the Java client that matters here (from its documentation, and observed on brokers):
 - `poll` returns a list. The text of the list contains every record with its offset and the size of its value, so a
   single py4j call transfers all records.
-- There is no event for the end of a partition, but the consumer's position there already is behind transaction markers.
-- Rebalance listeners are called on the polling thread, and no other thread may call the consumer in the meantime.
+- There is no end-of-partition event. But once the consumer has reached the end of a partition, its position is already
+  past any transaction markers.
+- Rebalance listeners are called on the polling thread, and no other thread may call the consumer during a poll.
   So the listener of the queue workload only records the events, and committed offsets are fetched after the poll.
 - Closing a producer with timeout 0 leaves its transaction open.
-- Admin requests and metadata use librdkafka, as for every client.
+- Admin and metadata requests go through librdkafka, whichever client is used.
 """
 
 from __future__ import annotations

@@ -95,9 +95,10 @@ class JavaConsumer:
         self._call(lambda: self._consumer.subscribe(list(topics), listener))
 
     def take(self, timeout_s: float) -> list[Record]:
-        """Polls once, and returns the records. Raises ClientError.
+        """Polls once, and returns the records.
 
-        The error is fatal if records had been polled already, because these records are lost.
+        Raises ClientError. The error is fatal if records were polled but could not be read from the JVM, because these
+        records are lost.
         """
         polled = self._call(lambda: self._consumer.poll(self._machine.millis(timeout_s)))
         try:
@@ -116,7 +117,7 @@ class JavaConsumer:
         return Batch(records, {} if records else self._positions())
 
     def _report_rebalances(self) -> None:
-        """Reports the rebalances of the last poll, with the group's committed offsets."""
+        """Reports the rebalances of the last poll, and the group's committed offsets of assigned partitions."""
         events, self._listener.events = self._listener.events, []
         for event, partitions in events:
             assigned = set(self._assigned)
@@ -125,7 +126,7 @@ class JavaConsumer:
             self._rebalanced(event, partitions, self._committed(partitions) if event == "assigned" else {})
 
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """Returns partition -> the group's committed offset, or None if none is committed.
+        """Returns partition -> the group's committed offset (None: nothing committed).
 
         Returns {} if the request fails with a retriable error. Raises ClientError for any other error.
         """
@@ -164,11 +165,11 @@ class JavaConsumer:
         self._call(seek)
 
     def offsets(self, positions: Mapping[TopicPartition, int]) -> Any:
-        """Returns a Java map of partition -> offset."""
+        """Converts partition -> offset to a Java map of TopicPartition -> OffsetAndMetadata."""
         return self.marked(_marks_of(positions))
 
     def marked(self, marks: Mapping[TopicPartition, Mark]) -> Any:
-        """Returns a Java map of partition -> offset with its metadata."""
+        """Converts partition -> offset with metadata to a Java map of TopicPartition -> OffsetAndMetadata."""
 
         def marked() -> Any:
             offsets = self._machine.HashMap()
@@ -185,7 +186,10 @@ class JavaConsumer:
         self._call(lambda: self._consumer.commitSync(self.marked(marks), self._machine.millis(timeout_s)))
 
     def marks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Mark | None]:
-        """Returns partition -> the group's committed offset with its metadata, or None. Raises ClientError."""
+        """Returns partition -> the group's committed offset with its metadata (None: nothing committed).
+
+        Raises ClientError.
+        """
         wanted = {self._partition(each) for each in partitions}
         committed = self._call(lambda: self._consumer.committed(wanted))
         return {each: self._call(partial(_mark, committed, self._partition(each))) for each in partitions}
@@ -201,14 +205,15 @@ class JavaConsumer:
         self._call(lambda: (self._consumer.pause if paused else self._consumer.resume)(wanted))
 
     def group(self) -> Any:
-        """Returns the group metadata with which a transaction fences this consumer (KIP-447; since version 2.5)."""
+        """Returns the consumer's group metadata, a Java object, to pass to sendOffsetsToTransaction.
+
+        With it the broker rejects the commit if this consumer is no longer a current member of its group (KIP-447;
+        since version 2.5).
+        """
         return self._call(self._consumer.groupMetadata)
 
     def generation(self) -> int:
-        """Returns the generation of the group.
-
-        Returns a negative number while the consumer is not a member. Raises ClientError.
-        """
+        """Returns the group's generation (negative: the consumer is not a member). Raises ClientError."""
         return int(self._call(lambda: self._consumer.groupMetadata().generationId()))
 
     def close(self, leave: bool) -> None:

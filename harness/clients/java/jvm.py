@@ -42,9 +42,9 @@ WRAPPERS: Final = ("ExecutionException", "CompletionException")
 
 
 def _of_one_thread(gateway: Any, token: Any) -> Any:
-    """Returns a gateway to the same JVM that uses py4j's single-threaded model.
+    """Returns a new gateway to the JVM of `gateway`. The new one uses py4j's single-threaded model.
 
-    The gateway that py4j's launcher makes does not support this model.
+    It is needed because the gateway of py4j's launcher does not support this model.
     """
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
@@ -62,8 +62,8 @@ class Machine:
     """A JVM.
 
     java        {"path": the executable, "classpath": the client's jars}
-    one_thread  whether callbacks run on the Python thread that made the call, and calls from a callback run on the same
-                Java thread; rebalance listeners that use their consumer need this
+    one_thread  whether a callback from Java runs on the Python thread that made the call, and the callback's own calls
+                run on the same Java thread; needed for rebalance listeners that call their consumer
     """
 
     def __init__(self, java: Mapping[str, str], one_thread: bool = False) -> None:
@@ -96,7 +96,7 @@ class Machine:
         return self._process.poll() is not None
 
     def __getattr__(self, name: str) -> Any:
-        """Returns the Java class that has this short name in CLASSES."""
+        """Returns a Java class, given its short name in CLASSES."""
         if name not in CLASSES:
             raise AttributeError(name)
         if name not in self._classes:
@@ -127,7 +127,9 @@ class Machine:
         return java_map
 
     def group_without_member(self, group: str) -> Any:
-        """Returns group metadata without a member. The coordinator does not check the generation of such metadata.
+        """Returns the metadata of a group without a member, to pass to sendOffsetsToTransaction.
+
+        Given such metadata, the coordinator does not check the generation.
 
         Raises ClientError.
         """
@@ -137,13 +139,13 @@ class Machine:
             raise self.converted(raised) from None
 
     def millis(self, seconds: float) -> Any:
-        """Returns a Java Duration of this length, in whole milliseconds."""
+        """Converts seconds to a Java Duration, in whole milliseconds."""
         return self.Duration.ofMillis(max(0, int(seconds * 1000)))
 
     def converted(self, raised: Exception) -> ClientError:
         """Returns the ClientError for an exception that a call raised.
 
-        The error is fatal if the JVM no longer answers.
+        The error is fatal if the JVM does not respond any more.
         """
         try:
             return self._converted(raised)

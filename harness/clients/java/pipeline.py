@@ -37,7 +37,7 @@ class JavaWriter:
 class JavaPipeline(BesideConfluent):
     """`pipeline.library.PipelineLibrary` for the Java client.
 
-    The JVM starts when it is first needed, and again after it was killed.
+    Starts the JVM when it is first needed. Starts a new one if the JVM has been killed.
     """
 
     def __init__(self, java: Mapping[str, str]) -> None:
@@ -46,7 +46,7 @@ class JavaPipeline(BesideConfluent):
         self._machine: Machine | None = None
 
     def _running(self) -> Machine:
-        """Returns the JVM, after starting it if it does not run. Raises ClientError."""
+        """Returns the JVM. Starts it if it does not run. Raises ClientError."""
         if self._machine is None or self._machine.ended:
             try:
                 self._machine = Machine(self._java, one_thread=True)

@@ -24,7 +24,7 @@ LINGER_MS: Final = 5
 
 
 def opened(machine: Machine, settings: Settings) -> JavaProducer:
-    """Opens a producer whose default linger time is LINGER_MS. Raises ClientError."""
+    """Opens a producer. Its linger time is LINGER_MS, unless the user has set another. Raises ClientError."""
     config = {"linger.ms": LINGER_MS, **settings.producer_config}
     return JavaProducer(machine, replace(settings, producer_config=config))
 

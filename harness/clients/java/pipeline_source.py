@@ -109,9 +109,7 @@ class JavaSource(Member):
         self._ignoring_revoked(partial(self._consumer.hold, partitions, False))
 
     def _ignoring_revoked(self, call: Callable[[], None]) -> None:
-        """Makes a call, and ignores errors that are not fatal, because its partition may have been revoked in the
-        meantime.
-        """
+        """Makes a call for a partition that may have been revoked. Ignores errors that are not fatal. Raises Failed."""
         try:
             call()
         except ClientError as error:
@@ -126,12 +124,16 @@ class JavaSource(Member):
             raise Failed(kind, f"commit of offsets: {error}") from None
 
     def marked(self, marks: Mapping[Partition, Mark]) -> Any:
-        """Returns a Java map of partition -> offset with its metadata. Raises ClientError."""
+        """Converts partition -> offset with metadata to a Java map of TopicPartition -> OffsetAndMetadata.
+
+        Raises ClientError.
+        """
         return self._consumer.marked(marks)
 
     def group(self) -> Any:
-        """Returns the group metadata with which transactions fence this member's commits (KIP-447).
+        """Returns this member's group metadata, a Java object, to pass to sendOffsetsToTransaction.
 
+        With it the broker rejects the commit if this consumer is no longer a current member of the group (KIP-447).
         Raises ClientError.
         """
         return self._consumer.group()

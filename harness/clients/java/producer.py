@@ -60,9 +60,9 @@ class JavaProducer:
             delivery.done = True
 
     def _within(self, call: Callable[[], Any], timeout_s: float, what: str) -> None:
-        """Makes a transactional call, and enforces its timeout.
+        """Makes a transactional call, and gives it up if it takes too long.
 
-        `max.block.ms` limits the duration too; the timeout is for calls that do not keep that limit.
+        The client itself limits calls to `max.block.ms`, but does not always keep this limit.
         """
         try:
             bounded(call, max(timeout_s, settings_and_errors.MAX_BLOCK_MS / 1000) + GRACE_S, what)
@@ -82,7 +82,7 @@ class JavaProducer:
         self.offsets_of(consumer.offsets(positions), consumer.group(), timeout_s)
 
     def offsets_of(self, offsets: Any, group: Any, timeout_s: float = 0.0) -> None:
-        """Sends consumer offsets to the transaction.
+        """Adds consumer offsets to the transaction.
 
         offsets  Java map of partition -> offset
         group    the consumer's group metadata, a Java object

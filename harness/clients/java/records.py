@@ -1,4 +1,4 @@
-"""Parses the text of a Java list of records. The text transfers all records of a poll in a single call."""
+"""Parses the text of a Java list of records. This text transfers all records of a poll in a single call."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _RECORD: Final = re.compile(
 def parsed(text: str) -> list[Record]:
     """Returns the records in the text of a Java list of ConsumerRecord.
 
-    Values are ISO 8859-1 text, keys are numbers or null. The size that precedes a value tells where the value ends, so
-    values may contain any text. Raises ValueError.
+    Values are ISO 8859-1 text, keys are numbers or null. Values may contain any text, because the size of
+    each value precedes it. Raises ValueError.
     """
     records = []
     at = 1

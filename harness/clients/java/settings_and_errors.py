@@ -70,7 +70,7 @@ def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def producer(settings: Settings) -> dict[str, str]:
-    """Returns the properties of a producer. The user's properties override those that follow from the settings.
+    """Returns the properties of a producer. The user's properties override those derived from the settings.
 
     Raises BadInput.
     """
@@ -97,7 +97,7 @@ def producer(settings: Settings) -> dict[str, str]:
 
 
 def consumer(settings: Settings) -> dict[str, str]:
-    """Returns the properties of a consumer. The user's properties override those that follow from the settings.
+    """Returns the properties of a consumer. The user's properties override those derived from the settings.
 
     Keys are deserialized to text, and values to ISO 8859-1 text, one character per byte. Raises BadInput.
     """
@@ -126,7 +126,7 @@ def consumer(settings: Settings) -> dict[str, str]:
 def kind_of(code: str, name: str, retriable: bool) -> Kind:
     """Returns the kind of a protocol error: fatal, retriable or abortable.
 
-    An error that is neither fatal nor retriable is abortable, as documented for KafkaException in KafkaProducer.
+    An error that is neither fatal nor retriable is abortable, as KafkaProducer documents for KafkaException.
     """
     if code in FATAL or name.endswith("AuthorizationException"):
         return "fatal"

@@ -1,9 +1,9 @@
 """The log role of a worker: carries out actions of the log model as requests to brokers, and reports offsets.
 
 Each action is a single request where possible. A batch has the sequence numbers that its producer would assign, a retry
-sends the same batch again, and a fetch has the given byte limit and filters aborted transactions as in KIP-98. If it is
-not known whether an append without sequence numbers succeeded, the log end offset decides, since no other client
-writes.
+sends the same batch again, and a fetch has the given byte limit and filters aborted transactions as in KIP-98. The
+log end offset shows whether an append without sequence numbers succeeded if the response is missing: no other client
+writes to the topic.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _OF_TIERS: Final = {
 
 @dataclass(slots=True)
 class Identity:
-    """A producer's id and epoch at the brokers.
+    """The producer id and epoch that a broker has given to a producer of the log model.
 
     number  the producer id
-    known   what the producer itself remembers, such as its next sequence numbers
-    raised  how often the epoch was raised
+    known   the producer's own state, such as its next sequence numbers
+    raised  how many times the producer was initialised again, which raises the epoch
     """
 
     number: int
@@ -48,7 +48,10 @@ class Identity:
 
 
 class LogRole:
-    """The log role. Its methods are called by name, one at a time: see `harness.run.worker`."""
+    """Carries out actions of the log model on a topic.
+
+    Its methods are called by name, one at a time: see `harness.run.worker`.
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._link = Link(config["bootstrap"])
@@ -64,13 +67,17 @@ class LogRole:
         self._acks = -1
 
     def hold(self, held: bool) -> None:
-        """Sets whether followers are cut off from their leaders. If so, appends without sequence numbers use acks=1."""
+        """Tells the role whether followers are cut off from their leaders.
+
+        While they are, appends without sequence numbers use acks=1, because acks=all would wait for the followers.
+        """
         self._acks = 1 if held else -1
 
     def apply(self, f: str, args: Mapping[str, Any], now: int) -> Answer:
-        """Carries out an action of the log model, given its name and arguments.
+        """Carries out an action of the log model, given its name `f` and its arguments.
 
-        Positions in the arguments must be offsets. `now` is the clock in ms. Returns a dict:
+        The arguments must contain absolute offsets instead of relative positions. `now` is the time in ms. Returns a
+        dict:
 
         error  name of a protocol error; empty for success
         value  result of the action
@@ -83,8 +90,8 @@ class LogRole:
     def seen(self, tiers: Sequence[str] = ()) -> list[list[int]]:
         """Returns one row of offsets for each partition.
 
-        A row contains the log start offset, high watermark, last stable offset, log end offset, and the offsets that
-        `tiers` names.
+        A row contains the log start offset, high watermark, last stable offset, log end offset, and then the offsets
+        named in `tiers`: "earliest-local", "latest-tiered" or both.
         """
         rows = []
         for partition in range(self._partitions):
@@ -99,12 +106,15 @@ class LogRole:
         return rows
 
     def where(self) -> list[list[Any]]:
-        """Returns one row for each partition: leader (-1: none), leader epoch, replicas, ISR."""
+        """Returns [leader (-1: none), leader epoch, replicas, ISR] for each partition."""
         places = self._link.placed(self._topic).partitions
         return [list(places.get(partition, (-1, -1, (), ()))) for partition in range(self._partitions)]
 
     def config(self, name: str) -> list[str]:
-        """Returns the value of a topic's setting as each broker reports it, or "" for a broker that does not answer."""
+        """Returns the values that the brokers report for a setting of the topic, one for each broker.
+
+        The value is "" for a broker that does not respond.
+        """
         request = requests.describe_config(self._topic, name)
         values = []
         for address in self._link.brokers(self._topic):
@@ -171,9 +181,9 @@ class LogRole:
             raise ClientError(error_codes.name(error), "the partition was not added to the transaction")
 
     def _send(self, producer: int, partition: int, sent: Sent, codec: str = "none") -> Answer:
-        """Sends a batch with sequence numbers, again and again until there is a response.
+        """Sends a batch with sequence numbers, and repeats this until there is a response.
 
-        The broker appends the batch only once, because it recognizes the sequence numbers.
+        The broker recognizes the sequence numbers, so it appends the batch only once.
         """
         who = self._producers[producer]
         batch = encode(sent.triples, codec, who.number, sent.epoch, sent.sequence, sent.transactional)
@@ -185,7 +195,7 @@ class LogRole:
         return _appended(error, base, len(sent.triples), len(batch))
 
     def _plain(self, partition: int, api: tuple[int, int], request: bytes, count: int, size: int) -> Answer:
-        """Sends a batch without sequence numbers. Sends it again only if it was certainly not appended."""
+        """Sends a batch without sequence numbers. Repeats this only if the batch was certainly not appended."""
         for _ in range(TRIES):
             try:
                 error, base = self._link.at_leader(
@@ -290,7 +300,7 @@ class LogRole:
         return _value([visible(batches, at, fetched.aborted if committed else ()), position])
 
     def read_all(self, action: Action, now: int) -> Answer:
-        """Fetches all records: from the log start offset until the position no longer advances."""
+        """Fetches all records from the log start offset, until a fetch no longer advances the position."""
         at, before = self._offset(action.arg("partition"), requests.EARLIEST, False), -1
         records: list[Any] = []
         while at != before:

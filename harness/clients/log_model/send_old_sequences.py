@@ -1,7 +1,7 @@
-"""Tests whether a broker still rejects old sequence numbers, with requests that no client library would send.
+"""Tests whether a broker still recognizes old sequence numbers, with requests that no client library would send.
 
-By KIP-98, a batch that was appended before is not appended again: the broker repeats its first response, or answers
-DUPLICATE_SEQUENCE_NUMBER. A batch that leaves a gap in the sequence numbers is rejected.
+By KIP-98, a batch that was appended before is not appended again: the broker repeats its first response, or responds
+with DUPLICATE_SEQUENCE_NUMBER. A batch that leaves a gap in the sequence numbers is rejected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Sequences:
         return [base for _, base in found]
 
     def again(self) -> dict[str, Any]:
-        """Sends the last batch again, and then a batch that leaves a gap in the sequence numbers.
+        """Resends the last batch, then sends a batch that leaves a gap in the sequence numbers.
 
         Returns {"retry": [error, offset] of the repeated batch, "gap": error of the batch with the gap, "end": log end
         offset}. Errors are protocol error numbers. Raises ClientError.

@@ -1,11 +1,11 @@
 """The client of one process of the pipeline workload. Its ops decide whether the client is a writer or an instance.
 
-    begin  commit the start of every partition for the group, as if the group had existed before
+    begin  commit the beginning of every partition for the group, as if the group had existed before the run
     send   write records: [["send", partition, id], ...]; partitions as in harness.pipeline_app.partition_numbers
     sizes  refresh the writer's metadata, and return how many partitions each input topic has
     work   run the instance for a while, and complete with its counts; the next `work` continues
     leave  close the instance cleanly; the next `work` starts a new one
-    lag    return how many input records the group has not committed yet
+    lag    return how many input records are beyond the group's committed offsets
     read   do the final reading of this slot's share of the partitions: see `reading`
 
 After `info` the client is broken. Then a new process replaces the client's process, and a new incarnation of the
@@ -37,7 +37,7 @@ SIZES_S: Final = 3.0
 
 
 class PipelineClient:
-    """The client of one process. Not thread-safe."""
+    """The client of one process, which is a writer or an instance of the pipeline. Not thread-safe."""
 
     def __init__(self, pipeline: PipelineConfig, library: PipelineLibrary) -> None:
         self._pipeline, self._library = pipeline, library
@@ -179,7 +179,10 @@ class PipelineClient:
             return op.with_(type=FAIL, error=describe("poll", error))
 
     def close(self) -> None:
-        """Closes everything without finishing pending work. Called when a new process takes over the slot."""
+        """Closes the writer or the instance without finishing pending work.
+
+        Called when a new process takes over the slot.
+        """
         self.broken = True
         instance, self._instance = self._instance, None
         try:

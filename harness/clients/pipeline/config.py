@@ -22,11 +22,11 @@ class PipelineConfig:
     """The settings of one process of the pipeline workload.
 
     settings        settings of the process's library clients
-    options         options of the process's instance
+    options         options of the pipeline instance
     slot            the client's slot
     slots           number of slots
     folder          the run folder
-    inputs          number of input topics; the output topic has the next number
+    inputs          number of input topics, numbered from 0; the output topic has the number after the last of them
     partitions      initial number of partitions of each topic
     work_s          duration of a `work` op
     assignor        range | roundrobin | cooperative-sticky | consumer (brokers assign, KIP-848)
@@ -62,7 +62,7 @@ class PipelineConfig:
 
     @property
     def inputs_first(self) -> list[TopicPartition]:
-        """The initial partitions of the input topics, without partitions that are added later."""
+        """The partitions with which the input topics are created; more may be added later."""
         return [(topic, number) for topic in self.input_topics for number in range(self.partitions)]
 
     @property
@@ -74,8 +74,8 @@ class PipelineConfig:
     def transactional_id(self) -> str:
         """The slot's transactional id.
 
-        A slot's next process uses the same id and so fences the previous process, as in Kafka Streams. Two of the bugs
-        that `--pipeline-mistake` can switch on use other ids.
+        All processes of a slot use the same id, so a new process fences the previous one, as in Kafka Streams. With two
+        of the bugs that `--pipeline-mistake` can switch on, the id is a wrong one.
         """
         if self.options.mistake == mistakes.SHARED_ID:
             return f"{self.settings.run}-pair-{self.slot // 2}"
@@ -85,7 +85,7 @@ class PipelineConfig:
 
 
 def parse_pipeline_config(config: Mapping[str, Any]) -> PipelineConfig:
-    """Returns a `PipelineConfig` made from the plain data that a worker received.
+    """Converts the client settings that a worker received, which are plain data, to a `PipelineConfig`.
 
     Raises BadInput if the pipeline's options are missing.
     """

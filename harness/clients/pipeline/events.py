@@ -1,4 +1,4 @@
-"""Writes events/instance-<process>.jsonl.
+"""Writes the events of a pipeline instance to events/instance-<process>.jsonl.
 
 Each event is written immediately, in one write(2), so a killed process loses no event.
 """
@@ -19,14 +19,14 @@ from harness.model.errors_and_exit_codes import BadHistory
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The start of the run on the monotonic clock and on the wall clock, as the history's first line gives it."""
+    """The start of a run, as times of the monotonic clock and of the wall clock."""
 
     mono_ns: int
     wall_ns: int
 
     @classmethod
     def of(cls, folder: Path) -> Clock:
-        """Reads the start of the run from the history in a run folder. Raises BadHistory."""
+        """Reads the start of the run from the first line of the history in a run folder. Raises BadHistory."""
         path = folder / "history" / "00000.jsonl"
         try:
             with path.open("rb") as file:
@@ -37,7 +37,7 @@ class Clock:
 
 
 class EventLog:
-    """Writes the events of one process."""
+    """Writes the events of one process to its file."""
 
     def __init__(self, folder: Path, process: int) -> None:
         self._zero_ns = Clock.of(folder).mono_ns

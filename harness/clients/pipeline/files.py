@@ -1,8 +1,8 @@
 """The sink of mode `files`: writes outputs to Parquet files, and references to the files to the output topic.
 
 A file contains the outputs of one flush. The flush's transaction sends a reference to the file. After the commit, the
-sink reads the file back and compares it with the outputs. So a record that the sink lost can be distinguished from a
-record that never reached the sink. `report` returns how many files were checked, and the missing records.
+sink reads the file back and compares it with the outputs. So a record that is lost in a file can be distinguished from
+a record that never reached the sink. `report` returns how many files were checked, and which records are missing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def rows_of(folder: Path, reference: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 class FilesSink:
-    """`pipeline_app.ports.Sink` that writes files, and sends their references to an inner sink."""
+    """`pipeline_app.ports.Sink` that writes files, and sends references to the files to another sink."""
 
     def __init__(self, pipeline: PipelineConfig, inner: Any) -> None:
         self._pipeline, self._inner = pipeline, inner

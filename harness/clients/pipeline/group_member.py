@@ -1,4 +1,4 @@
-"""The part of a pipeline source that all libraries share. It reports rebalances to the instance during a poll."""
+"""The code that the pipeline sources of all libraries share. It reports rebalances to the instance during a poll."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ class Member(ABC):
 
     @abstractmethod
     def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
-        """Returns the group's committed offsets as marks. Waits only briefly for brokers. Raises ClientError."""
+        """Returns partition -> committed offset with its metadata (None: nothing committed).
+
+        Waits only briefly for brokers. Raises ClientError.
+        """
 
     @abstractmethod
     def _end(self, at: Partition) -> int:
@@ -52,7 +55,7 @@ class Member(ABC):
     # --- called by the library's callbacks, within a poll or `close` ---
 
     def _notify(self, call: Callable[[Rebalances], None]) -> None:
-        """Makes a call to the instance. Stores an error, which `poll` then raises, because callbacks must not raise."""
+        """Makes a call to the instance. If it fails, stores the error for `poll` to raise: callbacks must not raise."""
         if self._on is None or self._failed is not None:
             return
         try:
@@ -93,9 +96,10 @@ class Member(ABC):
                 time.sleep(PAUSE_S)
 
     def _reset(self, at: Partition) -> Mark | None:
-        """Returns where to start reading a partition without a committed offset.
+        """Returns where to start reading a partition that has no committed offset.
 
-        With `latest`, returns a mark at the current end of the partition. Otherwise returns None.
+        If auto.offset.reset is latest, this is the current end of the partition. Otherwise returns None, for the
+        beginning.
         """
         return Mark(self._end(at)) if self._latest else None
 

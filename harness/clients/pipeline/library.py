@@ -29,10 +29,10 @@ class Writer(Protocol):
     """A producer of input records."""
 
     def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
-        """Sends each (partition, key, value) in order, and waits for all delivery reports."""
+        """Sends each (partition, key, value) in order, and waits for all delivery reports. Returns the outcomes."""
 
     def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
-        """Returns topic -> number of partitions, from fresh metadata. From then on `send` accepts all these partitions.
+        """Refreshes the metadata, and returns topic -> number of partitions. Then `send` accepts all these partitions.
 
         Raises ClientError.
         """
@@ -41,19 +41,19 @@ class Writer(Protocol):
 
 
 class Logs(Protocol):
-    """Reads whole partitions, from the beginning to given end offsets."""
+    """Reads partitions completely, from the beginning to given end offsets."""
 
     def read(
         self, ends: Mapping[TopicPartition, int], isolation: str, idle_s: float
     ) -> Iterator[tuple[TopicPartition, Row] | None]:
         """Yields every record below the end offsets, in ascending order of offsets within a partition.
 
-        Yields None from time to time while no records arrive. Raises ClientError if no record arrives for `idle_s`.
+        While no record arrives, yields None from time to time. Raises ClientError if none arrives for `idle_s` seconds.
         """
 
 
 class PipelineLibrary(Protocol):
-    """A library's functions that create the parts of a pipeline client, and read and commit the group's offsets."""
+    """Creates the parts of a pipeline client for one client library, and reads and commits the group's offsets."""
 
     def source(self, pipeline: PipelineConfig) -> Source: ...
     def sink(self, pipeline: PipelineConfig) -> Sink: ...
@@ -63,13 +63,13 @@ class PipelineLibrary(Protocol):
     def committed(
         self, pipeline: PipelineConfig, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Mark | None]:
-        """Returns partition -> the group's committed offset as a mark, or None if none is committed.
+        """Returns partition -> the group's committed offset with its metadata (None: nothing committed).
 
         Raises ClientError.
         """
 
     def commit(self, pipeline: PipelineConfig, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
-        """Commits offsets for the group while it has no members. Raises ClientError."""
+        """Commits offsets for the group, which must have no members. Raises ClientError."""
 
     def close(self) -> None:
-        """Releases the library's own resources, such as its JVM. Must be the last call."""
+        """Releases the resources of this object, such as its JVM. No other method may be called afterwards."""

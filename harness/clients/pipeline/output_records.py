@@ -15,7 +15,7 @@ Outgoing = tuple[str, int, bytes, bytes]  # (topic, partition, key, value)
 def output_rows(pipeline: PipelineConfig, outputs: Sequence[Output], generation: int | None) -> list[Outgoing]:
     """Returns one record for each output.
 
-    The record's value names the instance, its incarnation and the group's generation.
+    The record's value contains the output, the instance, its incarnation and the group's generation.
     """
     topic, partitions, dumps = pipeline.output_topic, pipeline.partitions, orjson.dumps
     common = dumps({"instance": pipeline.slot, "incarnation": pipeline.settings.process, "generation": generation})

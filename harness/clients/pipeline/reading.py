@@ -1,4 +1,4 @@
-"""The final reading: all records of the input and output topics, and which of these records read_committed shows.
+"""The final reading: reads all records of the input and output topics, and notes which of them read_committed shows.
 
 Each slot reads its share of the partitions into pipeline/read-<slot>.jsonl. The slot first reads with read_committed
 and remembers which offsets are visible, in one byte for each offset. Then it reads with read_uncommitted and writes the
@@ -29,9 +29,9 @@ OPEN_S: Final = 20.0  # how long to wait for open transactions to end
 
 
 def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPartition]:
-    """Returns all partitions of some topics.
+    """Returns all partitions of the topics.
 
-    Raises ClientError, also if the metadata has fewer than `least` partitions of a topic.
+    Raises ClientError if there is no response, or if the metadata has fewer than `least` partitions of a topic.
     """
     rows = admin.partitions(topics, ADMIN_S)
     input_partitions = sorted((row["topic"], row["partition"]) for row in rows)
@@ -47,7 +47,7 @@ def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPar
 def lag(pipeline: PipelineConfig, library: PipelineLibrary) -> dict[str, Any]:
     """Writes the group's committed offsets to pipeline/committed.json.
 
-    Returns {"left": number of input records that the group has not committed}. Raises ClientError.
+    Returns {"left": number of input records beyond the committed offsets}. Raises ClientError.
     """
     path = pipeline.folder / "pipeline" / "committed.json"
     path.unlink(missing_ok=True)  # an older file would have lower offsets
@@ -75,7 +75,7 @@ class Reading:
         self._work = self._all()
 
     def go_on(self) -> dict[str, Any]:
-        """Reads for up to OP_S.
+        """Continues reading for up to OP_S seconds.
 
         Returns {"read": number of lines so far, "done": whether everything is read}. Raises ClientError.
         """
@@ -89,7 +89,8 @@ class Reading:
     def _share(self) -> dict[TopicPartition, str]:
         """Returns partition -> "input" or "output", for this slot's share of the partitions.
 
-        The share does not depend on the number of partitions that other slots see.
+        Whether a partition belongs to the share depends on its number only. So every partition is in one slot's share,
+        even if some slots do not see all partitions yet.
         """
         pipeline = self._pipeline
         topics = [*pipeline.input_topics, pipeline.output_topic]
@@ -105,7 +106,7 @@ class Reading:
         }
 
     def _all(self) -> Iterator[int]:
-        """Reads and writes all records. Yields the number of lines written so far, from time to time."""
+        """Reads all records and writes them to the file. Sometimes yields the number of lines written so far."""
         path = self._pipeline.folder / "pipeline" / f"read-{self._pipeline.slot}.jsonl"
         with path.open("wb") as file:
             ends, deadline = self._ends(), time.monotonic() + OPEN_S
@@ -135,7 +136,7 @@ class Reading:
         yield lines
 
     def _ends(self) -> dict[TopicPartition, int] | None:
-        """Returns partition -> end offset of its log. Returns None while a transaction is open. Raises ClientError."""
+        """Returns partition -> high watermark. Returns None while a transaction is open. Raises ClientError."""
         admin = self._library.admin(self._pipeline)
         try:
             stable = admin.offsets(list(self._side), "read_committed", ADMIN_S)

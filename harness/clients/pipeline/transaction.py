@@ -1,4 +1,4 @@
-"""Makes the calls of a sink's transaction, with retries, for any library."""
+"""Makes the transactional calls of a pipeline's sink, with retries, for any client library."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PAUSE_S: Final = 0.01
 
 
 def step(call: Callable[[float], None], what: str, abortable: Kind = "abort") -> None:
-    """Makes a call with the seconds left as its argument. Repeats the call after retriable errors until the timeout.
+    """Calls `call(seconds left)`. Repeats the call after retriable errors for up to STEP_S seconds.
 
-    Raises Failed if the call fails. If the library reports that the transaction can be aborted, the kind of Failed is
-    `abortable`; otherwise the kind is "fatal".
+    Raises Failed if the call fails. If the library reports that the transaction can still be aborted, the kind of this
+    Failed is `abortable`, otherwise "fatal".
     """
     deadline = time.monotonic() + STEP_S
     while True:

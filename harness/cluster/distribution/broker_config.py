@@ -1,8 +1,8 @@
 """Generates a broker's configuration: server.properties by version, logging, JVM flags. Pure: data in, text out.
 
-With KRaft the first 1, 3 or 5 brokers (the largest possible of these numbers) are also controllers, unless there are
-dedicated controllers. Older versions store metadata in ZooKeeper. Timeouts are short, so that faults have effects
-within a run of a minute.
+With KRaft, if there are no dedicated controllers, the first brokers are also controllers: 5 of them, or 3 or 1 in
+smaller clusters. Older versions store metadata in ZooKeeper. Timeouts are short, so that faults have effects within a
+run of a minute.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Node:
     address           IPv4 address that brokers and workers use
     port              port of the listener INSIDE, at `address`
     controller_port   port of the listener CONTROLLER, which only controllers use
-    outside_port      port of `outside_address` that is forwarded to `forward_port`; None: no listener OUTSIDE
-    forward_port      port of the listener OUTSIDE, which advertises outside_address:outside_port
-    client_port       port of the listener CLIENTS, which advertises the wire proxy; 0: no such listener
-    proxy_port        port at `address` where the wire proxy accepts connections of clients
-    peer_port         port at `address` where the wire proxy accepts connections of brokers; 0: brokers connect directly
+    outside_port      port that the listener OUTSIDE advertises; None: no listener OUTSIDE
+    forward_port      port where the listener OUTSIDE listens; connections to `outside_port` are forwarded to it
+    client_port       port of the listener CLIENTS, which advertises address:proxy_port; 0: no listener CLIENTS
+    proxy_port        port at `address` where the wire proxy accepts connections from clients
+    peer_port         port at `address` where the wire proxy accepts connections from brokers; 0: they bypass the proxy
     outside_address   address that OUTSIDE advertises; if not 127.0.0.1, OUTSIDE listens at every address of the host
     """
 
@@ -183,7 +183,11 @@ def _is_one(node: Node, nodes: Sequence[Node]) -> bool:
 
 
 def _listeners(node: Node, serves: bool, votes: bool) -> dict[str, str]:
-    """Returns the settings of the node's listeners: those of a broker if it `serves`, and CONTROLLER if it `votes`."""
+    """Returns the settings of the node's listeners.
+
+    serves  the node is a broker: it has the listeners for brokers and clients
+    votes   the node is a controller: it has the listener CONTROLLER
+    """
     at = f"//{node.address}"
     # name, bind address, advertised address
     rows = [("INSIDE", f"{at}:{node.port}", f"{at}:{node.peer_port or node.port}")] if serves else []
@@ -234,8 +238,8 @@ def java_argv(
 ) -> list[str]:
     """Returns the command line that runs class `main` in a JVM: a broker or one of Kafka's tools.
 
-    The JVM uses one garbage collector thread and only the C1 compiler, because three JVMs share two cores, and C2 would
-    still be compiling when a short run ends.
+    The JVM uses one garbage collector thread and only the C1 compiler, because a small machine runs three brokers on
+    two cores, and C2 would still be compiling when a short run ends.
     """
     variable = "log4j2.configurationFile" if log_config_path.endswith("log4j2.properties") else "log4j.configuration"
     return [

@@ -122,9 +122,9 @@ def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Pat
 
 
 def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
-    """Returns a process's output, and whether the process ended in time.
+    """Returns a process's output, and whether the process ended within the time limit.
 
-    A process counts as ended when all processes that share its output have ended, too.
+    Waits for all processes that share its output.
     """
     try:
         done = subprocess.run(

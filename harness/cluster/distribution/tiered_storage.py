@@ -1,4 +1,4 @@
-"""Tiered storage for local brokers (KIP-405): the remote storage that Kafka provides for tests, in a folder.
+"""Tiered storage for local brokers (KIP-405), with the implementation that Kafka provides for tests.
 
 `LocalTieredStorage` stores segments as files in a folder that all brokers share. Its class is in the test jar of
 kafka-storage, which is on Maven Central from 3.6 on; brokers load that jar in addition to their class path. A copied
@@ -42,9 +42,9 @@ def settings(jar: Path, folder: Path, nodes: int) -> dict[str, str]:
 
 
 def folder(work: Path) -> Path:
-    """Returns the folder of the remote tier of a cluster that has its files in `work`.
+    """Returns the folder of the remote tier of a cluster. `work` is the folder with all files of the cluster.
 
-    It is next to the nodes' folders, and is removed together with them.
+    The remote tier is next to the nodes' folders, and is removed together with them.
     """
     return work.absolute() / "nodes" / "tier"
 

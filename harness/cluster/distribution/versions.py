@@ -54,7 +54,10 @@ def default_metadata(version: str) -> Metadata:
 
 
 def modes(version: str) -> tuple[Metadata, ...]:
-    """Returns where a version can store its metadata, with the default first; empty if the version is too old."""
+    """Returns the metadata stores that a version supports ("kraft", "zookeeper"), the default first.
+
+    Returns () if the harness does not support the version, because it is too old.
+    """
     number = parse_version(version)
     if number < OLDEST:
         return ()
@@ -63,7 +66,7 @@ def modes(version: str) -> tuple[Metadata, ...]:
 
 
 def check(version: str, metadata: Metadata) -> None:
-    """Raises BadInput if the harness does not support this version, or not with this kind of metadata store."""
+    """Raises BadInput if the harness does not support this version, or not with this metadata store."""
     allowed = modes(version)
     if not allowed:
         raise BadInput(f"Kafka version {version}: give {_text(OLDEST)} or newer")

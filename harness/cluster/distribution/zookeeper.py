@@ -62,5 +62,5 @@ def connect(keepers: Sequence[Keeper]) -> str:
 
 
 def serves(answer: bytes) -> bool:
-    """Returns whether the answer to a STATUS command shows that the ZooKeeper is standalone or in the quorum."""
+    """Returns whether the response to a STATUS command shows that the ZooKeeper is standalone or in the quorum."""
     return b"\nMode: " in answer

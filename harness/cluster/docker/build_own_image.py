@@ -118,7 +118,6 @@ def _home(path: str) -> Path:
 
 
 def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
-    """Writes the contents of the image to a tar file."""
     for folder in (
         "tmp",
         "opt/kafka/config",
@@ -155,7 +154,7 @@ def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
 
 
 def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
-    """Yields (file, path below `home`) of each file that Java needs at run time. Follows links; skips broken ones."""
+    """Yields (file, path relative to `home`) for each file that Java needs. Follows links; skips broken ones."""
     for folder, folders, names in os.walk(home, followlinks=True):
         folders[:] = sorted(set(folders) - _SPARE)
         for name in sorted(set(names) - _SPARE):
@@ -165,10 +164,10 @@ def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
 
 
 def shared_libraries(paths: Sequence[Path], home: Path) -> set[str]:
-    """Returns the libraries outside `home` that executables and libraries are linked with, as paths for the loader.
+    """Returns the paths of the shared libraries with which the files `paths` are linked; leaves out those below `home`.
 
-    Libraries that are not found (for windows and sound) are skipped: this machine lacks them, too. Raises Missing if
-    there is no `ldd`.
+    Skips libraries that this machine does not have (for windows and sound), because Java works here without them.
+    Raises Missing if there is no `ldd`.
     """
     try:
         done = subprocess.run(

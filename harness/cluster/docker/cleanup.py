@@ -1,8 +1,9 @@
 """Finds and removes what killed runs have left in a Docker engine.
 
-Everything that a run creates there has two labels: the run, and the process that owns the object. While that process is
-running, the object is in use, and is not a leftover. A guard process for each run removes the run's objects as soon as
-the harness has ended, and `harness cluster clean --cluster docker` removes what a guard did not.
+Each object that a run creates in the engine has two labels: the run, and the process that created it. While this
+process is running, the object is in use, and is not a leftover. Each run has a guard process, which removes the run's
+objects as soon as the harness has ended. The command `harness cluster clean --cluster docker` removes what a guard has
+not removed.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ def labels(run: str) -> dict[str, str]:
 
 
 def owner(pid: int) -> str:
-    """Returns a text that identifies a process uniquely, even after its pid is reused; "" if the process has ended."""
+    """Returns a text that identifies a process; a later process with the same pid has another text.
+
+    Returns "" if the process has ended.
+    """
     try:
         started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
         return f"{_BOOT.read_text().strip()}/{pid}/{started}"
@@ -60,13 +64,13 @@ def owner(pid: int) -> str:
 
 
 def in_use(owned_by: str) -> bool:
-    """Returns whether the process that an owner label names is still running."""
+    """Returns whether a process is still running. `owned_by` identifies the process: see `owner`."""
     number = owned_by.split("/")[1:2]
     return bool(number) and number[0].isdigit() and owner(int(number[0])) == owned_by
 
 
 def leftovers(client: Any = None) -> list[Leftover]:
-    """Returns all objects of runs whose harness has ended, in an order in which they can be removed.
+    """Returns all objects of runs whose harness has ended, in an order in which they can be removed: containers first.
 
     Raises Missing if no engine answers.
     """
@@ -103,7 +107,10 @@ def remove_run(run: str, client: Any) -> int:
 
 
 def everything(client: Any) -> list[tuple[Leftover, str]]:
-    """Returns (object, owner) for all objects of runs in the engine, in an order in which they can be removed."""
+    """Returns (object, owner) for each object that any run created in the engine.
+
+    The objects are in an order in which they can be removed: containers first.
+    """
     found: list[tuple[Leftover, str]] = []
     having = {"label": RUN}
 
@@ -131,7 +138,7 @@ def _time(seconds: float) -> str:
 
 @contextmanager
 def guarded(run: str, log: Path) -> Iterator[None]:
-    """Runs a guard process beside the block. When this process has ended, the guard removes the run's objects."""
+    """Starts a guard process, which removes the run's objects when the block or this process ends, even by kill -9."""
     argv = [sys.executable, "-m", "harness.cluster.docker.cleanup", run]
     with log.open("ab") as output:
         guard = subprocess.Popen(

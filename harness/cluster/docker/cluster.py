@@ -1,7 +1,7 @@
 """The brokers of docker-compose.yml in containers, controlled through the Docker SDK.
 
-Each run has its own names, network and ports. Clients run on this machine, under a supervisor process without network
-namespaces, and reach the brokers at ports of 127.0.0.1.
+Each run has its own names, network and ports. Clients run on this machine as children of a supervisor process, without
+network namespaces of their own. They reach the brokers at ports of 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DockerCluster:
     # --- start and stop -------------------------------------------------------------------------------
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Starts all containers; returns when all brokers are registered in the view of every node.
+        """Starts all containers; returns when every node reports all brokers as registered.
 
         Raises Missing (engine), ClusterTrouble.
         """
@@ -141,7 +141,7 @@ class DockerCluster:
         return frozenset(other for number, other in enumerate(self.nodes, start=1) if number in ids)
 
     def views(self) -> list[View]:
-        """Returns the view of the metadata of each node that answers: leaders, replicas, registered brokers."""
+        """Returns what each node that answers knows of the metadata: leaders, replicas, registered brokers."""
         found = []
         for node in self.nodes:
             with suppress(OSError, ValueError):
@@ -210,14 +210,14 @@ class DockerCluster:
     # --- the network ----------------------------------------------------------------------------------
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """Makes `at` drop packets from `sources`, from now on. The name of any client stands for all clients."""
+        """Makes `at` drop packets from `sources`, from now on. A client in `sources` stands for all clients."""
         self._filters().drop(at, sources)
 
     def heal(self) -> None:
         self._filters().heal()
 
     def dropped(self, at: str) -> int:
-        """Returns how many packets the rules of `at` have dropped; 0 for a client, because only nodes have rules."""
+        """Returns how many packets `at` has dropped because of rules; 0 for a client, because only nodes have rules."""
         return self._filters().dropped(at)
 
     def _filters(self) -> Filters:
@@ -235,7 +235,7 @@ class DockerCluster:
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
         """Runs a command in a node's container.
 
-        Raises ClusterTrouble if the command cannot be started or does not end in time.
+        Raises ClusterTrouble if the command cannot be started or does not end within `timeout_s`.
         """
         api, container = self._up().engine.api, self._container(node)
         answers: list[CommandResult | HarnessError] = []
@@ -262,7 +262,7 @@ class DockerCluster:
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
+        """Starts a process on this machine, for any `host`. `env` is added to this process's environment."""
         return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
@@ -277,9 +277,9 @@ class DockerCluster:
                     file.write(chunk)
 
     def checkpoint(self, node: str, name: str) -> str:
-        """Returns the text of a checkpoint: see Checkpoints.
+        """Returns the text of the checkpoint file `name` in all log directories of a node.
 
-        Works only for images that take their log directories from the variable KAFKA_LOG_DIRS.
+        Works only for images that take their log directories from the variable KAFKA_LOG_DIRS. Raises ClusterTrouble.
         """
         environment = {service.name: service.environment for service in self.containers.services}[node]
         folders = [folder for folder in environment.get("KAFKA_LOG_DIRS", "").split(",") if folder]

@@ -23,7 +23,10 @@ _BROKER_BYTES: Final = 512 << 20
 
 
 def connect(timeout_s: float = _TIMEOUT_S) -> Any:
-    """Returns a client of the engine, which has answered. Raises Missing with the address that was tried."""
+    """Returns a client of the Docker engine, which is known to answer.
+
+    Raises Missing, with the address that was tried, if the engine does not answer.
+    """
     import docker
     import requests
 
@@ -59,14 +62,15 @@ def trouble(what: str) -> Iterator[None]:
 
 
 def local_tag(version: str) -> str:
-    """Returns the tag that `harness image build` gives by default."""
+    """Returns the tag that `harness image build` gives its image if the user names no other tag."""
     return f"{OWN}:{version}"
 
 
 def image(engine: Any, wanted_image: str, version: str) -> str:
-    """Returns the name of an available image: `wanted_image` if given, else the official image or the one built here.
+    """Returns the name of an available image, which the engine has already.
 
-    Fetches nothing. Raises Missing with the two ways to get an image.
+    This is `wanted_image` if it is given, else the official image of `version`, or the image of `version` that
+    `harness image build` made. Fetches nothing. Raises Missing with the two ways to get an image.
     """
     wanted = [wanted_image] if wanted_image else [f"{OFFICIAL}:{version}", local_tag(version)]
     for name in wanted:
@@ -81,7 +85,10 @@ def image(engine: Any, wanted_image: str, version: str) -> str:
 
 
 def fetched(engine: Any, name: str) -> str:
-    """Returns `name` if the engine has this image, else raises Missing. For images that the harness cannot build."""
+    """Returns `name` if the engine has this image; raises Missing if not.
+
+    Used for images that the harness cannot build.
+    """
     if not _has(engine, name):
         raise Missing(
             f"the Docker engine has no image {name}: fetch it with `docker pull {name}`, or choose one that it "

@@ -1,4 +1,4 @@
-"""Creates the cluster in containers that a spec describes: with Kafka's brokers or Redpanda's."""
+"""Creates the Docker cluster that a spec describes, with Kafka's brokers or Redpanda's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.cluster.spec import ClusterSpec
 
 
 def make(spec: ClusterSpec) -> DockerCluster:
-    """Returns a cluster of three brokers in containers; starts nothing.
+    """Returns a cluster of three brokers in containers, which has not been started.
 
     Raises BadInput (settings), Missing (engine, image, memory, disk).
     """

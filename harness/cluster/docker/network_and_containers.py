@@ -43,7 +43,7 @@ class Containers:
     ports: Ports
 
     def port(self, node: str, inner: int) -> int:
-        """Returns the port of 127.0.0.1 that leads to port `inner` of a node's container.
+        """Returns the port of 127.0.0.1 that is forwarded to port `inner` of a node's container.
 
         Raises BadInput if that port is not published.
         """
@@ -69,7 +69,7 @@ class Net:
 
 
 def kafka(spec: ClusterSpec, image: str) -> Containers:
-    """Describes the containers of docker-compose.yml, with the run's ports and broker settings.
+    """Returns a description of the containers in docker-compose.yml, with the run's ports and broker settings.
 
     Raises BadInput, Missing.
     """
@@ -85,7 +85,7 @@ def kafka(spec: ClusterSpec, image: str) -> Containers:
 
 
 def redpanda_brokers(spec: ClusterSpec, image: str) -> Containers:
-    """Describes containers of Redpanda, with the run's ports and cluster properties. Raises BadInput."""
+    """Returns a description of containers of Redpanda, with the run's ports and cluster properties. Raises BadInput."""
     ports = Ports()
     pairs = {node: (ports.take(), ports.take()) for node in NODES}
     services = redpanda.services(NODES, image, pairs, spec.broker_config)
@@ -93,17 +93,21 @@ def redpanda_brokers(spec: ClusterSpec, image: str) -> Containers:
 
 
 def variable(key: str) -> str:
-    """Returns the environment variable for a broker setting in the images. Raises BadInput if the name is invalid."""
+    """Returns the environment variable from which Kafka's images take the broker setting `key`.
+
+    Raises BadInput if `key` is not in lower case.
+    """
     if key != key.lower():
         raise BadInput(f"--broker-config {key}: the images accept settings in lower case only")
     return "KAFKA_" + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 
 def make_network(engine: Any, run: str, nodes: Sequence[str]) -> Net:
-    """Creates a network for a run, and chooses the nodes' addresses, so that a node keeps its address across restarts.
+    """Creates a network for a run, and chooses the nodes' addresses.
 
-    Docker lets one choose addresses only in an address range that one has also chosen. So this function creates a
-    first network, only to find a free range. Raises ClusterTrouble.
+    Otherwise a container might get another address when it restarts. Docker accepts chosen addresses only if the
+    address range of the network was chosen, too. Therefore a first network is created, to find a free range, and is
+    removed again. Raises ClusterTrouble.
     """
     import docker
 

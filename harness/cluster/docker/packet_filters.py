@@ -1,10 +1,10 @@
 """Packet filters in the networks of containers, set up from this machine, so any image can be used.
 
-A container's network namespace is that of its process. Entering it requires root, and an engine whose processes run on
-this machine; both requirements are checked. Rules are those of `netlink`: silent, one-way, counted. Clients run on this
-machine and share one address in the containers' network, that of the bridge. To cut all clients off from a node's
-responses, the node's own network drops the packets that the node sends to them, because this machine's packet filters
-must not be changed.
+A container's network namespace is that of its process. Entering it requires root, and the container must run on this
+machine. Both are checked. The rules are those of `harness.cluster.local.netlink`: a packet is dropped without an error,
+in one direction, and is counted. All clients run on this machine, and have the bridge's address in the containers'
+network. To keep a node's responses from the clients, the node's own network drops the packets that it sends to the
+bridge, because this machine's packet filters must not be changed.
 """
 
 from __future__ import annotations
@@ -45,13 +45,19 @@ def why_not() -> str:
 
 
 def reasons(needed: frozenset[type]) -> dict[type, str]:
-    """Returns {Network: why this machine does not permit it} if Network is needed; the text is empty if it does."""
+    """Returns {Network: why this machine cannot drop packets in containers} if `needed` contains Network, else {}.
+
+    The text is empty if this machine can.
+    """
     return {Network: why_not()} if Network in needed else {}
 
 
 @contextmanager
 def entered(name: str, pid: int, address: str) -> Iterator[Host]:
-    """Yields the network of the container whose process is `pid`. Raises ClusterTrouble if it lacks this address."""
+    """Yields the network of the container `name`, whose process is `pid`.
+
+    Raises ClusterTrouble if the network does not have this address.
+    """
     try:
         network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -69,7 +75,7 @@ def entered(name: str, pid: int, address: str) -> Iterator[Host]:
 
 
 class Filters:
-    """The rules in effect, by node. Thread-safe.
+    """The packet filter rules of all nodes. Thread-safe.
 
     addresses  addresses of the nodes
     machine    address of all clients in the containers' network: that of the bridge

@@ -1,4 +1,4 @@
-"""Redpanda in containers: image, command line, ports, and requests for coordinators. Pure: data in, data out.
+"""Redpanda in containers: image, command line, ports, and requests that find coordinators. Pure: data in, data out.
 
 A broker has the same two listeners as a Kafka broker, and the admin port, which reports the controller leader.
 Sources: https://docs.redpanda.com/current/reference/rpk/rpk-redpanda/rpk-redpanda-start/ and

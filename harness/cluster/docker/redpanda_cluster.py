@@ -15,7 +15,10 @@ _ANSWER_BYTES: Final = 1 << 20
 
 
 class RedpandaCluster(DockerCluster):
-    """A DockerCluster that also finds coordinators: Redpanda assigns groups and ids to brokers in its own way."""
+    """A DockerCluster that asks the brokers who coordinates a group or transactional id.
+
+    In Kafka the hash of the name determines the coordinator; in Redpanda it does not.
+    """
 
     def controller(self) -> int | None:
         """Returns the id of the controller leader, from the admin ports; None if no node reports one."""

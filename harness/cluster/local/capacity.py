@@ -15,7 +15,10 @@ _MEMORY: Final = Path("/proc/meminfo")
 
 
 def available_bytes(path: Path = _MEMORY) -> int | None:
-    """Returns how much memory is available to programs; None if the system does not report it."""
+    """Returns how many bytes of memory are available to programs; None if the system does not report it.
+
+    path  /proc/meminfo, or a file in its format
+    """
     try:
         fields: Mapping[str, str] = {
             name: value for name, _, value in (line.partition(":") for line in path.read_text().splitlines())
@@ -34,7 +37,10 @@ def free_bytes(folder: Path) -> int:
 
 
 def require(servers: int, folder: Path) -> None:
-    """Raises Missing if memory is too small for `servers` servers, or the disk of `folder` for their data."""
+    """Raises Missing if there is not enough memory or disk space for `servers` servers.
+
+    folder  the folder of the servers' data
+    """
     memory, needed = available_bytes(), servers * SERVER_BYTES
     if memory is not None and memory < needed:
         raise Missing(

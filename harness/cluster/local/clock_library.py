@@ -2,12 +2,12 @@
 
 The library replaces `clock_gettime` and `gettimeofday` of the C library: it asks the kernel for the time and adds an
 offset in nanoseconds. The offset is stored in the library's own file, which is mapped into the process, so writing to
-the file changes the clock of the running process at once. Other clocks are unaffected, as are absolute deadlines that
-the process passes to the kernel.
+the file changes the clock of the running process at once. The process's other clocks do not change. Nor do the times at
+which the kernel wakes the process, even if it asked for an absolute time.
 
 libfaketime does the same, but opens a file at every reading of the clock, or once a second. With six JVM threads, a
-reading then costs 50 us, or 5 us if changes may take effect up to a second late. A reading of an unmodified clock costs
-0.05 us, and one through this library 0.2 us. Nothing has to be installed or compiled: `clock_library.c` and the
+reading then costs 50 us, or 5 us if the file is opened only once a second. A reading through this library costs 0.2 us,
+and a reading of an unmodified clock 0.05 us. Nothing has to be installed or compiled: `clock_library.c` and the
 binaries that `make clock-library` builds from it for x86-64 and arm64 are in this folder.
 """
 
@@ -32,13 +32,13 @@ _PROBE_TIMEOUT_S: Final = 20.0
 
 @cache
 def library(machine: str = "") -> bytes:
-    """Returns the bytes of the library's file for a machine type ("": this machine's), with a clock offset of zero."""
+    """Returns the content of the shared library for a machine type ("": this machine's). Its clock offset is zero."""
     return Path(__file__).with_name(f"clock_library-{machine or platform.machine()}.so").read_bytes()
 
 
 @cache
 def number_at(machine: str = "") -> int:
-    """Returns at which byte of the library's file the clock offset is stored."""
+    """Returns the position of the clock offset in the library's file, in bytes."""
     return library(machine).index(_MARK) + len(_MARK)
 
 

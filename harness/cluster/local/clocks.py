@@ -38,7 +38,7 @@ class Clocks:
         self._lock = threading.Lock()
 
     def env(self, name: str) -> Mapping[str, str]:
-        """Returns the environment variables with which a server uses its own clock.
+        """Returns the environment variables that give a server its own clock.
 
         Creates the server's copy of the library if necessary. A restart of the server does not change its clock.
         """
@@ -49,7 +49,7 @@ class Clocks:
         return {"LD_PRELOAD": f"{path}:{others}" if others else str(path)}
 
     def set(self, name: str, ahead_s: float) -> None:
-        """Sets the server's clock ahead by `ahead_s`, until it is set again."""
+        """Sets the server's clock `ahead_s` seconds ahead of the right time. It stays ahead until the next call."""
         with self._lock:
             self._still(name)
             clock_library.set_ahead(self._home(name) / _LIBRARY, ahead_s)
@@ -65,7 +65,7 @@ class Clocks:
             thread.start()
 
     def stop(self) -> None:
-        """Stops all strobes; the clocks stay as wrong as they are at that moment."""
+        """Stops all strobes. Clocks that are ahead at that moment stay ahead."""
         with self._lock:
             for name in list(self._strobes):
                 self._still(name)
@@ -73,7 +73,7 @@ class Clocks:
     def ahead_s(self, name: str) -> tuple[float, float] | None:
         """Returns bounds (min, max) of how far the server's clock is ahead, in seconds.
 
-        Returns None if the server logs nothing.
+        Returns None if the server logs nothing in response to the request.
         """
         before_s = time.time()
         log = self._home(name) / "server.log"

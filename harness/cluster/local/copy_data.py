@@ -29,7 +29,14 @@ _PIECE: Final = 1 << 20
 
 
 def keep(target: Path, prefix: str, most: int, nodes: Mapping[str, Path]) -> dict[str, Any]:
-    """Copies data as the module docstring describes. Returns {"bytes": total size, "left_out": names of partitions}."""
+    """Copies the data of stopped or paused servers into `target`: their own files, and the topics of a run.
+
+    prefix  how the names of the run's topics begin
+    most    limit on the total size, in bytes; partitions that would exceed it are left out
+    nodes   node name -> data folder
+
+    Returns {"bytes": total size, "left_out": names of the partitions that were left out}.
+    """
     taken = 0
     logs: dict[str, dict[str, Path]] = {}  # by the partition's name, then by node
     for node, first in nodes.items():
@@ -60,7 +67,7 @@ def folders(data: Path) -> list[Path]:
 
 
 def _keep_own(data: Path, target: Path) -> None:
-    """Copies the node's own files. A checkpoint that `target` has already is merged with the copied one."""
+    """Copies the node's own files to `target`. If `target` already has a checkpoint of this name, merges the two."""
     for file in sorted(path for pattern in _OF_NODE for path in data.glob(pattern)):
         kept = target / file.name
         if file.is_symlink() or not file.is_file():
@@ -123,7 +130,10 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command line in the module docstring. Errors are printed to standard error, on one line."""
+    """Entry point; for the arguments and the output, see the module docstring.
+
+    Prints errors to standard error, on one line.
+    """
     target, prefix, most, *rest = argv
     nodes = {name: Path(data) for name, _, data in (one.partition("=") for one in rest)}
     try:

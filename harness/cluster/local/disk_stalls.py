@@ -19,7 +19,9 @@ class Stalls:
         self._lock = threading.Lock()
 
     def begin(self, node: str, at: str, stall_s: float, gap_s: float) -> None:
-        """Makes the disk mounted at `at` slow: it stalls for `stall_s`, accepts writes for `gap_s`, stalls again, ...
+        """Makes the disk of `node` slow: it stalls for `stall_s`, accepts writes for `gap_s`, stalls again, and so on.
+
+        at  where the disk is mounted
 
         Raises ClusterTrouble with the kernel's reason if the disk cannot be frozen.
         """
@@ -35,7 +37,7 @@ class Stalls:
     def end(self) -> None:
         """Makes all disks fast again.
 
-        Raises ClusterTrouble if a disk may still be slow, after it has restored the others.
+        If this fails for one disk, continues with the others, and then raises ClusterTrouble.
         """
         with self._lock:
             self._end(list(self._slow))

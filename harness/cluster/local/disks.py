@@ -89,14 +89,14 @@ def again(image: Path, at: Path) -> None:
 
 
 def sizes(at: Path) -> int:
-    """Returns the number of bytes in all log segments."""
+    """Returns the total size in bytes of all log segments on the disk."""
     return sum(file.stat().st_size for file in at.glob("*/*.log"))
 
 
 def fill(at: Path) -> int:
     """Creates a file that takes all free space of the disk; returns the file's size in bytes.
 
-    The file does not make the sparse image larger.
+    The image that contains the disk stays sparse: it does not become larger.
     """
     room = os.statvfs(at)
     size = room.f_bavail * room.f_frsize
@@ -142,7 +142,10 @@ def _tool(*argv: str) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command line in the module docstring. Errors are printed to standard error, on one line."""
+    """Entry point; for the arguments and the output, see the module docstring.
+
+    Prints errors to standard error, on one line.
+    """
     verb, *rest = argv
     try:
         match verb:

@@ -9,14 +9,14 @@ KIND is one of the kinds in `harness.cluster.local.file_damage_kinds`, which dam
     flip-bits          flip one bit in each of a few places of the largest segment, in bytes that a checksum covers
     truncate-tail      cut off the last part of the largest segment, most likely in the middle of a batch
     damage-index       overwrite the first bytes of every offset and time index with garbage
-    erase              delete everything except the files that formatting writes
-    format             as erase, then write bootstrap.checkpoint again and sync it
-    format-unsynced    as format, but without the sync, like Kafka's own tool: a power cut can undo it
+    erase              delete everything except meta.properties and bootstrap.checkpoint, which formatting writes
+    format             like erase; then write bootstrap.checkpoint again and sync it
+    format-unsynced    like format, but without the sync, which Kafka's own tool omits, too: a power cut can undo it
     delete-checkpoint  delete recovery-point-offset-checkpoint, replication-offset-checkpoint and the clean shutdown
                        file
 
-Failing disks or memory cause such damage, and so do operators. Sources: Kafka documentation, 6.5 (log recovery);
-KIP-101.
+Failing disks, failing memory and mistakes of operators cause such damage. Sources: Kafka documentation, 6.5 (log
+recovery); KIP-101.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def delete_checkpoint(data: Path, prefix: str, rng: random.Random) -> dict[str, 
 
 
 def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Deletes everything except the files that formatting writes; returns how many files and folders were deleted."""
+    """Deletes everything except meta.properties and bootstrap.checkpoint, which formatting writes.
+
+    Returns {"erased": number of files and folders}, or {} if there was nothing to delete.
+    """
     doomed = [path for path in sorted(data.iterdir()) if path.name not in FORMATTED]
     for path in doomed:
         if path.is_dir():
@@ -111,9 +114,9 @@ def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _formatted(synced: bool, data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Erases the data, and writes the original bootstrap.checkpoint again.
+    """Erases the data, and writes bootstrap.checkpoint again, with its original content.
 
-    The original is kept next to the data folder, in case the one in the data folder gets lost.
+    The first call saves this content next to the data folder, because the file in the data folder may get lost.
     """
     bootstrap, kept = data / BOOTSTRAP, data.with_name(f"kept-{BOOTSTRAP}")
     if not kept.exists() and bootstrap.exists():
@@ -143,7 +146,7 @@ KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = 
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command line in the module docstring."""
+    """Entry point; for the arguments and the output, see the module docstring."""
     kind, data, prefix, seed = argv
     try:
         done = KINDS[kind](Path(data), prefix, random.Random(int(seed)))

@@ -2,9 +2,10 @@
 
     flip-last, flip-first      flip one bit that a checksum covers, in the last or in the first non-empty segment
     tail-last                  truncate the last non-empty segment in the middle of its last batch
-    zero-last, zero-first      overwrite one page of the last or first non-empty segment with zeroes: the page in which
-                               the middle batch of the segment begins
-    index-bad, timeindex-bad   overwrite the first entries of every offset index, or of every time index, with garbage
+    zero-last, zero-first      overwrite one page of the last or of the first non-empty segment with zeroes, namely the
+                           page in which the middle batch of the segment begins
+    index-bad                  overwrite the first entries of every offset index with garbage
+    timeindex-bad              overwrite the first entries of every time index with garbage
     index-short                truncate every index in the middle of an entry
     index-gone                 delete every offset index and every time index
     snapshot-bad               overwrite every producer snapshot with garbage, except its first bytes
@@ -41,14 +42,14 @@ Damage = Callable[[Path, str, random.Random], dict[str, Any]]
 
 
 def logs(data: Path, prefix: str) -> list[Path]:
-    """Returns the folders of the run's partitions."""
+    """Returns the folders of those partitions whose names begin with `prefix`, the prefix of a run's topics."""
     return sorted(path for path in data.glob(f"{prefix}*") if path.is_dir())
 
 
 def segment(log: Path, which: int) -> Path | None:
-    """Returns the first (`which` 0) or last (-1) non-empty segment of a log, or None.
+    """Returns the first (`which` 0) or last (-1) non-empty segment of a log; None if there is no such segment.
 
-    A log's only segment counts as the last, not as the first.
+    If the log has only one, it is the last, and there is no first.
     """
     files = [file for file in sorted(log.glob("*.log")) if file.stat().st_size]
     if which == 0 and len(files) < 2:
@@ -95,7 +96,7 @@ def _tail(content: bytearray, rng: random.Random) -> str:
 
 
 def _zero(content: bytearray, rng: random.Random) -> str:
-    """Overwrites one page with zeroes, as a lost write would: the page in which the middle batch begins."""
+    """Overwrites one page with zeroes, as a lost write would: the page that contains the start of the middle batch."""
     batches = covered(content)
     if not batches:
         return ""
@@ -178,9 +179,9 @@ def _point_high(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _folder_fails(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Replaces the second log directory by a file.
+    """Replaces the second log directory with a file.
 
-    Files that are open already keep working, but none can be opened or created there.
+    Files that are already open keep working, but no file can be opened or created there.
     """
     second, aside = _second(data)
     if not second.is_dir() or aside.exists():

@@ -17,9 +17,9 @@ from harness.cluster.local import namespaces
 def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, fds: Sequence[int], network: int | None) -> int:
     """Starts `argv`; returns the pid.
 
-    fds      become descriptors 1, 2, 3, ... of the child. Its descriptor 0 is /dev/null. It inherits no others, since
-             Python opens every descriptor with close-on-exec
-    network  descriptor of the network namespace to run in; None: this process's
+    fds      become descriptors 1, 2, 3, ... of the child; descriptor 0 is /dev/null. The child has no others,
+             because Python opens every descriptor with close-on-exec
+    network  descriptor of the network namespace in which the child runs; None: the namespace of this process
 
     Raises OSError if the process cannot be started.
     """

@@ -1,6 +1,6 @@
 """Makes a disk stall repeatedly, by freezing and thawing its file system.
 
-The ioctl FIFREEZE, which snapshot tools use, too, flushes everything and then blocks all writers; reads continue. It
+The ioctl FIFREEZE flushes everything and then blocks all writers; reads continue. Snapshot tools use it, too. It
 works on every disk file system, without control groups or a device mapper, and requires root.
 
 A process that waits for a frozen disk cannot be killed, and a frozen file system outlives its mount. Therefore, when
@@ -67,7 +67,7 @@ def thaw_all(places: Iterable[str]) -> None:
 def _control(at: str, request: int, harmless: int) -> None:
     """Issues one ioctl for a mount point; ignores the error number `harmless`.
 
-    Opens the mount point only for that moment, because an open file would prevent unmounting the disk.
+    Closes the mount point at once, because an open file would prevent unmounting the disk.
     """
     disk = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -80,7 +80,7 @@ def _control(at: str, request: int, harmless: int) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command line in the module docstring."""
+    """Entry point; for the arguments and the output, see the module docstring."""
     at, stall_s, gap_s = argv[0], float(argv[1]), float(argv[2])
     control = socket.socket(fileno=CONTROL)
     announced = False

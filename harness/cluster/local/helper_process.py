@@ -33,7 +33,10 @@ class Helper:
     what: str
 
     def ask(self) -> dict[str, Any]:
-        """Returns the helper's current report. Raises ClusterTrouble if the helper has ended or does not answer."""
+        """Asks the helper for a report on its fault, and returns the report.
+
+        Raises ClusterTrouble if the helper has ended or does not answer.
+        """
         try:
             self.end.send(b"?")
         except OSError as error:
@@ -41,7 +44,7 @@ class Helper:
         return self._receive(_ANSWER_TIMEOUT_S)
 
     def close(self) -> bool:
-        """Makes the helper undo its fault and end. Returns whether the helper ended in time."""
+        """Makes the helper undo its fault and end. Returns whether the helper ended within the time limit."""
         self.end.close()
         return self.child.wait(_END_TIMEOUT_S) is not None
 

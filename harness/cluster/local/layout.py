@@ -60,7 +60,7 @@ def _make(
     """Returns a layout. Ids of dedicated controllers follow those of the brokers.
 
     address  host number -> address; brokers are hosts 1, 2, ..., controllers 101, ..., ZooKeepers 201, ...
-    port     the usual port of a listener -> the port to use
+    port     returns the port to use instead of the default port of a listener, such as 9092
     """
     if not 1 <= nodes <= MAX_NODES:
         raise BadInput(f"--nodes {nodes}: give 1 to {MAX_NODES}")

@@ -1,8 +1,8 @@
 """Degraded links on the local cluster: rules at the receiving hosts send packets through a queue process.
 
-The process is `harness.cluster.local.packet_queue`. The harness's own requests to a node, and connections through the
-node's forwarded port, are unaffected, so that observation does not depend on the fault. The queues end with the
-supervisor.
+The process is `harness.cluster.local.packet_queue`. The faults do not affect the harness's own requests to a node, nor
+connections through a port of 127.0.0.1 that is forwarded to the node, because observation must not depend on the fault.
+The queues end when the supervisor ends.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def why_not() -> str:
 class _Degraded:
     """The links that one helper process degrades.
 
-    hosts  name -> address of the hosts whose links are degraded
+    hosts  name -> address, for the hosts at one end of the degraded links
     """
 
     helper: Helper
@@ -118,7 +118,7 @@ class LinkFaults:
     def restore(self) -> None:
         """Restores all links.
 
-        Raises ClusterTrouble if a queue process does not end, after it has ended the others.
+        Ends all queue processes, and then raises ClusterTrouble if one of them did not end.
         """
         with self._lock:
             if not self._degraded:

@@ -1,7 +1,7 @@
-"""Decides for each packet on a link of a given quality when it is forwarded, or that it is dropped. Pure.
+"""Simulates a link of a given quality: decides for each packet when to forward it, or to drop it. Pure.
 
 Each direction of a link has its own queue. Packets keep their order even if their delays vary, as in a router's queue.
-The only exception is the share of packets given by `reorder`: these are forwarded without delay. All times are in ns,
+The only exception: a share `reorder` of the packets is forwarded without delay. All times are in ns,
 on the caller's clock.
 """
 
@@ -31,8 +31,8 @@ Packet: TypeAlias = tuple[int, int]
 class _Line:
     """The state of one direction of a link.
 
-    last_ns  when the last of the packets that keep their order will be forwarded
-    free_ns  when the link will have transmitted all packets so far, at its rate
+    last_ns  when the last packet will be forwarded, not counting packets without delay (`reorder`)
+    free_ns  when the link, at its limited rate, will have transmitted all packets that have arrived so far
     """
 
     last_ns: int = 0
@@ -40,7 +40,7 @@ class _Line:
 
 
 class Shaper:
-    """Simulates one link. All random choices follow from the seed."""
+    """Simulates one link. The seed determines all random choices."""
 
     def __init__(self, quality: LinkQuality, seed: int) -> None:
         self._quality = quality
@@ -56,7 +56,13 @@ class Shaper:
         self._jitter_until_ns = 0
 
     def arrive(self, packet: Packet, incoming: bool, size: int, now_ns: int) -> None:
-        """Adds a packet of `size` bytes, and decides what happens to it. In each queue, packet numbers increase."""
+        """Adds a packet, and decides what happens to it.
+
+        packet    identifies the packet; packets that arrive later in the same direction have greater numbers
+        incoming  direction of the packet
+        size      size in bytes
+        now_ns    the current time
+        """
         quality, count = self._quality, self._count
         count["packets"] += 1
         if len(self._queued) >= MAX_QUEUED:
@@ -92,7 +98,7 @@ class Shaper:
         return max(0, self._queued[0][0] - now_ns) if self._queued else None
 
     def due(self, now_ns: int) -> tuple[list[Packet], list[Packet]]:
-        """Returns the packets to forward now, in order, and the packets to drop. Returns each packet only once."""
+        """Returns the packets to forward now, in order, and the packets to drop. Each packet is returned only once."""
         accepted = []
         while self._queued and self._queued[0][0] <= now_ns:
             accepted.append(self._let_go(now_ns))
@@ -100,7 +106,10 @@ class Shaper:
         return accepted, dropped
 
     def rest(self) -> tuple[list[Packet], list[Packet]]:
-        """Returns all queued packets, in order, and the packets to drop. Called when the link is restored."""
+        """Empties the queues of a link that is restored.
+
+        Returns the packets to forward, in order, and the packets to drop.
+        """
         return [heapq.heappop(self._queued)[1] for _ in range(len(self._queued))], self._dropped
 
     def counts(self) -> LinkCounts:
@@ -131,8 +140,8 @@ class Shaper:
     def _delay_ns(self, now_ns: int) -> int:
         """Returns the delay of a packet that arrives now.
 
-        The random part of the delay (jitter) changes only from time to time. If it changed with every packet, all
-        packets would wait for the slowest one, because they keep their order.
+        The random part of the delay (jitter) is drawn again every `_JITTER_NS`, not for each packet. Otherwise many
+        packets would wait for a slow one, because packets keep their order.
         """
         quality = self._quality
         if now_ns >= self._jitter_until_ns:

@@ -26,7 +26,7 @@ from harness.cluster.local.file_damage_kinds import EPOCHS, MARKER, POINT, logs
 
 
 def points(text: str) -> dict[str, int]:
-    """Parses the text of a checkpoint: returns partition -> offset, or nothing if a line is malformed."""
+    """Parses the text of a checkpoint: returns partition -> offset, or {} if a line is malformed."""
     found = {}
     for line in text.splitlines()[2:]:
         parts = line.split()
@@ -37,7 +37,11 @@ def points(text: str) -> dict[str, int]:
 
 
 def look(data: Path, prefix: str) -> dict[str, Any]:
-    """Returns the description that the module docstring specifies, as a dict."""
+    """Returns a description of the logs of one server: see the module docstring for its format.
+
+    data    the server's (first) log directory
+    prefix  how the names of the run's topics begin
+    """
     several = folders(data)
     found: dict[str, Any] = {}
     for folder in several:
@@ -60,7 +64,7 @@ def _log(log: Path) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command line in the module docstring."""
+    """Entry point; for the arguments and the output, see the module docstring."""
     data, prefix = argv
     try:
         found = look(Path(data), prefix)

@@ -1,4 +1,4 @@
-"""A Kafka cluster on ports of 127.0.0.1, which needs only Python and Java; it has no network faults.
+"""A Kafka cluster on ports of 127.0.0.1, which needs only Python and Java, but does not offer network faults.
 
 All processes are descendants of one supervisor: whatever ends this process, even kill -9, ends all of them.
 `harness.cluster.local.namespaced_cluster` extends this cluster with networks that can be broken.
@@ -73,9 +73,10 @@ class Running:
 
 class LoopbackCluster:
     """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire,
-    Clocks and Logs (harness.model.capabilities), but not Network. Thread-safe after `up`.
+    Clocks and Logs (harness.model.capabilities), but not Network.
 
-    If Clocks is needed, every server has its own clock (harness.cluster.local.clocks).
+    Thread-safe once `up` has returned. If Clocks is needed, every server has its own clock
+    (harness.cluster.local.clocks).
 
     jvm_flags  JVM flags of brokers; None: flags that make brokers start faster
                (harness.cluster.distribution.cds_archive)
@@ -110,7 +111,7 @@ class LoopbackCluster:
     # --- start and stop -------------------------------------------------------------------------------
 
     def up(self, progress: Progress) -> None:
-        """Lays out and starts all servers; returns when all brokers are registered in the view of every broker.
+        """Lays out and starts all servers; returns when every broker reports all brokers as registered.
 
         Raises ClusterTrouble; also Missing and BadInput if Java or the jars are not found.
         """
@@ -151,7 +152,7 @@ class LoopbackCluster:
         self._await_registered(_UP_TIMEOUT_S, progress)
 
     def _with_proxy(self, reached: Layout) -> Layout:
-        """Starts the wire proxy if the spec asks for one; returns the layout with brokers reached through the proxy."""
+        """Starts the wire proxy if the spec asks for one. Returns the layout, which then includes the proxy's ports."""
         if self.spec.proxy == NOBODY:
             return reached
         state, log = self._up(), str(self.work_dir / _WIRE_LOG)
@@ -169,10 +170,7 @@ class LoopbackCluster:
         return lambda: (self._ports.take(), 0, 0)
 
     def _reached(self) -> Layout:
-        """Returns the layout, with the listeners at which programs outside the cluster's network reach the brokers.
-
-        Here no such listeners are needed.
-        """
+        """Returns the layout. Subclasses add listeners for programs outside the cluster's network."""
         return self.layout
 
     def _prepare(self) -> None:
@@ -193,7 +191,7 @@ class LoopbackCluster:
                 (self.work_dir / name).unlink(missing_ok=True)
 
     def _await_registered(self, timeout_s: float, progress: Progress) -> None:
-        """Waits until all brokers are registered in the view of every broker. Raises ClusterTrouble."""
+        """Waits until every broker reports all brokers as registered. Raises ClusterTrouble."""
         began = time.monotonic()
         waiting = list(self.nodes)
         while True:
@@ -240,7 +238,7 @@ class LoopbackCluster:
         return frozenset(other.name for other in self.layout.brokers if other.id in ids)
 
     def views(self) -> list[View]:
-        """Returns the view of the metadata of each broker that answers: leaders, replicas, registered brokers."""
+        """Returns what each broker that answers knows of the metadata: leaders, replicas, registered brokers."""
         return self._queries.views()
 
     def controller(self) -> int | None:
@@ -399,7 +397,7 @@ class LoopbackCluster:
     # --- hosts and commands ---------------------------------------------------------------------------
 
     def host(self, name: str) -> str:
-        """Returns the address of a host."""
+        """Returns the IPv4 address of a host. `name` is the name of a server or of a worker's host."""
         return "127.0.0.1"
 
     def ask(self, verb: str, arguments: Mapping[str, object]) -> dict[str, object]:
@@ -416,7 +414,7 @@ class LoopbackCluster:
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
         """Runs a command on a node's host.
 
-        Raises ClusterTrouble if the command cannot be started or does not end in time.
+        Raises ClusterTrouble if the command cannot be started or does not end within `timeout_s`.
         """
         self.host(self._known(node))
         return remote_process.run(self._up().control, node, argv, timeout_s)

@@ -1,6 +1,6 @@
 """Finds out which capabilities of the local cluster this machine lacks, why, and what to do about it.
 
-A check runs only when its capability is needed, because some checks try the operation.
+Only needed capabilities are checked, because some checks try out the capability, for example by creating namespaces.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class LocalCluster(LoopbackCluster):
 
     @property
     def files(self) -> NodeFiles:
-        """The servers' files. Disks of the servers, if any, are mounted only in the supervisor's namespace."""
+        """The servers' files. If servers have their own disks, these are mounted only in the supervisor's namespace."""
         files = super().files
         return replace(files, root=Path(f"/proc/{self._up().control.pid}/root")) if self._disks else files
 
@@ -93,9 +93,9 @@ class LocalCluster(LoopbackCluster):
             self.files.make_disks()
 
     def _reached(self) -> Layout:
-        """Returns the layout. If `spec.outside` is set, each broker in it has a second listener.
+        """Returns the layout. If `spec.outside` is set, adds a second listener to each broker.
 
-        Each of these listeners is reached at a port of 127.0.0.1, from which a process forwards connections.
+        For each of these listeners, starts to forward connections from a port of 127.0.0.1.
         """
         if not self.spec.outside:
             return self.layout
@@ -169,7 +169,8 @@ class LocalCluster(LoopbackCluster):
     def power_off(self, nodes: Sequence[str]) -> dict[str, int]:
         """Cuts the power of several nodes at once; returns node -> how many bytes of its logs were lost.
 
-        Pauses the servers first, so that none of them acknowledges records in between. Raises ClusterTrouble.
+        Pauses all servers before the first power cut, so that none of them acknowledges records between two cuts.
+        Restarts no server. Raises ClusterTrouble.
         """
         self._require_disks()
         self.unstall()
@@ -184,7 +185,7 @@ class LocalCluster(LoopbackCluster):
         return {name: before[name] - after[name] for name in nodes}
 
     def _require_disks(self) -> None:
-        """Raises ClusterTrouble if the nodes have no disks of their own. No fault may break this machine's disk."""
+        """Raises ClusterTrouble if nodes have no disks of their own: no fault may affect this machine's own disk."""
         if not self._disks:
             raise ClusterTrouble("the servers have no disks of their own: the cluster was started without them")
 

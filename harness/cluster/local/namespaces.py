@@ -68,7 +68,7 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of those of its descendants whose own parents end."""
+    """Makes this process the new parent of each descendant whose parent ends."""
     _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -116,7 +116,7 @@ def _private_mounts() -> None:
 
 
 def mount_proc() -> bool:
-    """Mounts a /proc that shows this pid namespace; returns whether that worked. Nothing depends on it."""
+    """Mounts a /proc that shows this pid namespace; returns whether that worked. The cluster works without it, too."""
     try:
         _call("mount", b"proc", b"/proc", b"proc", _MS_NOSUID_NODEV_NOEXEC, None)
     except OSError:
@@ -165,9 +165,9 @@ def inside(network: int) -> Iterator[None]:
 
 
 def available() -> tuple[bool, str]:
-    """Returns whether this user may use what the local cluster needs, and if not, why.
+    """Returns whether this user may create what the local cluster needs, and if not, why.
 
-    To find out, a separate process creates namespaces, a bridge, a pair of links and a packet filter.
+    To find out, a separate process creates namespaces, a bridge, a link and a packet filter.
     """
     argv = [sys.executable, "-m", "harness.cluster.local.supervisor", "--probe"]
     try:

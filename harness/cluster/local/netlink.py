@@ -1,7 +1,7 @@
 """Creates a bridge, hosts on the bridge, and silent one-way packet filters, through pyroute2 (no `ip` or `nft` binary).
 
-All hosts share one subnet, 10.64.0.0/16, in a network namespace that has no connection to the outside. Rules apply at
-the receiver, match a source address, count the packets that they drop, and send no reply.
+All hosts share one subnet, 10.64.0.0/16, in a network namespace that has no connection to the outside. A packet filter
+rule drops the packets from one address at the receiving host. It counts them, and sends no reply.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _queue(number: int) -> Any:
 
 
 def _queue_target(number: int) -> Any:
-    """Returns a rule's target that sends packets to a queue: struct xt_NFQ_info_v3, padded (queue, number, flags)."""
+    """Returns the target of a rule that sends packets to a queue: the bytes of struct xt_NFQ_info_v3."""
     info = struct.pack("=HHH2x", number, 1, _BYPASS)
     return genex("target", {"NAME": "NFQUEUE", "REV": 3, "INFO": info})
 

@@ -18,7 +18,7 @@ DISK_BYTES: Final = 4 << 30  # an upper bound: the file is sparse
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """Where the files are, and how to reach them.
+    """Access to the files of all nodes.
 
     folders  node name -> folder of the node
     inside   runs a module in the mount namespace and returns its output, or raises ClusterTrouble
@@ -40,7 +40,7 @@ class NodeFiles:
         return str(self.folders[node] / "disk.img")
 
     def make_disks(self) -> None:
-        """Creates a disk for every node, with the contents of its data folder, and mounts it there."""
+        """Creates a disk for every node, copies the node's data folder to it, and mounts it at this folder."""
         rows = [(self.image(node), self.data(node), str(DISK_BYTES)) for node in self.folders]
         self._disks("make", *(each for row in rows for each in row))
 
@@ -53,7 +53,10 @@ class NodeFiles:
         self._disks("cut", *map(self.data, nodes))
 
     def mount_again(self, nodes: Sequence[str]) -> None:
-        """Mounts the disks again. They contain what had been synced before the power cut. No server may be running."""
+        """Mounts the disks again. They contain what had been synced before the power cut.
+
+        The nodes' servers must have ended.
+        """
         self._disks("again", *(each for node in nodes for each in (self.image(node), self.data(node))))
 
     def fill(self, nodes: Sequence[str]) -> dict[str, int]:
@@ -70,15 +73,20 @@ class NodeFiles:
         return took
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> dict[str, Any]:
-        """Damages the files of a stopped node; returns what was done."""
+        """Damages the files of a stopped node; returns what was done.
+
+        kind          see `harness.cluster.local.file_damage`
+        topic_prefix  how the names of the topics begin whose files may be damaged
+        seed          determines the random choices
+        """
         output = self.inside("harness.cluster.local.file_damage", kind, self.data(node), topic_prefix, str(seed))
         done: dict[str, Any] = json.loads(output)
         return done
 
     def look(self, node: str, topic_prefix: str) -> dict[str, Any]:
-        """Describes a node's logs of topics whose names begin with `topic_prefix`.
+        """Describes the logs on a node, for topics whose names begin with `topic_prefix`.
 
-        See `harness.cluster.local.log_folders`.
+        See `harness.cluster.local.log_folders` for the format.
         """
         found: dict[str, Any] = json.loads(
             self.inside("harness.cluster.local.log_folders", self.data(node), topic_prefix)
@@ -86,9 +94,10 @@ class NodeFiles:
         return found
 
     def keep(self, folder: str, topic_prefix: str, most: int, nodes: Sequence[str]) -> dict[str, Any]:
-        """Copies nodes' data of topics whose names begin with `topic_prefix` to `folder`, at most `most` bytes.
+        """Copies data of several nodes to `folder`, for topics whose names begin with `topic_prefix`.
 
-        See `harness.cluster.local.copy_data`.
+        Copies at most `most` bytes. Returns the total size, and which partitions were left out: see
+        `harness.cluster.local.copy_data`.
         """
         rows = [f"{node}={self.data(node)}" for node in nodes]
         done: dict[str, Any] = json.loads(

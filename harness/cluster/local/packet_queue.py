@@ -11,8 +11,9 @@ pass (the bypass flag), so a queue without a process blocks nothing.
 Run as `python -m harness.cluster.local.packet_queue NUMBER QUALITY SEED ADDRESS ...`. QUALITY is a `LinkQuality` as
 JSON, for the links of the hosts with these addresses. Descriptor 3 is a control socket. Descriptors 4 and up are
 netfilter sockets, one for each host at which packets are queued. The packets are in queue NUMBER of that host's
-network. The process sends {} once it listens, or {"why": text} if it failed. It answers each message with
-{address: `LinkCounts`} as JSON, and ends when the other side closes. `--probe` tries all this in temporary namespaces.
+network. The process sends {} once it listens, or {"why": text} if it failed. It answers each message with {address:
+`LinkCounts`} as JSON, and ends when the other side closes. With the only argument `--probe`, the process tries to set
+up a queue in temporary namespaces, and ends.
 
 Source: linux/netfilter/nfnetlink_queue.h.
 """
@@ -59,7 +60,10 @@ _ID: Final = struct.Struct("!I")
 
 
 class Queue:
-    """A packet queue in the network of a netfilter socket. Raises OSError if the kernel does not support queues."""
+    """A packet queue, in the network to which a netfilter socket belongs.
+
+    Raises OSError if the kernel does not support queues.
+    """
 
     def __init__(self, end: socket.socket, number: int) -> None:
         self.end = end
@@ -173,7 +177,7 @@ def _decide(queues: Sequence[Queue], accepted: Sequence[Packet], dropped: Sequen
 
 
 def main(argv: list[str]) -> int:
-    """Runs the command line in the module docstring."""
+    """Entry point; for the arguments and the output, see the module docstring."""
     if argv == ["--probe"]:
         return probe()
     number, content, seed, *addresses = argv

@@ -2,9 +2,9 @@
 
     python -m harness.cluster.local.port_forward 10.64.1.1:9094 10.64.1.2:9094 ...
 
-Descriptor 3 is a listening socket for the first address, 4 for the second, and so on. The listening sockets were opened
-outside the cluster's network namespace, and still belong to the outside. Sockets that this process opens belong to the
-namespace in which it runs, that of the cluster.
+Descriptor 3 is a listening socket for the first address, 4 for the second, and so on. A socket belongs to the network
+namespace in which it was opened. The listening sockets were opened on this machine, outside the cluster's namespace.
+This process runs in the cluster's namespace, so the sockets that it opens belong to the cluster's network.
 """
 
 from __future__ import annotations

@@ -30,13 +30,13 @@ class ServerQueries:
     connect: Callable[[], socket.socket]
 
     def view(self, broker: Node) -> View | None:
-        """Returns a broker's view of the metadata; None if the broker does not answer."""
+        """Returns what a broker knows of the metadata; None if the broker does not answer."""
         with suppress(OSError, ValueError):
             return brokers_metadata_views.ask(self.connect(), broker.address, broker.port, _TIMEOUT_S)
         return None
 
     def views(self) -> list[View]:
-        """Returns the view of the metadata of each broker that answers."""
+        """Returns what each broker that answers knows of the metadata."""
         found = (self.view(broker) for broker in self.layout.brokers)
         return [view for view in found if view is not None]
 
@@ -44,8 +44,8 @@ class ServerQueries:
         """Returns the id of the active controller; None if it cannot be determined.
 
         With KRaft this is the leader of the metadata quorum, as reported by the voter whose response has the highest
-        epoch. (Brokers are not asked: they would forward the question to the leader that they know, and wait if that
-        leader is silent.) With ZooKeeper it is the broker that the brokers name most often.
+        epoch. Brokers are not asked: a broker forwards the request to the leader that it knows, and waits if this
+        leader does not answer. With ZooKeeper, the controller is the broker that most brokers name.
         """
         if self.layout.zookeepers:
             return most_named(view.controller for view in self.views())
@@ -80,7 +80,7 @@ class ServerQueries:
         return exchange(self.connect(), voter.address, port, quorum.REQUEST, _TIMEOUT_S)
 
     def _status(self, address: str, port: int) -> bytes:
-        """Returns a ZooKeeper's answer to a status command. ZooKeeper then closes the connection."""
+        """Returns a ZooKeeper's response to a status command. ZooKeeper then closes the connection."""
         answer = b""
         with self.connect() as connection:
             connection.settimeout(_TIMEOUT_S)

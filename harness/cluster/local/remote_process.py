@@ -75,7 +75,7 @@ def run(
 ) -> CommandResult:
     """Runs a command on a host.
 
-    Raises ClusterTrouble if the command cannot be started or does not end in time.
+    Raises ClusterTrouble if the command cannot be started or does not end within `timeout_s`.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = _spawn(control, host, argv, env, [out.fileno(), err.fileno()])

@@ -91,7 +91,7 @@ class Servers:
         return broker_config.java_argv(self.java, self.jars, str(home / log_name), main, [str(home / config)], flags)
 
     def last_error(self, name: str) -> str:
-        """Returns the last error in a server's logs, and the folder of these logs."""
+        """Returns a text for the user: the last error in a server's logs, and the folder of the logs."""
         lines: list[str] = []
         for file in (LOG, STDOUT):
             with suppress(OSError):

@@ -2,8 +2,8 @@
 
 The command is started on the host through `python -m harness.cluster.local.shell_on_a_node ARGV...`. Descriptors 3, 4
 and 5 of that process become standard input, output and error of the command. If the harness has a terminal, the three
-descriptors are one end of a pseudo-terminal, and the harness copies between the other end and its own terminal. (A
-process in the namespace cannot use a terminal that belongs to a session outside the namespace.)
+descriptors are one end of a pseudo-terminal, and the harness copies between the other end and its own terminal. A
+pseudo-terminal is needed because a process in a namespace cannot use the terminal of a session outside it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Spawn = Callable[[Sequence[str], Sequence[int]], Child]
 def run(spawn: Spawn, argv: Sequence[str]) -> int:
     """Runs `argv` on a host with this process's input and output; returns its exit code.
 
-    spawn  (argv, fds) -> the process, started on the host with these descriptors
+    spawn  called as spawn(argv, fds): starts a process on the host with these descriptors, and returns it
     """
     inside = [sys.executable, "-m", "harness.cluster.local.shell_on_a_node", *argv]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

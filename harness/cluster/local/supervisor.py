@@ -133,7 +133,7 @@ class Supervisor:
         return {}
 
     def _socket(self, host: str) -> int:
-        """Returns the descriptor of a new socket in the network of `host`, to which the socket belongs for good."""
+        """Returns the descriptor of a new socket, which belongs to the network of `host`, whichever process uses it."""
         with contextlib.ExitStack() as stack:
             if host and self._isolated:
                 stack.enter_context(namespaces.inside(self._hosts[host].network))
@@ -154,7 +154,7 @@ class Supervisor:
     def _signal(self, pid: int, number: int) -> bool:
         """Sends a signal to the process group of a child; returns whether it was sent.
 
-        Other pids are refused: they may have been reused by unrelated processes.
+        Refuses a pid that is not that of a child, because an unrelated process may have this pid by now.
         """
         if pid not in self._running:
             return False
@@ -200,7 +200,7 @@ class Supervisor:
 
 
 def _other_groups(session: int) -> set[int]:
-    """Returns the process groups of a session except its first: those of a worker's client programs."""
+    """Returns the process groups in a worker's session, without the worker's own: those of its client programs."""
     groups = set()
     for folder in os.scandir("/proc"):
         if folder.name.isdecimal():
@@ -258,9 +258,10 @@ def _first(control: socket.socket) -> int:
 
 
 def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
-    """Waits until PID 1 or the harness ends, then kills PID 1, which may be stopped. Returns PID 1's exit code.
+    """Waits until PID 1 or the harness ends, then kills PID 1. Returns PID 1's exit code.
 
-    Children of PID 1 cannot die while they wait for a frozen disk, so the guard thaws the disks.
+    PID 1 may be stopped (SIGSTOP), and then does not end by itself. Its children cannot die while they wait for a
+    frozen disk, so the guard thaws the disks.
     """
     before = freeze_disk.mounted(mountinfo)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -292,7 +293,10 @@ def run_loopback(control: socket.socket) -> int:
 
 
 def probe() -> int:
-    """Tries everything that the network needs, in namespaces that end with this process; returns the exit code."""
+    """Tries to create namespaces, a bridge, a link and a packet filter; returns the exit code.
+
+    All of them disappear when this process ends.
+    """
     try:
         namespaces.enter()
     except namespaces.Refused as error:
@@ -316,7 +320,7 @@ def probe() -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Runs the command line in the module docstring."""
+    """Entry point; for the arguments and the output, see the module docstring."""
     if argv == ["--probe"]:
         return probe()
     mode, number = argv

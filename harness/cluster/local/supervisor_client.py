@@ -40,7 +40,7 @@ class Control:
     def __init__(self, isolated: bool, log: Path) -> None:
         """Starts a supervisor, in namespaces if `isolated`. Its output is appended to the file `log`.
 
-        Raises Refused if namespaces are refused, ClusterTrouble if the supervisor does not start at all.
+        Raises Refused if namespaces are refused, ClusterTrouble if the supervisor does not start for another reason.
         """
         ours, theirs = json_messages.pair()
         self._socket = ours
@@ -99,7 +99,7 @@ class Control:
     ) -> Answer:
         """Sends a request, and waits for its answer.
 
-        Raises ClusterTrouble if the request is refused or not answered in time.
+        Raises ClusterTrouble if the request is refused or not answered within `timeout_s`.
         """
         answers: SimpleQueue[Answer] = SimpleQueue()
         with self._lock:
@@ -129,7 +129,7 @@ class Control:
     def wait(self, pid: int, timeout_s: float) -> int | None:
         """Returns the exit code of a child; None if the child is still running after `timeout_s`.
 
-        If the supervisor has ended, all children have been killed.
+        Returns the code of SIGKILL if the supervisor has ended, because all children are killed then.
         """
         deadline = time.monotonic() + timeout_s
         with self._changed:

@@ -1,10 +1,10 @@
 """Starts and controls the wire proxy of a local cluster.
 
-Each broker has a listener for clients that advertises a socket of the proxy at the broker's own address, so a client
-that follows the metadata connects to the proxy without any configuration. The proxy's listening sockets belong to the
-brokers' network namespaces, and its connections to a broker come from outside that broker's namespace. So a packet
-filter between two hosts blocks traffic through the proxy just like direct traffic. The harness's own requests go to the
-brokers directly.
+Each broker has a listener for clients. As its address, the broker advertises a socket of the proxy at the broker's own
+IP address. A client that follows the metadata therefore connects to the proxy without any configuration. The proxy's
+listening sockets belong to the brokers' network namespaces, and its connections to a broker come from outside that
+broker's namespace. Therefore a packet filter between two hosts blocks traffic through the proxy, too. The harness's own
+requests go to the brokers directly.
 
     w0 ── n1's network: proxy's socket :9096 ── proxy (in the supervisor's network) ── n1's network: broker :9095
 """
@@ -61,10 +61,10 @@ def start(
     proxied: Proxied,
     log: str,
 ) -> tuple[tuple[Node, ...], WireProxy]:
-    """Starts a proxy. Returns the brokers, with the ports at which they are reached through the proxy, and the proxy.
+    """Starts a proxy. Returns (the brokers with the ports that lead to them through the proxy, the proxy).
 
-    listen  (host, address, port) -> a socket that listens there
-    take    returns (client_port, proxy_port, peer_port) for a broker
+    listen  called as listen(host, address, port): returns a socket that listens there
+    take    returns (client_port, proxy_port, peer_port) for a broker: see `Node`
 
     Raises ClusterTrouble.
     """
@@ -83,7 +83,7 @@ def start(
 
 
 def listening(fresh: socket.socket, address: str, port: int) -> socket.socket:
-    """Makes the new socket `fresh` listen at an address and port; returns it."""
+    """Makes the socket `fresh` listen at an address and port; returns the socket."""
     fresh.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     fresh.bind((address, port))
     fresh.listen(_BACKLOG)

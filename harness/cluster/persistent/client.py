@@ -88,9 +88,10 @@ def alive() -> list[State]:
 
 
 def find(name: str = "", kind: str = "") -> State:
-    """Returns the state of the cluster with this name and kind. Empty: any name, any kind.
+    """Returns the state of the cluster that is up and has this name and kind.
 
-    Raises BadInput if no such cluster, or more than one, is up.
+    An empty `name` stands for any name, an empty `kind` for any kind. Raises BadInput if no such cluster, or more than
+    one, is up.
     """
     up = [state for state in alive() if kind in ("", state.kind)]
     fitting = [state for state in up if name in ("", state.name)]
@@ -106,7 +107,10 @@ def find(name: str = "", kind: str = "") -> State:
 
 
 def call(name: str, do: str, fds: Sequence[int] = (), timeout_s: float = CALL_TIMEOUT_S, **more: Any) -> Any:
-    """Sends a request to a cluster's keeper; returns the answer.
+    """Sends a request to a cluster's keeper process; returns the answer.
+
+    do    the kind of request: see `harness.persistent.server`
+    more  further fields of the request
 
     Raises the error that the keeper raised, or ClusterTrouble if the keeper does not answer.
     """

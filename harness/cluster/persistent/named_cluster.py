@@ -28,8 +28,8 @@ class NamedCluster:
     """Satisfies the protocols Cluster and Hosts, and those named in `capabilities` (harness.model.capabilities).
 
     capabilities  names of the capabilities that the persistent cluster has
-    run           the run that reserves the cluster from `up` to `down`; in this time other runs are refused
-    left_runs     from `up` on: earlier runs whose topics still exist
+    run           name of the run that uses the cluster; from `up` to `down` other runs are refused
+    left_runs     the earlier runs whose topics still exist; empty until `up` has returned
     """
 
     def __init__(self, state: State, run: str) -> None:
@@ -50,9 +50,10 @@ class NamedCluster:
     # --- reserving the cluster ------------------------------------------------------------------------
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Reserves the cluster; returns when it has been healed and is healthy.
+        """Reserves the cluster for this run; returns when the cluster is healthy.
 
-        Raises BadInput if another run uses it.
+        Before that, the keeper process undoes what is left of earlier faults. Raises BadInput if another run uses the
+        cluster.
         """
         hold = rpc.connect(client.folder(self.name) / client.SOCKET, HOLD_TIMEOUT_S)
         try:
@@ -73,7 +74,7 @@ class NamedCluster:
         progress(f"the {len(self.nodes)} brokers of {self.name} are healthy")
 
     def down(self) -> None:
-        """Releases the cluster, which is then healed. May be called more than once.
+        """Releases the cluster; the keeper process then undoes the run's faults. May be called more than once.
 
         Raises ClusterTrouble if the cluster does not become healthy.
         """
@@ -91,7 +92,7 @@ class NamedCluster:
     def forget(self, runs: Sequence[str]) -> None:
         """Removes these earlier runs from the keeper's list of runs whose topics still exist.
 
-        Their topics have been deleted, or are to stay.
+        Their topics have been deleted, or are meant to be kept.
         """
         client.call(self.name, "forget", runs=list(runs))
 

@@ -5,7 +5,7 @@
              before the answer, any number of progress messages {"say": ...}
 
 Values without a JSON representation are encoded by `harness.cluster.persistent.values`. Whoever can connect to the
-socket can run any command. Therefore the socket is in a folder that only its user can enter, and the peer's user id is
+socket can run any command. Therefore only the socket's owner can enter its folder, and the user id of each peer is
 checked.
 """
 
@@ -37,7 +37,7 @@ def _short(path: Path) -> tuple[int, str]:
 
 
 def listen(path: Path) -> socket.socket:
-    """Returns a listening socket at `path`, where it replaces an existing socket."""
+    """Returns a socket that listens at `path`. Removes an existing file at `path` first."""
     path.unlink(missing_ok=True)
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder, name = _short(path)
@@ -86,7 +86,7 @@ def receive(end: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def answered(work: Callable[[], Any]) -> dict[str, Any]:
-    """Calls `work`; returns the answer as JSON: the result of `work`, or the error that it raised."""
+    """Calls `work`; returns the answer as an object for JSON: the result of `work`, or the error that it raised."""
     try:
         return {"value": values.encode(work())}
     except HarnessError as error:

@@ -1,8 +1,8 @@
 """Finds and removes what killed runs have left on the hosts of an ssh cluster.
 
 The harness of an active run renews a lease every few seconds: it increments a number in a file of the run's folder. If
-that number does not change, the run is a leftover. A packet filter of the harness is a leftover if no run's folder
-names it.
+this number no longer changes, the run is a leftover. The folder of a run also contains the name of the run's packet
+filter. A packet filter of the harness is a leftover if no folder contains its name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Run:
 
     guarded  whether the run's watchdog is running
     running  whether the run's broker is running
-    lease    the number in the run's lease
+    lease    the number that the harness increments to renew the lease
     filter   "TOOL TABLE" of the run's packet filter
     since    creation time, UTC
     """
@@ -64,8 +64,8 @@ class _Run:
 def leftovers(hosts: Sequence[Host]) -> list[Leftover]:
     """Returns everything that runs whose harness has ended have left on the hosts.
 
-    Takes 10 s if a run may be in use, to see whether its lease changes. Raises ClusterTrouble or Missing if a host does
-    not answer.
+    If a run may still be active, waits 10 s to see whether its lease changes. Raises ClusterTrouble or Missing if a
+    host does not answer.
     """
     with ThreadPoolExecutor(len(hosts)) as pool:
         return [one for found in pool.map(_on, hosts) for one in found]
@@ -108,7 +108,10 @@ def _on(host: Host) -> list[Leftover]:
 
 
 def read(answer: str) -> tuple[list[_Run], list[str]]:
-    """Parses the output of the command `survey`: (runs, filters). Raises ClusterTrouble if the output is malformed."""
+    """Parses the output of the command `survey` of host_commands.sh.
+
+    Returns (runs, "TOOL TABLE" of each packet filter). Raises ClusterTrouble if the output is malformed.
+    """
     runs, filters = [], []
     for line in answer.splitlines()[1:]:
         words = line.split(" ", 7)

@@ -2,7 +2,8 @@
 
 A watchdog of the harness runs on each host. If this process has not renewed its lease for `SILENCE_S`, the watchdog
 ends the broker and removes the packet filters, so a killed harness leaves only files (see
-`harness.cluster.ssh.cleanup`). Clients run on this machine, under a supervisor process without network namespaces.
+`harness.cluster.ssh.cleanup`). Clients run on this machine as children of a supervisor process, without network
+namespaces of their own.
 """
 
 from __future__ import annotations
@@ -65,17 +66,20 @@ class _Running:
 
 
 def make(spec: ClusterSpec) -> SshCluster:
-    """Returns a cluster on the hosts that the file `spec.hosts` describes; starts nothing. Raises BadInput."""
+    """Returns a cluster on the hosts that the file `spec.hosts` describes.
+
+    Does not connect to the hosts yet. Raises BadInput.
+    """
     return SshCluster(spec, load(Path(spec.hosts)))
 
 
 class SshCluster:
     """Satisfies the protocols Cluster, Hosts, Processes, Network and Logs (harness.model.capabilities).
 
-    Thread-safe after `up`; before, `bootstrap` is empty. If Network is needed, `up` rejects hosts without working
-    packet filters.
+    Thread-safe once `up` has returned; until then, `bootstrap` is empty. If the run's faults need Network, `up` rejects
+    hosts without working packet filters.
 
-    silence_s  the hosts consider the harness dead if it has not renewed its lease for this time
+    silence_s  how long the harness may fail to renew its lease before the hosts consider it dead, in seconds
     """
 
     def __init__(self, spec: ClusterSpec, hosts: Sequence[Host], silence_s: int = SILENCE_S) -> None:
@@ -94,7 +98,7 @@ class SshCluster:
     def up(self, progress: Progress) -> None:
         """Checks the hosts, installs the brokers and starts them.
 
-        Returns when all brokers are registered in the view of every node. Raises Missing or BadInput before anything is
+        Returns when every node reports all brokers as registered. Raises Missing or BadInput before anything is
         installed, ClusterTrouble afterwards.
         """
         table = f"{cleanup.TABLE}{self._token}"
@@ -146,7 +150,7 @@ class SshCluster:
         threading.Thread(target=self._renew, args=(name,), daemon=True).start()
 
     def _renew(self, name: str) -> None:
-        """Renews the lease on a host again and again; runs in a thread."""
+        """Renews the lease on a host at regular intervals, in a thread of its own."""
         state, number = self._up(), 0
         while not state.ended.wait(_RENEW_S):
             number += 1
@@ -181,7 +185,7 @@ class SshCluster:
             link.close()
 
     def _await_registered(self, progress: Progress) -> None:
-        """Waits until all brokers are registered in the view of every node. Raises ClusterTrouble."""
+        """Waits until every node reports all brokers as registered. Raises ClusterTrouble."""
         began = time.monotonic()
         waiting = list(self.nodes)
         while waiting:
@@ -218,7 +222,7 @@ class SshCluster:
         return frozenset(name for id_, name in enumerate(self.nodes, start=1) if id_ in ids)
 
     def views(self) -> list[View]:
-        """Returns the view of the metadata of each node that answers: leaders, replicas, registered brokers."""
+        """Returns what each node that answers knows of the metadata: leaders, replicas, registered brokers."""
         return self._up().queries.views()
 
     def controller(self) -> int | None:
@@ -267,14 +271,14 @@ class SshCluster:
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
         """Runs a command on a node's host.
 
-        Raises ClusterTrouble if the command cannot be started or does not end in time.
+        Raises ClusterTrouble if the command cannot be started or does not end within `timeout_s`.
         """
         return self._up().hosts[self._known(node)].link.run(shlex.join(argv), timeout_s)
 
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
-        """Starts a process on this machine, whatever `host` is. `env` is added to this process's environment."""
+        """Starts a process on this machine, for any `host`. `env` is added to this process's environment."""
         return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs commands on a host through ssh, with byte streams and time limits.
+"""Runs commands on a host through ssh. Input and output are streams of bytes; every command has a time limit.
 
 Login is by key only, and only to hosts whose own key is known. If the connection breaks during a command, it is
 re-established once and the command is run again, so commands must be repeatable. Errors name the host. Thread-safe.
@@ -45,7 +45,7 @@ class Link:
             self._drop()
 
     def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
-        """Runs a command, and waits until it ends. Raises ClusterTrouble if it cannot run or does not end in time."""
+        """Runs a command, and waits until it ends. Raises ClusterTrouble if it does not end within `timeout_s`."""
         out = bytearray()
 
         def keep(chunk: bytes) -> None:
@@ -62,9 +62,9 @@ class Link:
     ) -> tuple[int, str]:
         """Runs a command; returns its exit code and standard error.
 
-        give   writes the command's input to the function that it gets
-        take   receives the command's output
-        again  is called before the command is run a second time, because the connection broke
+        give   called with a function; writes the command's input by calling this function
+        take   called with each piece of the command's output
+        again  called if the connection broke, before the command is run a second time
 
         Raises ClusterTrouble.
         """

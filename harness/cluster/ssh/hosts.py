@@ -38,7 +38,7 @@ _ADDRESS: Final = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
 
 
 class Host(BaseModel):
-    """One entry of the file. `name` is empty only until `load` has assigned one."""
+    """A host of the cluster: an entry of the YAML file. `name` is never empty in the hosts that `load` returns."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

@@ -39,7 +39,10 @@ def install(link: Link, pack: Pack) -> None:
 
 
 def nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
-    """Returns the brokers with their addresses. A broker with an internal address has a separate port for clients."""
+    """Returns the brokers with their addresses.
+
+    A broker that has an internal address for other brokers uses a separate port for clients.
+    """
     found = []
     for number, each in enumerate(ready, start=1):
         ports, apart = each.host.ports, each.inside != each.address
@@ -59,7 +62,7 @@ def nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
 
 
 def reached(node: Node) -> Node:
-    """Returns the node with the address and the port at which this machine reaches it."""
+    """Returns a copy of the node, with its address and port replaced by those at which this machine reaches it."""
     if node.outside_port is None:
         return node
     return Node(node.name, node.id, node.outside_address, node.outside_port, node.controller_port)

@@ -17,7 +17,7 @@ READ_BYTES: Final = 1 << 20
 
 
 def fetch(link: Link, source: str, target: Path, timeout_s: float) -> None:
-    """Copies logs and configuration from a run's folder on the host (`source`) to `target`. Raises ClusterTrouble."""
+    """Copies a broker's logs and configuration from the host's folder `source` to `target`. Raises ClusterTrouble."""
     with tempfile.TemporaryFile() as packed:
 
         def take(data: bytes) -> None:

@@ -2,7 +2,9 @@
 
 FOLDER/host.sh   the watchdog (host_commands.sh)
 FOLDER/broker.sh starts the broker
-FOLDER/jars/  FOLDER/java/  FOLDER/data/  FOLDER/server.properties  FOLDER/log4j2.properties  FOLDER/since
+FOLDER/since     when these files were packed, UTC
+FOLDER/lease     number that the harness increments as long as it is running
+FOLDER/jars/  FOLDER/java/  FOLDER/data/  FOLDER/server.properties  FOLDER/log4j2.properties
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Packet filters on the hosts of an ssh cluster: rules at the receiving hosts, only for the brokers' ports.
 
-Other traffic of the hosts continues, including the ssh connection. Clients run on this machine and share its address.
-To cut all clients off from a broker's responses, the broker's host drops the packets that it sends to this machine.
+Other traffic of the hosts continues, including the ssh connection. All clients run on this machine, and have its
+address. To keep a broker's responses from the clients, the broker's host drops the packets that it sends to this
+machine.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _IPTABLES_COUNT: Final = re.compile(r"^\s*(\d+)\s+\d+\s+DROP\s", re.MULTILINE)
 
 
 class Filters:
-    """The rules in effect. Thread-safe.
+    """The packet filter rules on all hosts. Thread-safe.
 
     hosts    node name -> host
     folders  node name -> the run's folder on the host
@@ -71,7 +72,10 @@ class Filters:
 
 
 def wanted(hosts: Mapping[str, Ready], at: str, sources: Sequence[str]) -> dict[str, list[Rule]]:
-    """Returns the rules that make `at` drop packets from `sources`, by the node whose host needs the rule."""
+    """Returns node name -> packet filter rules for its host. Together the rules make `at` drop packets from `sources`.
+
+    Clients drop nothing themselves: if `at` is a client, the sending hosts drop the packets.
+    """
     found: dict[str, list[Rule]] = {}
     for source in sources:
         if at in hosts:
@@ -86,7 +90,10 @@ def wanted(hosts: Mapping[str, Ready], at: str, sources: Sequence[str]) -> dict[
 
 
 def _addresses(source: Ready, at: Ready) -> list[str]:
-    """Returns all addresses that `source` may send from, except those that `at` has, too (such as a local bridge)."""
+    """Returns all addresses from which `source` may send packets.
+
+    Leaves out addresses that `at` has, too, such as that of a bridge inside each host.
+    """
     every = {source.inside, source.address, *source.look.addresses}
     return sorted(every - at.look.addresses - {at.inside, at.address})
 

@@ -1,6 +1,7 @@
 """Checks, before anything is installed, whether the hosts of an ssh cluster are suitable.
 
-The output of a command on a host has sections (see host_commands.sh). Parsing and judging it is pure.
+The output of a command on a host has sections: see host_commands.sh. The functions that parse and judge the output are
+pure.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class Look:
 
     folder     where runs are stored
     lacking    required tools that are not installed
-    java       (path of a Java that is new enough, ""), or ("", what was found instead)
-    filters    ("nft" or "iptables", whichever works, ""), or ("", why none works)
+    java       (path, "") of a Java that is new enough; if there is none, ("", what was found instead)
+    filters    ("nft", "") or ("iptables", ""), the tool that works; if none does, ("", reason)
     listening  TCP ports that are in use
     addresses  the host's own IPv4 addresses
     seen_as    this machine's address, as the host sees it
@@ -76,9 +77,9 @@ def script() -> bytes:
 
 
 def command(host: Host, name: str, folder: str, *arguments: str) -> str:
-    """Returns the shell command that runs the command `name` of host_commands.sh.
+    """Returns a command line for a host: a shell that executes the command `name` of host_commands.sh.
 
-    The shell reads the script from standard input.
+    The shell reads host_commands.sh from standard input.
     """
     return shlex.join(["sh", "-s", "--", name, folder, "1" if host.sudo else "0", *arguments])
 
@@ -96,9 +97,9 @@ def ask(link: Link, timeout_s: float, name: str, folder: str, *arguments: str) -
 
 
 def ready(links: Sequence[Link], table: str, filters: bool) -> list[Ready]:
-    """Checks all hosts in parallel. Raises Missing, with everything that is wrong with any host.
+    """Checks all hosts in parallel, and returns them. Raises Missing, with everything that is wrong with any host.
 
-    table    an unused name for a packet filter, with which the hosts test whether filters work
+    table    name of a packet filter that each host creates for a test; must not be in use
     filters  whether the run's faults need packet filters
     """
 
@@ -173,7 +174,7 @@ def here() -> str:
 
 
 def read(answer: str) -> Look:
-    """Parses the output of the command `look`."""
+    """Parses the output of the command `look` of host_commands.sh."""
     parts = sections(answer)
     space = parts.get("space", "").split()
     memory = parts.get("memory", "").split()

@@ -100,7 +100,7 @@ class Connection:
     def _not_kafka(self) -> None:
         """Lets both streams pass unchanged from now on, because one of them is not Kafka's protocol.
 
-        Responses could no longer be matched with requests.
+        Rules no longer apply, because responses cannot be matched with requests.
         """
         self._shared.counters.unparsed += 1
         for queued in (*self._to_broker, *self._to_client):
@@ -161,7 +161,10 @@ class Connection:
                 self._cut()
 
     def _refused(self, active: ActiveRule, frame: bytes, sent: Sent) -> QueuedFrame:
-        """Queues no bytes, but the answer of the proxy; the request itself where no such answer can be made."""
+        """Returns what to queue in place of a request that a rule answers: no bytes, but the proxy's own answer.
+
+        If the proxy cannot make such an answer, returns the request itself, which then goes to the broker.
+        """
         try:
             return QueuedFrame(b"", (sent._replace(answer=error_answers.refusal(frame, active.rule.error)),))
         except error_answers.NotPossibleError as why:
@@ -197,10 +200,10 @@ class Connection:
         return PASS if active is None and not sent.repeated and not self._to_client and not own_answers else WHOLE
 
     def _answered(self, correlation: int) -> Sent | None:
-        """Returns the request that a response answers, by its correlation id; None if there is none.
+        """Finds the request with this correlation id, which a broker's response answers; None if there is none.
 
-        Responses come in the order of the requests, unless a request was dropped. The proxy's own answers to earlier
-        requests are to be given before this response.
+        The broker responds in the order of the requests, unless a request was dropped. Earlier requests that the proxy
+        answers itself are put into `_overdue`: their answers go to the client before this response.
         """
         for at, sent in enumerate(self._inflight):
             if sent.request.correlation == correlation and not sent.answer:
@@ -238,7 +241,7 @@ class Connection:
             return frame
 
     def _answer_first(self) -> None:
-        """Gives the proxy's own answers to the oldest requests, those before which no other waits for its answer."""
+        """Sends the proxy's own answers to the oldest requests, up to the first request that waits for the broker."""
         while self._inflight and self._inflight[0].answer and self._responses.between_frames:
             self._give([self._inflight.popleft()])
 
@@ -326,9 +329,9 @@ class Connection:
         self._shared.closed(self)
 
     def forget(self, actives: list[ActiveRule]) -> None:
-        """Handles the removal of rules: forwards the frames that they hold.
+        """Handles the removal of the rules `actives`: forwards the frames that they hold.
 
-        If one of these rules drops all frames of this connection, closes the connection.
+        If one of them drops all frames of this connection, closes the connection.
         """
         if self._drops_requests in actives or self._drops_responses in actives:
             return self.close()

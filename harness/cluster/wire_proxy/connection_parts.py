@@ -11,7 +11,7 @@ from harness.protocol.request_head import Request
 
 
 class Numbered(Protocol):
-    """A connection, as far as a proxy needs to know it: by its number."""
+    """A connection, of which the state that connections share uses only the number."""
 
     number: int
 
@@ -43,7 +43,7 @@ class QueuedFrame:
 
     @property
     def from_s(self) -> float:
-        """The time from which on the frame may be forwarded."""
+        """The time after which the frame may be forwarded."""
         return self.held.until_s if self.held else 0.0
 
 
@@ -66,9 +66,9 @@ class Counters:
 class Shared:
     """State that all connections of a proxy share.
 
-    at      calls a function at a given time
-    free    forwards released frames of any connections
-    closed  is called with a connection that has closed
+    at      function that calls another function at a given time
+    free    function that forwards frames that a rule no longer holds, on whatever connections they are
+    closed  function that is called with each connection that has closed
     """
 
     rules: Rules

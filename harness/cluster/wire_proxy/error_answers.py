@@ -1,4 +1,4 @@
-"""Responses that carry an error: to a request that no broker receives, or in place of a broker's response.
+"""Makes responses with errors: to requests that no broker receives, or by changing a broker's response.
 
 The messages come from kio, which generates them from Kafka's own schemas. kio takes a moment to load, so it is imported
 with the first rule that needs it. Pure: bytes in, bytes out.
@@ -26,8 +26,12 @@ _IDENTITIES: Final = (
 _CONTENTS: Final[Mapping[str, object]] = {"records": b"", "base_offset": -1}
 
 
+# First version of an API in which brokers answer PRODUCER_FENCED; before, it is INVALID_PRODUCER_EPOCH (KIP-588).
+_FENCED_SINCE: Final = {22: 4, 24: 2, 25: 2, 26: 2}  # InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn
+
+
 class NotPossibleError(Exception):
-    """No such response can be made: kio does not know the version, or the message has no field for an error."""
+    """No response with an error is possible: kio does not know the version, or the message has no error field."""
 
 
 def load() -> None:
@@ -39,7 +43,10 @@ def load() -> None:
 def refusal(request: bytes, error: str) -> bytes:
     """Returns the response that reports an error for a request: for each partition in it, or for the whole request.
 
-    Both are frames, including their sizes. Raises NotPossibleError.
+    request  the frame of the request, including its size field
+    error    name of the error
+
+    Returns a frame, including its size field. Raises NotPossibleError.
     """
     import kio.index
 
@@ -47,29 +54,36 @@ def refusal(request: bytes, error: str) -> bytes:
         api, version = int.from_bytes(request[4:6], "big"), int.from_bytes(request[6:8], "big")
         schema = kio.index.load_request_schema(api, version)
         header, asked = _decoded(request, schema)
-        body, marked = _answer(kio.index.load_response_schema(api, version), asked, _code(error))
+        body, marked = _answer(kio.index.load_response_schema(api, version), asked, _code(error, api, version))
         return body, header.correlation_id, marked
 
     return _frame(make)
 
 
 def failure(response: bytes, request: Request, error: str) -> bytes:
-    """Returns a broker's response with an error in place of each success. Errors of the broker are kept.
+    """Returns a broker's response with an error in place of each success. The broker's own errors stay.
 
-    Both are frames, including their sizes; `request` is the request that the broker answered. Raises NotPossibleError.
+    response  the frame of the response, including its size field
+    request   the request that the broker answered
+    error     name of the error
+
+    Returns a frame, including its size field. Raises NotPossibleError.
     """
     import kio.index
 
     def make() -> tuple[Any, int, bool]:
         header, body = _decoded(response, kio.index.load_response_schema(request.api, request.version))
-        failed, marked = _failed(body, _code(error))
+        failed, marked = _failed(body, _code(error, request.api, request.version))
         return failed, header.correlation_id, marked
 
     return _frame(make)
 
 
 def _frame(make: Callable[[], tuple[Any, int, bool]]) -> bytes:
-    """Encodes (body, correlation id, whether the body carries an error)."""
+    """Encodes a response as a frame. Raises NotPossibleError.
+
+    make  returns (body, correlation id, whether the body carries an error)
+    """
     import kio.serial
 
     try:
@@ -95,17 +109,20 @@ def _decoded(frame: bytes, schema: Any) -> tuple[Any, Any]:
     return header, body
 
 
-def _code(error: str) -> Any:
+def _code(error: str, api: int = -1, version: int = 0) -> Any:
     from kio.schema.errors import ErrorCode
 
+    if error == "PRODUCER_FENCED" and version < _FENCED_SINCE.get(api, 0):
+        return ErrorCode.invalid_producer_epoch
     return ErrorCode[error.lower()]
 
 
 def _answer(schema: Any, asked: Any, code: Any) -> tuple[Any, bool]:
-    """Returns (an entity of a response's schema with the error, whether it has one).
+    """Makes a response, or a part of one, such as a partition; returns (the object, whether it has an error).
 
-    asked  the entity of the request that it answers, or the plain value of one, such as a partition's number
-    code   the error; entities that contain others with an error have none themselves
+    schema  kio's class of the object
+    asked   the object of the request that is answered, or a plain value from it, such as a partition's number
+    code    the error; an object whose parts carry the error does not carry it itself
     """
     values: dict[str, Any] = {}
     marked, lists = False, _lists(asked)
@@ -124,7 +141,7 @@ def _answer(schema: Any, asked: Any, code: Any) -> tuple[Any, bool]:
 
 
 def _lists(asked: Any) -> list[tuple[Any, ...]]:
-    """The non-empty lists of an entity of a request, in the order of its fields."""
+    """Returns the non-empty lists in an object of a request, in the order of its fields."""
     if not is_dataclass(asked):
         return []
     found = (getattr(asked, each.name) for each in fields(asked))
@@ -132,7 +149,7 @@ def _lists(asked: Any) -> list[tuple[Any, ...]]:
 
 
 def _alike(nested: Any, items: tuple[Any, ...]) -> bool:
-    """Whether the entities of a response answer the items of a request, one for one."""
+    """Returns whether a list in a response, of objects `nested`, has one object for each of the request's `items`."""
     if not is_dataclass(items[0]):
         return True
     theirs, ours = ({each.name for each in fields(entity)} for entity in (items[0], nested))
@@ -140,7 +157,7 @@ def _alike(nested: Any, items: tuple[Any, ...]) -> bool:
 
 
 def _copied(field: Field[Any], asked: Any) -> Any:
-    """The value of the same field of the request, or else the default."""
+    """Returns the value of the same field in the request; the default if the request has no such field."""
     if not is_dataclass(asked):
         identifies = field.name == "key" or any(field.name in names for names in _IDENTITIES)
         return asked if identifies else _default(field)
@@ -170,7 +187,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _element(field: Field[Any]) -> Any:
-    """The entity that a field is a list of; None if it is something else."""
+    """Returns the class of the objects in a field that is a list of objects; None for any other field."""
     return next((each for each in _types(field.type) if is_dataclass(each)), None) if _is_list(field) else None
 
 
@@ -189,7 +206,10 @@ def _is_error(field: Field[Any]) -> bool:
 
 
 def _failed(entity: Any, code: Any) -> tuple[Any, bool]:
-    """Returns (an entity of a response in which each success has become the error, whether it has one)."""
+    """Replaces each success in an object of a response with the error `code`.
+
+    Returns (object, whether it has an error).
+    """
     changes: dict[str, Any] = {}
     marked = False
     for each in fields(entity):

@@ -66,7 +66,7 @@ class Endpoint:
     """One side of a connection: a socket and its output buffer.
 
     read     receives what arrives, and b"" at the end of the stream
-    drained  is called when the output buffer is nearly empty, so that a sender that was too fast may continue
+    drained  is called when the output buffer is nearly empty, so that reading from the other side can continue
     """
 
     def __init__(

@@ -64,7 +64,12 @@ class Proxy:
     # --- connections ----------------------------------------------------------------------------------
 
     def listen(self, listener: socket.socket, node: str, sender: str, target: tuple[str, int]) -> None:
-        """Accepts connections at the socket `listener`, and forwards them to the address `target`, a broker's."""
+        """Accepts connections at the socket `listener`, and forwards them to a broker.
+
+        node    name of the broker
+        sender  who connects: clients or brokers
+        target  (address, port) of the broker
+        """
         listener.setblocking(False)
         accept = partial(self._accept, listener, node, sender, target)
         self.loop.add(listener.fileno(), READ, accept)
@@ -140,7 +145,7 @@ class Proxy:
         self.loop.add(control.fileno(), READ, ready)
 
     def answer(self, line: bytes) -> bytes:
-        """Executes a request; returns the answer. Every failure becomes an answer with `error`."""
+        """Executes a request; returns the answer. If the request fails, the answer contains `error`."""
         number = None
         try:
             message = orjson.loads(line)
@@ -175,7 +180,7 @@ class Proxy:
 
 
 def main(argv: list[str]) -> int:
-    """Runs the command line in the module docstring."""
+    """Entry point; for the arguments and the output, see the module docstring."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Decides which rule applies to a frame, and which held frames are released by a request. Uses no sockets."""
+"""Decides which rule applies to a frame, and which held frames a request releases. Uses no sockets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.protocol.request_head import Request
 class ActiveRule:
     """A rule in effect.
 
-    number  a number that differs from those of the other rules with the same seed, so that random choices differ, too
+    seed, number  determine the random choices; rules that take effect together have one seed, but different numbers
     """
 
     def __init__(self, rule: Rule, seed: int, number: int) -> None:
@@ -30,7 +30,7 @@ class ActiveRule:
         self._complained = False
 
     def takes(self, request: Request, node: str, sender: str) -> bool:
-        """Returns whether the rule applies to this frame. Counts the frame."""
+        """Returns whether the rule applies to the request `request` or to its response; updates the rule's counts."""
         rule = self.rule
         if self.apis and request.api not in self.apis:
             return False
@@ -51,7 +51,7 @@ class ActiveRule:
         return True
 
     def not_applied(self, why: str) -> None:
-        """Records that an `answer` could not be given; the first reason goes to the log."""
+        """Records that the rule's answer could not be made, so the rule changed nothing. Logs only the first `why`."""
         self.applied -= 1
         if not self._complained:
             self._complained = True
@@ -132,9 +132,10 @@ class Rules:
             self.waiting.remove(held)
 
     def released_by(self, request: Request, connection: int) -> list[HeldFrame]:
-        """Releases the held frames that wait for a request like this one, and returns them.
+        """Releases the held frames whose rule holds them until a request like this one; returns these frames.
 
-        `request` has been answered, or forwarded if it gets no response. `connection` is the number of its connection.
+        request     a request that has been answered or, if requests of this kind get no response, forwarded
+        connection  number of the connection on which it was sent
         """
         if not self.waiting:
             return []

@@ -14,9 +14,9 @@ WHOLE: Final = 1  # wait until the frame is complete
 class Splitter:
     """Splits a stream into frames of `low` to `high` bytes.
 
-    decide      receives the first bytes of each frame, without its size; returns PASS or WHOLE
+    decide      receives the first bytes of each frame, after the size field; returns PASS or WHOLE
     emit        receives the bytes of PASS frames, in pieces
-    take        receives each complete WHOLE frame, including its size, in the order of the stream
+    take        receives each complete WHOLE frame, including its size field, in the order of the stream
     not_frames  is called once if the stream turns out not to consist of frames; the rest of the stream goes to `emit`
     """
 
@@ -55,7 +55,7 @@ class Splitter:
 
     @property
     def between_frames(self) -> bool:
-        """Whether no frame is passing in pieces or waiting to be complete."""
+        """Whether the last byte so far was the last byte of a frame, so that no frame is incomplete."""
         return not self._left and not self._wanted
 
     def give_up(self) -> None:

@@ -1,1 +1,1 @@
-"""The experiment `client-matrix`: client programs under faults, in several modes, on one persistent cluster."""
+"""The experiment `client-matrix`: tests client libraries under faults, in several modes, on one persistent cluster."""

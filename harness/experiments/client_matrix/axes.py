@@ -1,7 +1,7 @@
-"""The faults and modes of the client matrix, and which cells of the matrix exist.
+"""The faults and modes of the client matrix, and which of its cells exist.
 
-A cell is a library, a fault and a mode. Whether it exists follows from the capabilities that the client program reports
-in its answer to `hello`, from what the adapter needs for the mode, and from the definition of the fault.
+A cell is a combination of a library, a fault and a mode. It exists if the library's client program reports all
+capabilities that the mode needs (in its answer to `hello`), and if the fault can have an effect in the mode.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _OF_TRANSACTIONS: Final = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn", "E
 
 
 class Cell(NamedTuple):
-    """A library, a fault and a mode, by their names."""
+    """One combination of a library, a fault and a mode, each given by its name."""
 
     library: str
     fault: str
@@ -69,7 +69,12 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Cells that do not exist: those of a library or a fault in a mode, and the reason."""
+    """A library or fault that is not combined with a mode, so that these cells do not exist.
+
+    name  the library or the fault
+    mode  the mode
+    why   the reason
+    """
 
     name: str
     mode: str
@@ -77,8 +82,11 @@ class Absent:
 
 
 def plan_fields(fault: str, mode: str, capabilities: Collection[str]) -> dict[str, Any]:
-    """The fields of a plan for a fault and a mode. Producers are idempotent if the mode leaves it open and the
-    library can be."""
+    """Returns the fields of the plan for a fault and a mode.
+
+    Some modes leave it open whether producers are idempotent. In these modes they are if `capabilities` contains
+    "idempotence".
+    """
     chosen = dict(MODES[mode])
     chosen.setdefault("idempotence", "idempotence" in capabilities)
     fields = {**COMMON, **chosen, **FAULTS[fault]}
@@ -88,7 +96,10 @@ def plan_fields(fault: str, mode: str, capabilities: Collection[str]) -> dict[st
 
 
 def absent(libraries: Mapping[str, Collection[str]]) -> list[Absent]:
-    """Which libraries, given with their capabilities, and which faults do not exist in which modes."""
+    """Returns the combinations of a library or a fault with a mode that do not exist.
+
+    libraries  library -> the capabilities of its client program
+    """
     found = []
     for mode in MODES:
         for library, capabilities in libraries.items():
@@ -103,7 +114,10 @@ def absent(libraries: Mapping[str, Collection[str]]) -> list[Absent]:
 
 
 def cells(libraries: Mapping[str, Collection[str]]) -> list[Cell]:
-    """Every cell that exists."""
+    """Returns all cells that exist.
+
+    libraries  library -> the capabilities of its client program
+    """
     gaps = {(each.name, each.mode) for each in absent(libraries)}
     return [
         Cell(library, fault, mode)
@@ -115,12 +129,15 @@ def cells(libraries: Mapping[str, Collection[str]]) -> list[Cell]:
 
 
 def needs(mode: str, capabilities: Collection[str]) -> list[str]:
-    """The capabilities that a mode needs from a client program with these capabilities."""
+    """Returns the capabilities that a client program needs for a mode.
+
+    capabilities  those that the program has; they decide whether its producers are idempotent, see `plan_fields`
+    """
     return needed(client_needs(make_cluster.resolved(_plan("none", mode, capabilities))))
 
 
 def _without(fault: str, mode: str) -> str:
-    """Why a fault would have no effect in a mode; "" if it has one."""
+    """Returns the reason why a fault cannot have an effect in a mode; "" if it can have one."""
     plan = _plan(fault, mode)
     for each in make_cluster.resolved(plan).faults:
         rules = PRESETS[each.name.removeprefix("wire:")].rules if each.name.startswith("wire:") else ()

@@ -1,4 +1,4 @@
-"""Carries out a client matrix: builds the programs, designs the cells, runs them, and writes the report."""
+"""Carries out a client matrix: builds the client programs, chooses the cells, runs them, and writes the report."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ Say = Callable[[str], None]
 
 
 def planned(only: str, seed: int, kafka: str, folder: Path, user: str, say: Say) -> Results:
-    """The design, with the runs that an earlier, interrupted matrix left in `folder`. Raises BadInput.
+    """Builds the client programs and chooses the cells to run. Returns the results before the first run.
 
-    only   comma-separated names of programs; empty: all of them, or those of the earlier matrix
+    If `folder` contains the results of an interrupted matrix, its runs are included. Raises BadInput if the arguments
+    do not match these results, or if no program can run.
+
+    only   comma-separated names of client programs; empty: all of them, or those of the interrupted matrix
     kafka  version of the brokers
     user   name of the user that the programs run as, if this process runs as root
     """
@@ -60,8 +63,10 @@ def carry_out(
     spark_master: str,
     say: Say,
 ) -> Results:
-    """Runs what is due and writes the report into `folder` after each run. Returns all results. Raises HarnessError if
-    the cluster does not start."""
+    """Runs the cells that have not been run yet, and writes the report into `folder` after each run.
+
+    Returns the results, with the earlier and the new runs. Raises HarnessError if the cluster does not start.
+    """
     ready = {program.name: program for program in results.programs}
 
     def attempted(cell: Cell, seed: int) -> Ran:
@@ -84,7 +89,7 @@ def carry_out(
 def _attempted(
     cell: Cell, seed: int, program: Program, cluster: str, runs_dir: Path, user: str, spark_master: str
 ) -> Ran:
-    """One run. A plan that the harness refuses gives the verdict `not run`, with the reason."""
+    """Runs a cell once. If the harness refuses the plan, the verdict is `not run`, with the reason."""
     fields = axes.plan_fields(cell.fault, cell.mode, program.capabilities)
     pipeline = fields.get("workload") == axes.PIPELINE
     plan = {**fields, "client": [program.client], "client_user": user, "cluster": cluster}

@@ -1,4 +1,4 @@
-"""Chooses combinations so that every pair of values occurs together at least once. Pure."""
+"""Pairwise testing: chooses combinations so that each possible pair of values occurs in one of them. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Pair = tuple[tuple[int, str], ...]  # of positions and values
 
 
 def covering(allowed: Sequence[Combination], seed: int) -> list[Combination]:
-    """Combinations out of `allowed` that cover each pair of values that an allowed combination has.
+    """Chooses enough of the `allowed` combinations to cover every pair of values that occurs in one of them.
 
-    The greedy algorithm takes the combination with the most pairs that are not covered yet, so a prefix of the result
-    covers as much as possible. The seed decides between equally good ones.
+    Each step takes the combination with the most pairs that are not covered yet. If several have equally many, the seed
+    decides. So the first few combinations already cover most pairs.
     """
     order = sorted(allowed, key=lambda each: sha256(f"{seed} {each}".encode()).digest())
     missing = {pair for each in order for pair in pairs(each)}
@@ -27,5 +27,5 @@ def covering(allowed: Sequence[Combination], seed: int) -> list[Combination]:
 
 
 def pairs(combination: Combination) -> frozenset[Pair]:
-    """The pairs of values of a combination."""
+    """Returns the pairs of values in a combination, each value with its position."""
     return frozenset(combinations(enumerate(combination), 2))

@@ -16,7 +16,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A client program that is built. client: as in a plan; the rest is its answer to `hello`."""
+    """A client program that has been built.
+
+    client  the value of the field `client` in plans that use the program
+
+    The library, its version and its capabilities are the program's answer to `hello`.
+    """
 
     name: str
     client: str
@@ -26,7 +31,10 @@ class Program:
 
 
 def names(text: str) -> list[str]:
-    """The client programs in a comma-separated list of names; all of them if it is empty. Raises BadInput."""
+    """Returns the names in a comma-separated list of client programs; the names of all client programs if it is empty.
+
+    Raises BadInput for an unknown name.
+    """
     chosen = [part.strip() for part in text.split(",") if part.strip()]
     for name in chosen:
         if name not in examples.NAMES:
@@ -36,7 +44,9 @@ def names(text: str) -> list[str]:
 
 
 def prepare(chosen: Sequence[str], user: str, say: Say) -> tuple[dict[str, Program], dict[str, str]]:
-    """(the programs that can run, and for the others the reason), by name.
+    """Builds and starts the chosen programs.
+
+    Returns two mappings: name -> program that can be used, and name -> why a program cannot be used.
 
     user  name of the user that the programs run as, if this process runs as root
     """

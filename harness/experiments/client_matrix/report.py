@@ -1,4 +1,4 @@
-"""The results of a client matrix: report.md and results.json, and reading results.json to continue."""
+"""Writes the results of a client matrix to report.md and results.json, and reads results.json to continue."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ WHY_MAX: Final = 300  # characters of a reason
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A client matrix, finished or not.
+    """The results of a client matrix, finished or not.
 
-    seed      of the design, and of the first run of each cell
+    seed      the seed of the choice of cells, and of the first run of each cell
     kafka     version of the brokers
-    only      the names of the programs that were chosen
+    only      the names of the client programs that were chosen
     failed    the programs that could not be built or started: name -> reason
     design    the cells to run
     """
@@ -45,7 +45,7 @@ class Results:
 
 
 def write(folder: Path, results: Results) -> None:
-    """Writes report.md and results.json, each in one step, so that an interrupted matrix can be continued."""
+    """Writes report.md and results.json, each atomically, so that an interruption cannot leave an incomplete file."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("report.md", document(results)), (FILE, json.dumps(data(results), default=str, indent=1))):
         part = folder / f"{name}.part"
@@ -54,7 +54,7 @@ def write(folder: Path, results: Results) -> None:
 
 
 def data(results: Results) -> dict[str, Any]:
-    """The content of results.json."""
+    """Returns the content of results.json."""
     return {
         "schema": SCHEMA,
         "experiment": "client-matrix",
@@ -65,7 +65,10 @@ def data(results: Results) -> dict[str, Any]:
 
 
 def continued(folder: Path) -> tuple[int, tuple[str, ...], tuple[Ran, ...]] | None:
-    """(seed, names of the programs, runs) of the results in a folder; None if there are none. Raises BadInput."""
+    """Reads results.json in a folder. Returns (seed, names of the programs, runs), or None if there is no such file.
+
+    Raises BadInput if the file does not contain results of a client matrix.
+    """
     path = folder / FILE
     if not path.exists():
         return None
@@ -80,7 +83,7 @@ def continued(folder: Path) -> tuple[int, tuple[str, ...], tuple[Ran, ...]] | No
 
 
 def exit_code(results: Results) -> int:
-    """1 if a verdict is invalid, else 2 if one is unknown, or if something was not run, else 0."""
+    """Returns 1 if a verdict is invalid, else 2 if a verdict is unknown or something was not run, else 0."""
     verdicts = {ran.verdict for ran in results.runs}
     if INVALID in verdicts:
         return EXIT_INVALID
@@ -92,7 +95,7 @@ def exit_code(results: Results) -> int:
 
 
 def document(results: Results) -> str:
-    """The report as Markdown."""
+    """Returns the report as Markdown."""
     begun = {ran.cell for ran in results.runs if ran.verdict != NOT_RUN}
     minutes = sum(ran.seconds for ran in results.runs) / 60
     parts = [
@@ -121,7 +124,10 @@ def document(results: Results) -> str:
 
 
 def _grid(results: Results, columns: Sequence[str], column: Any) -> str:
-    """A table of libraries and columns, with the worst verdict of the cells of each field."""
+    """Returns a table with a row for each library and the given columns (all faults, or all modes).
+
+    Each field shows the worst verdict of the cells that belong to it.
+    """
     lines = ["| library | " + " | ".join(columns) + " |", "| --- |" + " --- |" * len(columns)]
     for name in results.only:
         fields = []
@@ -145,12 +151,12 @@ def _field(planned: Sequence[Cell], ran: Sequence[Ran]) -> str:
 
 
 def _of_cell(verdicts: Collection[str]) -> str:
-    """The verdict of a cell from those of its runs; unknown only if no run of the cell could be judged."""
+    """Returns a cell's verdict: the worst of its runs, but unknown only if no run could be judged."""
     return next((each for each in (INVALID, ALLOWED, VALID, UNKNOWN) if each in verdicts), NOT_RUN)
 
 
 def _cells(runs: Sequence[Ran], verdict: str) -> list[str]:
-    """A line for each cell with a run of this verdict: in how many of its runs, what, and the folders."""
+    """Returns a line for each cell with runs of this verdict: their number, what they found, and their folders."""
     lines = []
     for cell in dict.fromkeys(ran.cell for ran in runs if ran.verdict == verdict):
         every = [ran for ran in runs if ran.cell == cell and ran.verdict != NOT_RUN]
@@ -172,7 +178,7 @@ def _not_run(runs: Iterable[Ran]) -> list[str]:
 
 
 def _absent(found: Sequence[Absent]) -> list[str]:
-    """One line for each reason and name, with the modes."""
+    """Returns a line for each library or fault and each reason, with the modes to which the reason applies."""
     modes: dict[tuple[str, str], list[str]] = {}
     for each in found:
         modes.setdefault((each.name, each.why), []).append(each.mode)

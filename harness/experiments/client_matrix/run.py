@@ -19,10 +19,10 @@ VALID, ALLOWED, INVALID, UNKNOWN, NOT_RUN = "valid", "allowed", "invalid", "unkn
 class Ran:
     """One run of a cell.
 
-    verdict    that of the run; but `allowed` for an invalid run without an anomaly that Kafka rules out under the
-               settings, such as a duplicate without idempotence
-    anomalies  name -> count
-    why        the reason of a verdict that is unknown, or of `not run`
+    verdict    the verdict of the run, with two additions: an invalid run is `allowed` if Kafka does not rule out any of
+               its anomalies under the settings (such as a duplicate without idempotence); `not run` if there was no run
+    anomalies  name of an anomaly -> how often it was found
+    why        why the verdict is unknown or `not run`; otherwise empty
     """
 
     library: str
@@ -41,8 +41,10 @@ class Ran:
 
 
 def due(cells: Sequence[Cell], done: Sequence[Ran], seed: int) -> list[tuple[Cell, int]]:
-    """The (cell, seed) pairs that have not been run: each cell once, then further seeds of those that were invalid
-    or unknown."""
+    """Returns the (cell, seed) pairs that still have to be run.
+
+    Each cell is run once. Cells whose first run was invalid or unknown are then run with REPEATS further seeds.
+    """
     ran = {(each.cell, each.seed) for each in done if each.verdict != NOT_RUN}
     found = {each.cell for each in done if each.seed == seed and each.verdict in (INVALID, UNKNOWN)}
     first = [(cell, seed) for cell in cells]
@@ -59,10 +61,10 @@ def run(
     say: Say,
     runs_max: int = RUNS_MAX,
 ) -> Iterator[Ran]:
-    """Yields the runs of the cells, without those already `done`.
+    """Runs the cells that are not in `done` yet, and yields each run.
 
-    A run that would probably exceed the budget, judging by the longest run so far, is not started. A cell that could
-    not be run is not tried again.
+    Stops before a run that would probably exceed the time budget, judging by the longest run so far. A run that could
+    not be carried out is not tried again.
     """
     began, longest = time.monotonic(), 0.0
     every, tried = list(done), set[tuple[Cell, int]]()

@@ -17,9 +17,9 @@ NAME: Final = "client-matrix"
 
 
 class StandingCluster:
-    """A cluster with the wire proxy and with short session timeouts of consumer groups.
+    """A cluster with the wire proxy, and with short session timeouts for consumer groups.
 
-    given  local:NAME, a cluster that the user started; empty: a cluster named client-matrix, which is started here
+    given  local:NAME uses a cluster that the user started; if empty, the harness starts its own, named client-matrix
     """
 
     def __init__(self, given: str, say: Say) -> None:
@@ -36,7 +36,7 @@ class StandingCluster:
         return self._plan.kafka_version
 
     def up(self) -> None:
-        """Starts the cluster unless it is up. Raises BadInput if it is the user's and is not up."""
+        """Starts the harness's own cluster if it is not up. Raises BadInput if the user's cluster is not up."""
         if not self._own:
             client.find(self._name, "local")
             return
@@ -45,6 +45,6 @@ class StandingCluster:
             lifecycle.start(self._name, self._plan, self._say)
 
     def down(self) -> None:
-        """Stops the cluster unless it is the user's."""
+        """Stops the harness's own cluster. Leaves the user's cluster as it is."""
         if self._own and client.folder(self._name).exists():
             lifecycle.stop(self._name, True, self._say)

@@ -1,1 +1,1 @@
-"""Many runs from one file: all combinations of workloads, faults, settings and versions, within a time budget."""
+"""Many runs from one file: combinations of workloads, faults, settings and versions, and also experiments."""

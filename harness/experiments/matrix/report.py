@@ -45,7 +45,7 @@ def data(outcome: Done) -> dict[str, Any]:
 def junit(done: Sequence[Done]) -> bytes:
     """Returns JUnit XML with a test case for each expectation of each run.
 
-    A test case has failed if the run did not meet the expectation, and is skipped if this is not known.
+    A test case has failed if the run did not meet the expectation. It is skipped if the verdict of the run is unknown.
     """
     suite = ElementTree.Element("testsuite", name="harness matrix")
     counts = {"tests": 0, "failures": 0, "skipped": 0}
@@ -74,7 +74,7 @@ def junit(done: Sequence[Done]) -> bytes:
 
 
 def _plain(text: str) -> str:
-    """Replaces the characters that XML does not allow by question marks."""
+    """Replaces the characters that XML does not allow with question marks."""
     return _NOT_XML.sub("?", text)
 
 
@@ -113,10 +113,10 @@ def _line(outcome: Done) -> str:
 
 
 def changed(done: Sequence[Done], baseline: Path) -> list[str]:
-    """Returns a line for each cell that is as expected more or less often than in an earlier results.json.
+    """Compares the rates of runs that were as expected with those in the results.json of an earlier matrix.
 
-    A cell has changed if the 95% intervals of the two rates do not overlap. Raises BadInput if the baseline cannot be
-    read.
+    Returns a line for each cell whose rate has changed: the 95% confidence intervals of the two rates do not overlap.
+    Raises BadInput if the earlier file cannot be read.
     """
     path = baseline / "results.json" if baseline.is_dir() else baseline
     try:

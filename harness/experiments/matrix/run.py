@@ -21,9 +21,9 @@ BUDGET_USED_UP: Final = "the time budget was used up before"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A cell and its run.
+    """A cell and the result of its run.
 
-    attempt  the run; None if it failed, or if the time budget was used up before it
+    attempt  the run; None if it failed, or if it was not started because the time budget was used up
     error    why there is no run, or why its verdict is unknown; otherwise empty
     """
 
@@ -52,9 +52,9 @@ def matrix(
     spark_master: str = "local[*]",
     allow_commands: bool = False,
 ) -> list[Done]:
-    """Runs the cells in order, and returns all of them with their runs.
+    """Runs the cells in order. Returns one result for each cell, also for those that were not run.
 
-    Stops before the first cell that would probably exceed the time budget, judging by the longest run so far.
+    Stops before the first run that would probably exceed the time budget, judging by the longest run so far.
     """
     began, longest = time.monotonic(), 0.0
     found: list[Done] = []
@@ -79,9 +79,9 @@ def matrix(
 
 
 def exit_code(done: Sequence[Done]) -> int:
-    """Returns 1 if a run was not as expected, else 2 if the result of a run is unknown, else 0.
+    """Returns 1 if a run was not as expected, else 2 if a verdict is unknown, else 0.
 
-    Runs for which there was no time are ignored. Returns 2 if there was no time for any run.
+    Runs that were not started because the time budget was used up are ignored. Returns 2 if no run was started.
     """
     codes = [outcome.exit_code for outcome in done if outcome.begun]
     if not codes:

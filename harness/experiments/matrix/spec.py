@@ -59,9 +59,10 @@ class Cell:
 
 
 def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
-    """Returns all runs of a matrix file, shuffled with the seed, so that those within the budget are a fair sample.
+    """Reads a matrix file and returns all its runs in random order, determined by the seed.
 
-    Raises BadInput with file, line and column.
+    If the time budget ends early, the runs that were carried out are therefore a fair sample. Raises BadInput with
+    file, line and column.
     """
     loaded = yaml_data.load(path, WHAT)
     try:
@@ -91,9 +92,10 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
 
 
 def _possible(loaded: Loaded, places: Sequence[Place], case: Case) -> None:
-    """Raises BadInput for a combination with an invalid plan.
+    """Raises BadInput if a combination gives an invalid plan.
 
-    places  of the mappings that the plan was made from; the first one that has a field decides its value
+    places  the parts of the file from which the plan was combined; a field's value is from the first one that has the
+            field
     """
 
     def where(inner: Place, value: bool) -> str:
@@ -109,7 +111,10 @@ def _possible(loaded: Loaded, places: Sequence[Place], case: Case) -> None:
 
 
 def chosen(cells: Sequence[Cell], name: str) -> list[Cell]:
-    """Returns the cells of that name; `matrix/` in front may be omitted. Raises BadInput, with the nearest name."""
+    """Returns the cells with a name, which may omit a leading `matrix/`.
+
+    Raises BadInput if there is none, and suggests the most similar name.
+    """
     names = list(dict.fromkeys(cell.name for cell in cells))
     found = [cell for cell in cells if name in (cell.name, cell.name.removeprefix("matrix/"))]
     if not found:
@@ -128,7 +133,10 @@ def _keys(place: Place) -> Sequence[str]:
 
 
 def _name(changes: Sequence[Mapping[str, Any]]) -> str:
-    """Returns a name made from the changes, such as "txn, nemesis kill:leader"; "default" if there are no changes."""
+    """Returns a name for a combination, made from its changes to the plan, such as "txn, nemesis kill:leader".
+
+    Returns "default" if there are no changes.
+    """
     words = []
     for change in changes:
         for key, value in change.items():

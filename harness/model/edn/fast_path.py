@@ -1,9 +1,9 @@
-"""Fast conversion between EDN and the data of a history line, for common ops; ten times as fast as `ops`.
+"""Fast conversion between EDN and history lines, for common ops. It is ten times as fast as `harness.model.edn.ops`,
+and gives equal results (tests/unit/model/test_edn_ops.py).
 
-`quick` turns whole blocks of lines into JSON by text replacement. For a line with an unusual shape, it yields None.
-The usual shape consists of integers and the known fields, and its micro-ops are sends and polls. `text_of` returns
-the EDN text of such ops.
-The results are equal to those of `ops` (tests/unit/model/test_edn_ops.py).
+`quick` turns whole blocks of EDN lines into JSON by text replacement. It yields None for each line of an unusual shape.
+In a line of the usual shape, all values are integers, all fields are known, and all micro-ops are sends and polls.
+`text_of` does the reverse: it writes such ops as EDN text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _UNSURE: Final = object()
 
 
 def loads(text: str, where: str = "text") -> Any:
-    """Returns the same as `reader.loads`. Twice as fast for text without escapes, comments, sets and inner tags."""
+    """Returns the same as `reader.loads`.
+
+    Twice as fast if the text has no escapes or comments, no sets, and no tags except at its beginning.
+    """
     try:
         value = _form(text)
     except (ValueError, ArithmeticError):
@@ -34,7 +37,10 @@ def loads(text: str, where: str = "text") -> Any:
 
 
 def _form(text: str) -> Any:
-    """Returns the form in a text. Returns _UNSURE if the text is unusual or invalid; call `reader.loads` then."""
+    """Returns the EDN value in a text.
+
+    Returns _UNSURE if the text is unusual or invalid; then `reader.loads` must be used.
+    """
     if "\\" in text or ";" in text or text.count('"') % 2:
         return _UNSURE
     if tag := _TAG.match(text):
@@ -102,9 +108,10 @@ _QUOTES: Final = 2 * (6 + 2)  # six field names, and two values that are strings
 
 
 def quick(block: bytes) -> Iterator[dict[str, Any] | None]:
-    """Yields the data of each line of a block, equal to that of `data_of`. Yields None for a line of unusual shape.
+    """Converts the lines of a block, each of which is an op as EDN. Yields the same for each line as `data_of` returns.
 
-    The lines are converted lazily, because the garbage collector scans all data that is alive.
+    Yields None for a line of an unusual shape. The lines are converted one at a time, so that few objects are alive:
+    the garbage collector would have to scan all of them.
     """
     lines = block.split(b"\n")
     if b'"' in block or b"null" in block or _LONG in block.translate(_DIGITS):
@@ -124,9 +131,10 @@ def _odd(line: bytes) -> bool:
 
 
 def _checked(line: bytes) -> dict[str, Any] | None:
-    """Returns the data of a line that `quick` has turned into JSON; None if the line is not of the usual shape.
+    """Parses a line that `quick` has turned into JSON. Returns None if the line is not of the usual shape.
 
-    The usual shape has all fields, and no other quotes than expected (others hint at duplicate keys or unknown names).
+    The usual shape has all fields, and no quotes except the expected ones. Others are a sign of duplicate keys or
+    unknown names.
     """
     try:
         data: dict[str, Any] = orjson.loads(line)
@@ -150,7 +158,10 @@ def _checked(line: bytes) -> dict[str, Any] | None:
 
 
 def text_of(data: Mapping[str, Any], record: bool = False) -> str:
-    """Returns the EDN text of an op, given as the data of its line. Raises ValueError if the data is not an op."""
+    """Returns the EDN text of an op, given as the data of its history line. Raises ValueError if the data is not an op.
+
+    record  write the tag of Jepsen's Op record in front of the map
+    """
     return _quick_text(data, record) or reader.dumps(form_of(data, record))
 
 
@@ -166,7 +177,7 @@ def _numbers(value: Any) -> str:
 
 
 def _quick_text(data: Mapping[str, Any], record: bool) -> str | None:
-    """Returns the EDN text of an op whose values are all integers; None for other ops."""
+    """Returns the EDN text of an op whose values are all integers. Returns None for other ops."""
     try:
         f, value = data["f"], data["value"]
         if len(data) != 6 or type(value) is not list or not NAME.fullmatch(f):

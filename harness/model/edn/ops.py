@@ -6,12 +6,12 @@
      "value": [["poll", [[3, [[0, {"edn": ":a"}]]]]], ["send", 3, [1, 7]]],
      "extra": {"rebalance_log": [{"keys": [3]}]}}
 
-Values that JSON does not have are written as {"edn": "text of the value"}: keywords, symbols, characters, sets, lists
-that are not vectors, tags, exact decimals, ratios, integers beyond 64 bits, maps whose keys are not all keywords. A map
-with keyword keys is a JSON object. Where a keyword is usual (type, f, the names of micro-ops and fields), only its name
-is written. If the line could then not be converted back into exactly the same form (because the form had a list instead
-of a vector, or a string instead of a keyword), a field "edn" is added, with the text of the whole form. A form is any
-value that EDN text stands for.
+A form is any value that can be written in EDN. Forms that JSON does not have are written as {"edn": "text of the
+form"}: keywords, symbols, characters, sets, EDN lists (in parentheses), tagged values, exact decimals, ratios, integers
+beyond 64 bits, and maps whose keys are not all keywords. A map with keyword keys is a JSON object. Where a keyword is
+usual (type, f, the names of micro-ops and fields), only its name is written. This loses a difference if an op has, for
+example, a string instead of a keyword, or a list instead of a vector. A field "edn" with the text of the whole op can
+be added to such a line, so that the line can be converted back exactly.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")  # cannot be encoded in UTF-8
 
 
 def carry(value: Any) -> Any:
-    """Returns a value as JSON data, which `uncarry` converts back into the value."""
+    """Returns an EDN value as JSON data. `uncarry` converts it back."""
     kind = type(value)
     if value is None or kind is bool or (kind is str and (value.isascii() or not _SURROGATE.search(value))):
         return value
@@ -60,13 +60,14 @@ def carry(value: Any) -> Any:
 def _named(value: dict[Any, Any]) -> bool:
     """Returns whether all keys are keywords.
 
-    Returns False if the only key is `edn`: `carry` wraps values in such maps.
+    Returns False if the only key is `:edn`, because `carry` uses JSON objects with the single key "edn" for wrapped
+    values.
     """
     return tuple(value) != (_EDN,) and all(type(key) is Keyword and NAME.fullmatch(key) for key in value)
 
 
 def uncarry(data: Any) -> Any:
-    """Returns the value that `carry` converted to this JSON data."""
+    """Returns the EDN value that `carry` converted to this JSON data."""
     if type(data) is list:
         return [uncarry(item) for item in data]
     if type(data) is not dict:
@@ -80,7 +81,10 @@ def uncarry(data: Any) -> Any:
 
 
 def shown(data: Any) -> Any:
-    """Returns JSON data for display: if `carry` wrapped a value as {"edn": text}, the text."""
+    """Returns JSON data in a form for display.
+
+    A value that `carry` wrapped as {"edn": text} is replaced by its text.
+    """
     wrapped = type(data) is dict and len(data) == 1 and type(data.get(_EDN)) is str
     return data[_EDN] if wrapped else data
 
@@ -90,9 +94,9 @@ def _keyword(name: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Returns whether two forms are equal, including their types.
+    """Returns whether two EDN values and their types are equal.
 
-    NaN equals NaN; the order of keys in maps does not matter.
+    Two NaNs are equal. The order of keys in maps does not matter.
     """
     kind = type(one)
     if kind is not type(other):
@@ -116,10 +120,11 @@ def _entries(of: dict[Any, Any]) -> list[tuple[str, str]]:
 
 
 def data_of(form: Any, exact: bool = False, record: bool = False) -> dict[str, Any]:
-    """Returns the data of a history line for an op in EDN form. Raises ValueError if the form is not a map.
+    """Converts an op from EDN to the data of a history line. Raises ValueError if `form` is not a map.
 
-    exact   add the field "edn" if the line could not be converted back otherwise
-    record  `form_of` will be called with `record` too, so the tag RECORD does not require the field "edn"
+    exact   add the field "edn" to a line from which `form_of` could not restore the op exactly
+    record  whether `form_of` will be called with `record`, too: then the tag of Jepsen's Op record is restored, and
+            does not require the field "edn"
     """
     op = form
     if type(op) is Tagged:  # #jepsen.history.Op{...}
@@ -171,14 +176,16 @@ def _micro_op(mop: Any) -> list[Any]:
 
 
 def _listed(value: Any, depth: int = 1) -> Any:
-    """Converts sequences to lists, in the outer `depth` levels; the values inside are converted with `carry`."""
+    """Converts sequences to lists, in the outer `depth` levels only. All other values are converted with `carry`."""
     if depth and isinstance(value, list | tuple):
         return [_listed(item, depth - 1) for item in value]
     return carry(value)
 
 
 def _plain(value: Any) -> Any:
-    """Converts a value of `extra`: keywords to their names, sequences to lists, maps to JSON objects."""
+    """Converts a value of `extra` to JSON data: keywords become their names, sequences become lists, maps become JSON
+    objects.
+    """
     if isinstance(value, dict):
         return {_extra(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -187,11 +194,11 @@ def _plain(value: Any) -> Any:
 
 
 def form_of(data: Mapping[str, Any], record: bool = False) -> Any:
-    """Returns the EDN form of a history line: the form in its field "edn", else the most common one.
+    """Converts the data of a history line to an op in EDN.
 
-    Raises ValueError if the field "edn" is not valid.
+    If the data has a field "edn", returns the value in its text. Raises ValueError if that text is not valid.
 
-    record  wrap the map in the tag RECORD
+    record  tag the map as Jepsen's Op record, unless there is a field "edn"
     """
     if type(data.get(_EDN)) is str:
         try:

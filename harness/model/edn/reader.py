@@ -47,7 +47,7 @@ class Char(str):
 
 
 class Bag(tuple[Any, ...]):
-    """A set. Its elements are in the order of the text."""
+    """A set. It keeps its elements in the order in which they are written."""
 
     __slots__ = ()
 
@@ -61,7 +61,10 @@ class Tagged:
 
 
 class Frozen:
-    """A collection that is a map key. Two such keys are equal if their EDN texts are equal."""
+    """A wrapper that makes a collection hashable, so that it can be a map key.
+
+    Two keys are equal if their EDN texts are equal.
+    """
 
     __slots__ = ("text", "value")
 
@@ -121,9 +124,9 @@ def _unescape(text: str) -> str:
 
 
 def bare(token: str) -> Any:
-    """Returns the value of a token without a prefix: a constant, number or symbol.
+    """Returns the value of a token that begins with no special character: a constant, a number or a symbol.
 
-    Raises ValueError or ArithmeticError if there is no such value.
+    Raises ValueError or ArithmeticError if the token is none of these.
     """
     if token in _CONSTANTS:
         return _CONSTANTS[token]
@@ -136,9 +139,10 @@ def bare(token: str) -> Any:
 
 
 def put(into: dict[Any, Any], key: Any, value: Any) -> None:
-    """Sets `key` in the dict `into` to a value.
+    """Sets into[key] = value.
 
-    If the dict has an equal key of another EDN type (:a and "a", or 1 and true, are equal in Python), wraps `key`.
+    Some keys differ in EDN, but are equal in Python, such as :a and "a", or 1 and true. If `into` already has such an
+    equal key of another EDN type, the new key is wrapped in Frozen.
     """
     if key in into and type(key) is not Frozen and type(next(k for k in into if k == key)) is not type(key):
         key = Frozen(key)
@@ -146,9 +150,9 @@ def put(into: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def mapped(items: list[Any]) -> dict[Any, Any]:
-    """Returns the map of a list in which keys and values alternate.
+    """Returns the map whose keys and values alternate in `items`.
 
-    Raises ValueError if the list is not a valid map.
+    Raises ValueError if their number is odd or a key occurs twice.
     """
     if len(items) % 2:
         raise ValueError("a map needs a value for each key")
@@ -177,9 +181,9 @@ def _close(opener: str, items: list[Any]) -> Any:
 
 
 def _special(text: str, at: int) -> tuple[Any, int] | None:
-    """Reads a constant that begins with ##, which _TOKEN does not match.
+    """Reads a constant that begins with ##, such as ##NaN; _TOKEN does not match these.
 
-    Returns (value, end); None if there is none.
+    Returns (value, end), or None if there is no such constant at this position.
     """
     match = re.compile(r"[\s,]*(##-?[A-Za-z]+)").match(text, at)
     if match and match.group(1) in _SPECIAL:
@@ -197,7 +201,10 @@ class _Reader:
         return BadHistory(f"{_place(self.text, self.at if at is None else at, self.where)}: not EDN ({why})")
 
     def form(self) -> Any:
-        """Reads the next form. Raises BadHistory, or EOFError if the text ends before the form does."""
+        """Reads and returns the next form.
+
+        Raises BadHistory if it is not valid, and EOFError if the text ends before the form does.
+        """
         text, match_token = self.text, _TOKEN.match
         # Each level: (opener, items, pending prefixes: tags and discards whose form is still to come).
         items, prefixes = list[Any](), list[Any]()
@@ -273,7 +280,10 @@ class _Reader:
 
 
 def loads(text: str, where: str = "text") -> Any:
-    """Returns the only form in a text. If there is not exactly one, raises BadHistory with `where`, line and column."""
+    """Returns the value of a text that contains exactly one form.
+
+    Otherwise raises BadHistory, with `where`, line and column.
+    """
     reader = _Reader(text, where)
     try:
         value = reader.form()
@@ -299,7 +309,7 @@ def _float(value: float) -> str:
 
 
 def dumps(value: Any) -> str:
-    """Returns the EDN text of a value of a type that `loads` can return. Raises TypeError for other types."""
+    """Returns the EDN text of a value. Raises TypeError if the value's type is not one that `loads` returns."""
     if value is None or isinstance(value, bool):
         return {None: "nil", True: "true", False: "false"}[value]
     if isinstance(value, int):

@@ -1,4 +1,7 @@
-"""Finds which lines, polls and sends of a section are marked on an order page, and assigns colours to anomalies."""
+"""Determines what an order page highlights in one of its sections, and assigns colours to anomalies.
+
+A section shows a range of offsets. Its lines, polls and sends are highlighted if a witness of an anomaly names them.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,16 @@ COLOURS: Final = ("#D55E00", "#009E73", "#5B4EA0", "#56B4E9", "#8C6D31", "#CC79A
 
 
 def colour(names: Sequence[str], name: str) -> str:
-    """Returns the colour of an anomaly. `names` lists the anomalies of the page; the last ones may share a colour."""
+    """Returns the colour of the anomaly `name` on a page.
+
+    names  all anomalies of the page; if there are more anomalies than colours, the last ones share a colour
+    """
     return COLOURS[min(names.index(name), len(COLOURS) - 1)]
 
 
 @dataclass(frozen=True)
 class Flagged:
-    """The marks on the parts of a section.
+    """What is highlighted in a section. Each mark stands for one witness of an anomaly.
 
     lines  (offset, repr of the value) -> marks
     polls  (op, offset) -> marks
@@ -34,7 +40,7 @@ class Flagged:
 
 
 def flag(section: Section, marks: Sequence[Mark]) -> Flagged:
-    """Returns the lines, polls and sends of a section to which the marks refer, each with these marks."""
+    """Returns the lines, polls and sends of a section that the marks refer to, each with its marks."""
     lines: dict[tuple[int, str], list[Mark]] = {}
     polls: dict[tuple[int, int], list[Mark]] = {}
     sends: dict[tuple[int, str], list[Mark]] = {}
@@ -80,5 +86,5 @@ def _polled(spot: Spot, by_op: Mapping[int, Sequence[Row]]) -> Sequence[Row]:
 
 
 def anchor(mark: Mark) -> str:
-    """Returns the HTML id of a mark's witness on the page."""
+    """Returns the HTML id of the description of a mark's witness."""
     return f"w-{mark.anomaly}-{mark.number}"

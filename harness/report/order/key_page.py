@@ -39,16 +39,16 @@ WITNESSES_MAX: Final = 60
 
 @dataclass(frozen=True)
 class Page:
-    """The content of a key's page.
+    """The content of a key's page. A mark is what one witness of an anomaly says about this key.
 
     about      text about the key's partition, for the heading
-    suspect    the key, with marks for the witnesses that name it
-    sections   the windows of offsets, in ascending order
-    marks      those marks of the suspect that are inside a window
-    texts      Mark.name -> description, for the first WITNESSES_MAX witnesses
-    places     Mark.name -> an offset to which the witness's description links
+    suspect    the key, with all its marks
+    sections   the ranges of offsets that the page shows, in ascending order
+    marks      the marks that refer to an offset in one of the sections
+    texts      name of a mark -> description of its witness, for at most WITNESSES_MAX witnesses
+    places     name of a mark -> the offset to which the description of its witness links
     faults     when each fault was active
-    cut        whether the key has more polls than were read
+    cut        whether some polls of the key were left out
     """
 
     run: str
@@ -105,7 +105,7 @@ def render(page: Page) -> str:
 
 
 def _gap(last: int, section: Section) -> list[Markup]:
-    """Returns a note about the offsets before a section that the page does not show."""
+    """Returns a note about the offsets between the previous section and this one; no note if there are none."""
     first = next((line for line in section.lines), None)
     if first is None:
         return []
@@ -175,8 +175,8 @@ def _witnesses(page: Page, names: Sequence[str]) -> list[Markup]:
 def render_index(run: str, verdict: str, rows: Sequence[tuple[str, Suspect]], left_out: int) -> str:
     """Returns the index page as HTML.
 
-    rows      (file name, suspect) of each page, the key with the worst anomalies first
-    left_out  number of keys with witnesses but without a page
+    rows      (file name, key with its anomalies) of each page, the key with the worst anomalies first
+    left_out  number of keys with anomalies but without a page
     """
     lines = [
         element(

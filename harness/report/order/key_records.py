@@ -1,6 +1,7 @@
-"""Reads the sends and polls of one key in given windows of offsets, from the bucket of the tables with this key.
+"""Reads the sends and polls of one key from the tables, within given ranges of offsets.
 
-Only the rows in these windows are read, and the sends of the values that were polled in the windows.
+A range is called a window. If a value was polled in a window, its sends are also read if they are outside all windows.
+Nothing else is read.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Records:
     """The sends and polls of one key, in the order of the history.
 
     spans  when each fault was active
-    ops    operation -> facts about operations that were looked up
+    ops    id of an operation -> its process, outcome and times, as far as they were looked up
     """
 
     sends_: Sequence[Row]
@@ -33,11 +34,11 @@ class Records:
 
     @property
     def cut(self) -> bool:
-        """Whether there may be more polls than were read."""
+        """Whether ROWS_MAX polls were read, so that some polls may be missing here."""
         return len(self.polls_) >= ROWS_MAX
 
     def op(self, id_: int) -> OpFact | None:
-        """Returns the facts about an operation, looked up or taken from one of its records; None if unknown."""
+        """Returns the process, outcome and times of an operation; None if they are not known."""
         return self.ops.get(id_) or self._facts.get(id_)
 
     @cached_property
@@ -53,20 +54,20 @@ class Records:
         return found
 
     def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
-        """Returns the sends of a value. `key` must be the key of this object's records."""
+        """Returns the sends of a value. `key` must be the key to which this object belongs."""
         return tuple(self._by_value[0].get(repr(value), ()))
 
     def polls(self, key: Any, value: Any) -> tuple[Record, ...]:
-        """Returns the polls of a value. `key` must be the key of this object's records."""
+        """Returns the polls of a value. `key` must be the key to which this object belongs."""
         return tuple(self._by_value[1].get(repr(value), ()))
 
     def polls_by(self, key: Any, op: int) -> tuple[Record, ...]:
-        """Returns the records that an operation polled. `key` must be the key of this object's records."""
+        """Returns the records that an operation polled. `key` must be the key to which this object belongs."""
         return tuple(Record(row.op, row.value, row.offset) for row in self.polls_ if row.op == op)
 
 
 def fact_of(row: Row) -> OpFact:
-    """Returns the facts about the operation of a row, as far as the row contains them."""
+    """Returns what a row of the tables says about its operation: process, outcome and times."""
     f = "txn" if row.txn else "send" if row.sent else "poll"
     return OpFact(row.op, row.op, row.process, row.type, f, row.invoke_ns, row.complete_ns, None)
 
@@ -83,7 +84,7 @@ def offsets_of(lookup: Lookup, key: Any, values: Iterable[Any]) -> dict[str, set
 
 
 def polled_by(lookup: Lookup, key: Any, ops: Iterable[int]) -> dict[int, list[int]]:
-    """Returns op -> the offsets of the key that the operation polled, in the order of the poll."""
+    """Returns id of an operation -> the offsets of the key that it polled, in the order in which they were polled."""
     wanted = sorted(set(ops))
     found: dict[int, list[int]] = {}
     for row in lookup.rows("polls", key, ROWS_MAX, ops=wanted) if wanted else ():
@@ -95,8 +96,8 @@ def polled_by(lookup: Lookup, key: Any, ops: Iterable[int]) -> dict[int, list[in
 def read(lookup: Lookup, key: Any, windows: Sequence[Window], limit: int = ROWS_MAX) -> Records:
     """Reads the sends and polls of a key in windows of offsets (inclusive).
 
-    If a value was polled in a window but not sent in one, its sends elsewhere are also read. At most the first `limit`
-    sends and polls in the windows are read, and at most as many sends elsewhere.
+    If a value was polled in a window but not sent in one, its sends outside the windows are also read. At most `limit`
+    sends and `limit` polls are read in the windows, and at most `limit` sends outside them; the earliest are read.
     """
     sends = lookup.rows("sends", key, limit, offsets=windows)
     polls = lookup.rows("polls", key, limit, offsets=windows)

@@ -1,8 +1,8 @@
-"""Lays out the records of one window: a line for each offset and value, and a column for each pass of a reader.
+"""Lays out one window of a key's offsets for an order page: a line per offset and value, and a column per pass.
 
-A pass is a sequence of polls of one process with ascending offsets. A pass ends when the process polls the same
-offset again or a lower one. So a consumer that only reads forward is one column; each time it moves back, a new
-column begins.
+A pass is a sequence of polls by one process with ascending offsets. When the process polls an offset that is not higher
+than its previous one, a new pass begins. A consumer that only reads forward therefore needs one column, and one more
+each time it moves back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Hole:
 
 @dataclass(slots=True)
 class Pass:
-    """One column: polls of one process with ascending offsets."""
+    """A column of an order page: polls of one process, in the order of the history, with ascending offsets."""
 
     process: int
     begin_ns: int
@@ -100,7 +100,7 @@ def _writers(records: Records) -> Mapping[str, list[Row]]:
 
 
 def _at(rows: Sequence[Row], offset: int) -> tuple[Row, ...]:
-    """Returns the sends in `rows` (all of one value) that have this offset; if none has it, all of them."""
+    """Returns the sends in `rows` (all of one value) that have this offset; all of `rows` if none has it."""
     here = tuple(row for row in rows if row.offset == offset)
     return here or tuple(rows)
 
@@ -110,7 +110,10 @@ def _end(line: Line | Hole) -> int:
 
 
 def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
-    """Returns the passes through a window, in order of their start. `polls` must be in the order of the history."""
+    """Groups the polls in a window into passes: sequences of polls of one process with ascending offsets.
+
+    polls  polls of the key, in the order of the history
+    """
     low, high = window
     done: list[Pass] = []
     last: dict[int, Pass] = {}
@@ -126,7 +129,10 @@ def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
 
 
 def section(records: Records, window: Window, marked: frozenset[int]) -> Section:
-    """Lays out a window. If there are too many passes, those with marked operations are kept, then the earliest."""
+    """Lays out a window with at most PASSES_MAX passes.
+
+    If there are more, those that contain an operation in `marked` are preferred, then the earliest.
+    """
     passes = passes_of(records.polls_, window)
     if len(passes) > PASSES_MAX:
         ordered = sorted(range(len(passes)), key=lambda n: (not any(row.op in marked for row in passes[n].polls), n))
@@ -137,10 +143,11 @@ def section(records: Records, window: Window, marked: frozenset[int]) -> Section
 
 
 def windows_of(offsets: Sequence[int], margin: int, rows_max: int) -> list[Window]:
-    """Returns windows of offsets, each from `margin` below to `margin` above an offset, with touching windows merged.
+    """Returns windows that contain the offsets: each reaches from `margin` below an offset to `margin` above it.
 
-    `offsets` lists the worst first. Further offsets are dropped as soon as the windows would contain more than
-    `rows_max` offsets in total. The window of the first offset is always returned.
+    Windows that touch are merged. `offsets` begins with the most important ones. When the windows would contain more
+    than `rows_max` offsets in total, the remaining ones are left out. The window of the first offset is always
+    returned.
     """
     chosen: list[Window] = []
     for offset in offsets:

@@ -1,4 +1,4 @@
-"""Determines, for each witness, which sends, polls and offsets of a key are marked on the key's order page."""
+"""Determines, for each witness of an anomaly, what is highlighted on the order pages of its keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ SPOTS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One thing to mark. `kind` says which (see `Kind`). Fields that the witness does not name are None."""
+    """A send, poll or offset to highlight, as named by a witness. Fields that the witness does not name are None.
+
+    kind  what is to be highlighted, see `Kind`
+    """
 
     kind: Kind
     value: Any = None
@@ -37,7 +40,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The spots of one witness that belong to one key."""
+    """The sends, polls and offsets of one key that one witness names."""
 
     anomaly: str
     number: int
@@ -53,9 +56,9 @@ class Mark:
 class Suspect:
     """A key that occurs in at least one witness.
 
-    bad     the bad anomalies that have a witness with this key
-    counts  anomaly -> number of witnesses with this key
-    marks   for each anomaly, the marks of the first PER_KEY_MAX witnesses with this key
+    bad     anomalies of the key that affect the verdict
+    counts  anomaly -> number of witnesses that name the key
+    marks   for each of these witnesses (at most PER_KEY_MAX of each anomaly), what it names of the key
     """
 
     key: Any
@@ -70,9 +73,10 @@ def shown(result: Result) -> list[AnomalyFound]:
 
 
 def suspects(run: Path, result: Result) -> list[Suspect]:
-    """Returns the keys that witnesses name, those with most different bad anomalies first.
+    """Returns the keys that witnesses name.
 
-    Keys with equally many are in descending order of the number of bad witnesses.
+    They are sorted by how many different anomalies they have that affect the verdict, and then by the number of
+    witnesses of these anomalies, both in descending order.
     """
     log = OpLog(run)
     by_key: dict[str, Suspect] = {}
@@ -97,7 +101,7 @@ def _natural(key: Any) -> tuple[bool, int, str]:
 
 
 def _by_key(name: str, witness: Witness, log: OpLog) -> Iterator[tuple[Any, tuple[Spot, ...]]]:
-    """Yields (key, spots) for each key of a witness; yields nothing for a witness in an unknown format."""
+    """Yields (key, spots) for each key of a witness; nothing if the witness has an unknown format."""
     keys: dict[str, Any] = {}
     spots_of: dict[str, list[Spot]] = {}
     try:

@@ -1,4 +1,4 @@
-"""Builds HTML and SVG with function calls instead of formatting, so text and attributes are always escaped."""
+"""Builds HTML and SVG from function calls, so that texts and attributes are always escaped."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def escaped(text: object) -> Markup:
 
 
 def joined(*parts: object) -> Markup:
-    """Concatenates parts. Parts that are not markup are escaped."""
+    """Concatenates parts into one markup. Parts that are not markup are escaped."""
     return Markup("".join(part if isinstance(part, Markup) else escaped(part) for part in parts))
 
 
 def element(name: str, /, *children: object, **attributes: object) -> Markup:
-    """Returns <name attributes>children</name>.
+    """Returns the element <name attributes>children</name>.
 
     The argument `class_` becomes the attribute class, and `stroke_width` becomes stroke-width. Attributes that are None
-    are omitted. Names must be constants of this package's code, never data.
+    are omitted. Names of elements and attributes are not escaped, so they must be constants, never data.
     """
     attributes_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(_short(value))}"'

@@ -1,8 +1,8 @@
 """Writes the order pages of a judged run: runs/ID/orders/index.html, and a page for each of the worst keys.
 
-The size of the pages does not depend on the length of the history. There are pages for at most KEYS_MAX keys, with
-at most 400 offsets for each key (see SIZES), and a page has at most BYTES_MAX bytes. Only the rows of these offsets
-are read, from the tables' buckets for these keys.
+The size of the pages does not depend on the length of the history. There are pages for at most KEYS_MAX keys. Each
+shows at most 400 offsets (see SIZES) and has at most about BYTES_MAX bytes. Only the rows of these offsets are read
+from the tables.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ BYTES_MAX: Final = 2 << 20
 
 
 def draw(run: Path, result: Result) -> list[Path]:
-    """Writes the pages and returns their paths, the index first. Pages of an earlier check are removed.
+    """Writes the pages and returns their paths, the index first. Pages that an earlier check wrote are removed.
 
-    Returns an empty list if there are no anomalies, or no tables.
+    Returns an empty list if there are no anomalies, or if the run has no tables.
     """
     for old in (*order_paths.pages(run), order_paths.index(run)):
         old.unlink(missing_ok=True)
@@ -57,7 +57,7 @@ def draw(run: Path, result: Result) -> list[Path]:
 
 
 def _first_marks(found: Sequence[Mark]) -> list[Mark]:
-    """Returns the marks whose witnesses are described on the page: equally many of each anomaly."""
+    """Returns the marks whose witnesses are described on the page: up to the same number for each anomaly."""
     by_name: dict[str, list[Mark]] = {}
     for mark in found:
         by_name.setdefault(mark.anomaly, []).append(mark)
@@ -66,7 +66,10 @@ def _first_marks(found: Sequence[Mark]) -> list[Mark]:
 
 
 def _page(run: Path, facts: Lookup, suspect: Suspect, ops: dict[int, OpFact]) -> str | None:
-    """Returns the page of a key, with as many offsets around the anomalies as fit; None if no offset is known."""
+    """Returns the page of a key; None if no witness leads to an offset.
+
+    The page shows as many offsets around the anomalies as its maximum size allows.
+    """
     places = _places(facts, suspect)
     wanted = [offset for mark in _first_marks(suspect.marks) for offset in places.get(mark.name, ())]
     if not wanted:
@@ -107,7 +110,7 @@ def _laid_out(
 
 
 def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
-    """Returns a witness without the parts about other keys. Only witnesses of `unseen` cover several keys."""
+    """Returns a witness without what it says about other keys. Only a witness of `unseen` names several keys."""
     if not isinstance(witness.get("unseen"), dict):
         return witness
     mine = {
@@ -118,7 +121,7 @@ def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
 
 
 def _about(run: Path, key: Any) -> str:
-    """Returns text with the name of the key's partition, for the heading; empty if the name is not known."""
+    """Returns the name of the key's partition as text for the heading; empty if the name is not known."""
     plan = find_runs.plan_of(run)
     per_topic = plan.get("partitions_per_topic")
     name = broker_logs.partition(str(plan.get("run") or ""), key, per_topic) if type(per_topic) is int else None

@@ -32,7 +32,7 @@ svg{font:12px system-ui,sans-serif}text{fill:#1a1a1a}.h,.faint{fill:#767676}.r{t
 
 
 class Picture:
-    """Draws the sections of one page.
+    """Draws the sections of one page. A section is a window of a key's offsets.
 
     names   the anomalies of the page
     faults  when each fault was active
@@ -110,7 +110,8 @@ class Picture:
         return element("g", *parts, id=place)
 
     def _flags(self, marks: Sequence[Mark], y: float) -> list[Markup]:
-        """Returns a small square for each anomaly, with a link to the first described witness among `marks`."""
+        """Returns a small square for each anomaly in `marks`, with a link to the description of a witness if there is
+        one."""
         by_name: dict[str, list[Mark]] = {}
         for mark in marks:
             by_name.setdefault(mark.anomaly, []).append(mark)
@@ -124,7 +125,7 @@ class Picture:
         return found
 
     def _to(self, marks: Sequence[Mark], inner: Markup) -> Markup:
-        """Wraps markup in a link to the first of the marks whose witness is described on the page, if there is one."""
+        """Links markup to the first mark that is described on the page, or returns it unchanged if there is none."""
         target = next((anchor(mark) for mark in marks if mark.name in self._listed), None)
         return element("a", inner, href=f"#{target}") if target else inner
 
@@ -162,7 +163,7 @@ class Picture:
         return self._to(marks, element("g", _title(title), *parts))
 
     def _fault(self, row: Row, y: float) -> Markup:
-        """Returns a coloured strip for a send if a fault was active during the send; otherwise nothing."""
+        """Returns a coloured strip if a fault was active during the send; otherwise nothing."""
         end = row.complete_ns if row.complete_ns is not None else row.invoke_ns
         on = fault_spans.during(self._faults, row.invoke_ns, end)
         if not on or on[0].fault not in self._fault_names:

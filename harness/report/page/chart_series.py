@@ -1,7 +1,7 @@
 """Computes the data of the run page's charts, with the same code as the plots.
 
-All charts have the same time axis, from 0 to the end of the run. For each chart the axis is divided into a known
-number of intervals of equal length, called cells. Times are in seconds.
+All charts have the same time axis, from 0 to the end of the run, in seconds. Each chart divides it into a fixed number
+of equal intervals, called cells.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def of_run(run: Path, data: Readings, spans: Sequence[Span]) -> dict[str, Any]:
     windows        number of time intervals for rates and quantiles
     columns, rows  size of the grid of points: number of time intervals, and number of latency intervals
     cells          number of time intervals in which witnesses are counted
-    ops            an entry for each kind of operation; if there are several kinds, the first entry is for all of them
-    unseen, lag    {cells, lines: [{name, colour, values}]}, or None if the checker did not store this series
+    ops            the charts of each kind of operation; if there are several kinds, the first entry is for all together
+    unseen, lag    {cells, lines: [{name, colour, values}]}, or None if the checker did not store these data
     faults         see `faults`
     """
     return {
@@ -55,7 +55,7 @@ def of_run(run: Path, data: Readings, spans: Sequence[Span]) -> dict[str, Any]:
 
 
 def _operations(data: Readings) -> list[dict[str, Any]]:
-    """Returns the rates, quantiles and points of the kinds of operations that the plots show.
+    """Returns rates, quantiles and points for each kind of operation that the plots show.
 
     If there are several kinds, the first entry is for all of them together.
     """
@@ -65,7 +65,7 @@ def _operations(data: Readings) -> list[dict[str, Any]]:
 
 
 def _together(parts: Sequence[Reading]) -> Reading:
-    """Adds up the data of all kinds of operations."""
+    """Combines the data of all kinds of operations into one."""
     whole = Reading()
     for part in parts:
         whole.bins += part.bins
@@ -97,7 +97,7 @@ def _operation(name: str, reading: Reading, limit: int) -> dict[str, Any]:
 
 
 def _rounded(values: Floats) -> list[float | None]:
-    """Rounds values to four significant digits, and replaces NaN by None."""
+    """Rounds values to four significant digits, and replaces NaN with None."""
     return [None if np.isnan(value) else float(f"{value:.4g}") for value in values]
 
 
@@ -151,9 +151,9 @@ def _line(name: str, colour: str, values: Floats) -> dict[str, Any]:
 
 
 def faults(spans: Sequence[Span], end_s: float) -> list[dict[str, Any]]:
-    """Groups faults into lanes, as on the plots.
+    """Groups the faults by name, as on the plots.
 
-    Each lane is {name, colour, spans: [{begin, end, open, hit, label, effect, detail}]}.
+    Returns {name, colour, spans: [{begin, end, open, hit, label, effect, detail}]} for each name.
     """
     lanes = fault_bands.lanes(spans)
     return [
@@ -187,11 +187,11 @@ def _leaders(span: Span) -> str:
 
 
 def moments(times: Sequence[float], end_s: float) -> dict[str, Any]:
-    """Counts the times in each cell: {cells, counts, known}.
+    """Counts how many of the times are in each of CELLS equal intervals of the run. Returns {cells, counts, known}.
 
-    cells   numbers of the cells with at least one time, in ascending order
-    counts  number of times in each of these cells
-    known   number of times
+    cells   numbers of the intervals that contain at least one time, in ascending order
+    counts  how many times each of these intervals contains
+    known   how many times there are
     """
     if not times or end_s <= 0:
         return {"cells": [], "counts": [], "known": 0}

@@ -1,7 +1,7 @@
 """Chooses which witnesses the run page shows in full, and which it lists in one line each.
 
-It chooses the worst witnesses, and others from all parts of the run. A user who selects a range of time on the page
-then mostly finds witnesses in it: some in full, or at least lines with the command that explains them.
+These are the worst witnesses, and others from all parts of the run. A user who selects a range of time on the page will
+then probably find some in it. For a witness that is only listed, the page shows the command that explains it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Timed:
 def timed(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[Timed]:
     """Returns an anomaly's worst witnesses and an evenly spaced sample of the others, with their times.
 
-    The time of a witness is the end of the first operation that it names. If a witness names no operation, its time is
-    the end of the send of its record. A witness of a pipeline anomaly contains its time.
+    The time of a witness is the end of the first operation that it names. For a witness that names no operation, it is
+    the end of the send of its record. The witness of a pipeline anomaly contains its time.
     """
     step = max(1, -(-anomaly.count // TIMES_MAX))
     kept = [
@@ -78,7 +78,7 @@ def _seconds(time_ns: int | None) -> float | None:
 def sends_ns(facts: Lookup, named: Iterable[tuple[Any, Any]]) -> dict[tuple[str, str], int]:
     """Returns (repr(key), repr(value)) -> the time at which the send of this record ended.
 
-    Records are only looked up in the KEYS_MAX keys that have most of them.
+    named  the (key, value) pairs of the records; only those of the KEYS_MAX keys with the most records are looked up
     """
     by_key: dict[str, tuple[Any, dict[str, Any]]] = {}
     for key, value in named:
@@ -92,9 +92,10 @@ def sends_ns(facts: Lookup, named: Iterable[tuple[Any, Any]]) -> dict[tuple[str,
 
 
 def of_messages(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[float]:
-    """Returns when the records of an `unseen` anomaly were sent: the times, in seconds, at which their sends ended.
+    """Returns the times, in seconds, at which the sends of an `unseen` anomaly's records ended.
 
-    The records are in the anomaly's Parquet file, which has one row per key. If there are many, a sample is used.
+    The records are in the anomaly's Parquet file, which has one row per key. If there are many records, a sample is
+    used.
     """
     if facts is None:
         return []
@@ -109,7 +110,8 @@ def of_messages(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[
 def shown(every: Sequence[Timed], room: int, faults: Sequence[Span]) -> list[Timed]:
     """Chooses at most `room` witnesses to show in full.
 
-    The worst come first, then one during each fault, then those that are farthest in time from the chosen ones.
+    First it takes the worst ones, then one for each fault that was active without a chosen witness. It then repeatedly
+    adds the witness that is farthest in time from those already chosen.
     """
     chosen = list(every[: min(room, WORST)])
     rest = [one for one in every[len(chosen) :] if one.at_s is not None]
@@ -148,11 +150,10 @@ def listed(
 ) -> list[tuple[int, float, str]]:
     """Chooses at most `room` witnesses to list in one line each.
 
-    Returns (number, seconds, text) of each, in order of time. The run is divided into CELLS intervals: the first
-    witness
-    of each interval is chosen, then the second one of each, and so on. `apart` contains the numbers of the witnesses
-    that
-    are shown in full; these are not listed.
+    Returns (number, seconds, text) of each, in order of time. The run is divided into CELLS intervals. The first
+    witness of each interval is chosen, then the second of each, and so on.
+
+    apart  numbers of the witnesses that are shown in full, and so not listed
     """
     cells: dict[int, int] = {}
     ranked = []
@@ -170,6 +171,6 @@ def listed(
 
 
 def _line(name: str, witness: Mapping[str, Any]) -> str:
-    """Describes a witness in one line from its own fields, without looking up operations."""
+    """Describes a witness in one line, without looking up its operations."""
     text = plain(witness_text(name, witness, None))
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"

@@ -1,7 +1,7 @@
 """Renders a page as a single HTML file, with escaping and a content security policy.
 
-Scripts and styles are inlined. The policy allows only those with the right hashes, so a script that is injected
-through a run's data does not run. Data is embedded as JSON in which markup characters are escaped.
+Scripts and styles are part of the file. The policy contains their hashes and allows nothing else, so the browser does
+not run a script that is hidden in a run's data. Data is embedded as JSON in which markup characters are escaped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def as_json(data: Any) -> Markup:
 
 
 def digest(text: str) -> str:
-    """Returns the hash of an inlined script or style in the form in which a content security policy allows it."""
+    """Returns the hash of a script or style inside a page, as written in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -70,7 +70,7 @@ def bundle() -> tuple[str, str]:
 def beginning(template: str) -> str:
     """Returns the text with which every page of this version begins, up to and including its content security policy.
 
-    A page that begins with this text can run no script except this version's.
+    In a page that begins with this text, browsers run only the script of this version.
     """
     return _source(template).partition("{{ policy }}")[0] + f'{escape(policy(*bundle()))}">'
 

@@ -1,6 +1,6 @@
-"""Computes the strips of offsets around a witness: the value, the writer and the readers of each offset.
+"""Computes strips of offsets around the records that a witness names: each offset's value, its writer and its readers.
 
-Uses the records and the layout of the order pages, with smaller windows.
+The records are read and laid out as on the order pages, but with smaller windows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ ROWS_MAX: Final = 40_000  # maximum number of polls, and of sends, that are read
 class Strips:
     """The strips of one witness.
 
-    strips   one for each key, see `of_witnesses`
-    touched  operation -> what it sent and polled at these offsets, as text
+    strips   one strip for each key, with the fields that `of_witnesses` lists
+    touched  id of an operation -> what it sent and polled at the offsets of the strips, as text
     """
 
     strips: tuple[Mapping[str, Any], ...]
@@ -42,11 +42,11 @@ class Strips:
 class Log:
     """The sends and polls of one key.
 
-    sends  offset -> (number in the order of the history, row)
-    polls  offset -> (number in the order of the history, row)
+    sends  offset -> (position in the order of the history, row) of each send
+    polls  offset -> (position in the order of the history, row) of each poll
     sent   repr(value) -> sends of this value
     spans  when each fault was active
-    cut    whether the key has more polls than were read
+    cut    whether some polls of the key were left out
     """
 
     sends: Mapping[int, Sequence[tuple[int, Row]]]
@@ -57,16 +57,16 @@ class Log:
 
 
 def of_witnesses(facts: Lookup | None, every: Sequence[Involved]) -> list[Strips]:
-    """Returns the strips of each witness. A key that several witnesses concern is read only once.
+    """Returns the strips of each witness. A key that several witnesses name is read only once.
 
     A strip has these fields:
 
     key       the key as text
-    cut       whether there are more polls than were read, so that the counts are lower bounds
+    cut       whether some polls were left out, so that the numbers of polls may be too low
     sections  one for each window of offsets, with these fields:
-      cells   [offset, value, writer or None, number of polls, 1 if the witness names it]
+      cells   [offset, value, writer or None, number of polls, 1 if the witness names it else 0]
               or, for a range of offsets without a known record, [first, last]
-      passes  [process, begin, [[cell, type, op], ...]] of each pass of a reader, in order of time
+      passes  [process, begin, [[cell, type, op], ...]] of each pass of a reader (see `layout`), in order of time
       left    number of passes that were omitted for lack of space
     """
     if facts is None:
@@ -100,7 +100,6 @@ def _read(facts: Lookup, key: Any, windows: Sequence[Window]) -> Log:
 
 
 def _inside(log: Log, windows: Sequence[Window]) -> Records:
-    """Returns the records of a log that are inside the windows."""
     offsets = [offset for low, high in windows for offset in range(low, high + 1)]
     sends, polls = (
         [row for _, row in sorted((one for offset in offsets for one in by_offset.get(offset, ())), key=_place)]
@@ -129,7 +128,7 @@ def _strips(involved: Involved, wanted: Sequence[tuple[Any, list[Window]]], logs
 
 
 def _wanted(involved: Involved, key: Any) -> frozenset[str]:
-    """Returns the records of a key that the witness names: by value, or by offset if it names no value."""
+    """Returns texts for the records of a key that the witness names: "value V", or "offset N" if no value is named."""
     mine = [(offset, value) for named, offset, value in involved.places if repr(named) == repr(key)]
     return frozenset(
         [f"value {value!r}" for _, value in mine if value is not None]
@@ -140,7 +139,7 @@ def _wanted(involved: Involved, key: Any) -> frozenset[str]:
 def _offsets(facts: Lookup, involved: Involved, key: Any) -> list[int]:
     """Returns the offsets of a key that the witness names.
 
-    If it names none, returns the last offset that its first operation polled, and the first offset that its second
+    If it names none, returns the last offset that its first operation polled and the first offset that its second
     operation polled.
     """
     named = [offset for place_key, offset, _ in involved.places if repr(place_key) == repr(key) and offset is not None]
@@ -176,7 +175,7 @@ def _cell(line: Line, wanted: frozenset[str]) -> list[Any]:
 
 
 def _writer(row: Row, count: int) -> list[Any]:
-    """Returns [type, process, op, begin, end or None, number of sends of the value]."""
+    """Returns [outcome, process, op, begin, end or None, number of sends of the value] of a send."""
     end = None if row.complete_ns is None else round(row.complete_ns / 1e9, 6)
     return [row.type, row.process, row.op, round(row.invoke_ns / 1e9, 6), end, count]
 
@@ -191,7 +190,7 @@ def _pass(one: Pass, places: Mapping[tuple[int, str], int]) -> list[Any]:
 
 
 def _touch(touched: dict[int, str], inside: Records, key: Any) -> None:
-    """Adds texts to `touched`: for each operation, what it sent and polled among these records."""
+    """Adds to `touched`, for each operation, a text about what it sent and polled among these records."""
     for rows, verb in ((inside.sends_, "sent"), (inside.polls_, "polled")):
         by_op: dict[int, list[Row]] = {}
         for row in rows:

@@ -1,8 +1,8 @@
 """Finds the operations around the times of a witness, and arranges them in one lane per process.
 
-A witness has several windows of time if its operations are far apart. A window covers operations of the witness and
-a margin, which is smaller if there are more operations per second. All windows of all witnesses are read in one
-pass over the table of operations.
+A window of time shows operations of the witness, with a margin before and after them. If they are far apart, a witness
+has several windows. The more operations the run has per second, the smaller the margin. The windows of all witnesses
+are read in one pass over the table of operations.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Bar:
 
 @dataclass(slots=True)
 class Around:
-    """The windows around one witness, and the operations that were found in them.
+    """The windows of time around one witness, and the operations that were found in them.
 
     windows  (begin, end) in nanoseconds, ascending and disjoint
     ops      ids of the operations that the witness names
-    events   (process, nanoseconds, text) of events of a pipeline's instances
-    bars     for each window: id of an operation -> its bar
-    more     for each window: number of operations that were omitted because there are more than READ_MAX
+    events   (process, nanoseconds, text) of each event that a pipeline's instances recorded around the witness
+    bars     for each window: id of an operation -> the operation
+    more     for each window: number of operations that were left out, because at most READ_MAX are read
     """
 
     windows: Sequence[Moment]
@@ -69,15 +69,20 @@ class Around:
 
 
 def margin_ns(ops: int, end_s: float) -> int:
-    """Returns the margin on each side of a moment, in nanoseconds, for `ops` operations in `end_s` seconds."""
+    """Returns how much time to show before and after a moment, in nanoseconds.
+
+    It is enough for about NEIGHBOURS operations at the average rate of `ops` operations in `end_s` seconds, within
+    MARGINS_NS.
+    """
     low, high = MARGINS_NS
     return int(min(max(NEIGHBOURS * end_s * 1e9 / max(ops, 1), low), high))
 
 
 def windows_of(moments: Iterable[Moment], margin: int, most: int = WINDOWS_MAX) -> list[Moment]:
-    """Returns windows around moments, with a margin on each side, in order of time.
+    """Returns windows of time around the moments, with a margin before and after, in ascending order.
 
-    Windows that are at most `margin` apart are merged. Then the closest ones are merged, until at most `most` are left.
+    Windows that are at most `margin` apart are merged. If there are still more than `most`, those closest to each other
+    are merged until `most` are left.
     """
     found: list[Moment] = []
     for begin, end in sorted((max(0, begin - margin), end + margin) for begin, end in moments):
@@ -93,7 +98,10 @@ def windows_of(moments: Iterable[Moment], margin: int, most: int = WINDOWS_MAX) 
 
 
 def read(run: Path, wanted: Sequence[Around]) -> None:
-    """Adds the operations in the windows of every witness, in one pass over the table. Stops at a damaged file."""
+    """Reads the operations in the windows of all witnesses, in one pass over the table, and adds them to `wanted`.
+
+    If a file of the table is damaged, reading ends there, without an error.
+    """
     try:
         for file in sorted((run / "tables" / "ops").glob("*.parquet")):
             for batch in pq.ParquetFile(file).iter_batches(1 << 18, columns=list(COLUMNS)):
@@ -124,7 +132,10 @@ def _add(batch: pa.RecordBatch, wanted: Sequence[Around]) -> None:
 
 
 def events_of(name: str, witness: Mapping[str, Any]) -> list[Event]:
-    """Returns (process, nanoseconds, text) of the instances' events around the witness of a pipeline anomaly."""
+    """Returns (process, nanoseconds, text) of the events that pipeline instances recorded around a witness.
+
+    Only witnesses of pipeline anomalies contain such events.
+    """
     return [
         (one["incarnation"], one["time_ns"], plain(event_text(one)))
         for one in pipeline_moments.around(name, witness)
@@ -136,12 +147,12 @@ def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
     """Returns the lanes as plain data.
 
     Lanes with operations of the witness come first, then lanes with operations at the same offsets, then the others.
-    `touched` describes what operations sent and polled at the offsets of the witness.
+    `touched` contains texts about what operations sent and polled at the offsets of the witness.
 
     windows  [begin, end] in seconds
     lanes    processes, from top to bottom
-    bars     for each window: [lane, begin, end or None, type, f, op, 1 if the witness names it, description]
-    events   [lane, time, text] of events of instances
+    bars     for each window: [lane, begin, end or None, type, f, op, 1 if the witness names it else 0, description]
+    events   [lane, time, text] of events that a pipeline's instances recorded
     left     [number of lanes, number of operations] that were omitted for lack of space
     """
     every = [bar for bars in around.bars for bar in bars.values()]

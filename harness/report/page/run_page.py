@@ -53,7 +53,7 @@ def draw(run: Path) -> Path:
 
 
 def page(run: Path) -> str:
-    """Returns the page of a run folder as HTML, with as many witnesses as fit."""
+    """Returns the page of a run folder as HTML, with as many witnesses as its maximum size allows."""
     plan = find_runs.plan_of(run)
     result, notes = _result(run)
     data, faults = _readings(run, notes)
@@ -70,12 +70,12 @@ def page(run: Path) -> str:
 
 
 def _thinned(listed: Sequence[Any], most: int) -> tuple[Any, ...]:
-    """Returns an even sample of at most `most` items."""
+    """Returns at most `most` of the items, evenly spaced."""
     return tuple(listed[:: -(-len(listed) // most)]) if most and listed else ()
 
 
 def _found(run: Path, groups: Sequence[Group], end_s: float) -> dict[str, Any]:
-    """Returns the data of the witnesses and anomalies for the page's scripts."""
+    """Returns the data about witnesses and anomalies that the page's scripts use."""
     return {
         "explain": f"harness explain {plain(run)}",
         "witnesses": {one.slug: one.data for group in groups for one in group.shown},
@@ -96,7 +96,7 @@ def _found(run: Path, groups: Sequence[Group], end_s: float) -> dict[str, Any]:
 
 
 def _result(run: Path) -> tuple[Result | None, list[str]]:
-    """Returns the result and no notes, or None and a note about why there is no usable result."""
+    """Returns the result and an empty list, or None and a message that says why there is no usable result."""
     try:
         result = find_runs.result_of(run)
     except BadInput as error:
@@ -109,14 +109,13 @@ def _result(run: Path) -> tuple[Result | None, list[str]]:
 
 
 def _sentence(result: Result | None, plan: Mapping[str, Any]) -> str:
-    """Returns the verdict as a sentence."""
     return "Not judged." if result is None else plain(summary.verdict(result, plan))
 
 
 def _readings(run: Path, notes: list[str]) -> tuple[Readings, list[Span]]:
     """Returns the operations and faults for the charts.
 
-    If the tables are missing or damaged, returns empty data and adds a note to `notes`.
+    If the run's tables are missing or damaged, returns empty data and appends a message to `notes`.
     """
     try:
         data, faults = bin_operations.read(run), fault_spans.of_run(run)
@@ -170,7 +169,7 @@ def _values(
 
 
 def _about(plan: Mapping[str, Any], result: Result | None, data: Readings) -> list[tuple[str, str]]:
-    """Returns (name, text) of the facts about the run that are known."""
+    """Returns (name, text) for each fact about the run that is known, such as its workload."""
     versions = plan.get("versions")
     named = versions.items() if isinstance(versions, dict) else ()
     commit = plan.get("git_commit")
@@ -188,7 +187,7 @@ def _about(plan: Mapping[str, Any], result: Result | None, data: Readings) -> li
 
 
 def _by_f(data: Readings) -> list[tuple[str, dict[str, int]]]:
-    """Returns (f, {outcome: number of operations}) for each kind of operation, the most frequent first."""
+    """Returns (f, {outcome: number of operations}) for each function f, the most frequent first."""
     return [
         (
             plain(f),

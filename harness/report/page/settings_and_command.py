@@ -31,7 +31,7 @@ def defaults() -> dict[str, Any]:
 
 
 def changed(plan: Mapping[str, Any]) -> list[Setting]:
-    """Returns the options of a plan that differ from the defaults. The seed is always included, as the last one."""
+    """Returns the options of a plan that differ from the defaults, and the seed as the last one."""
     default_plan = defaults()
     rows = [
         Setting(option_name(str(name)), _text(value), _text(default_plan.get(name)))
@@ -42,7 +42,10 @@ def changed(plan: Mapping[str, Any]) -> list[Setting]:
 
 
 def _settled(plan: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a plan in the format of this version. A plan that this version rejects is returned unchanged."""
+    """Returns a plan of any version in the format of this version.
+
+    A plan that this version rejects is returned unchanged.
+    """
     try:
         return make_plan.make(plan).model_dump(by_alias=True, mode="json")
     except (BadInput, TypeError, AttributeError):
@@ -64,7 +67,7 @@ def _text(value: Any) -> str:
 def command(plan: Mapping[str, Any], folder: str) -> str:
     """Returns the command that repeats a run. For a history without a plan, returns the command that checks it again.
 
-    folder  the run folder, whose plan.yaml is used if the plan cannot be expressed as options
+    folder  the run folder; if options cannot express the plan, the command uses the plan.yaml in this folder
     """
     if not plan:
         return shlex.join(["harness", "check", plain(folder)])
@@ -82,7 +85,10 @@ def command(plan: Mapping[str, Any], folder: str) -> str:
 
 
 def _words(name: str, value: Any) -> list[str] | None:
-    """Returns an option and its value as words of a command line; None if only a plan file can express the setting."""
+    """Returns a setting as words of a command line: the option and its value.
+
+    Returns None if only a plan file can express the setting.
+    """
     option = option_name(name)
     if name == "schedule" or value is None:
         return None

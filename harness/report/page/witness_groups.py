@@ -1,8 +1,8 @@
 """Prepares the anomalies and witnesses of the run page.
 
-This module decides how many witnesses of each anomaly are shown in full: at most SHOWN_MAX in total, and anomalies
-that affect the verdict come first. `choose_witnesses` decides which witnesses these are. Up to LISTED_MAX more are
-listed in one line each; `harness explain` shows the rest.
+At most SHOWN_MAX witnesses are shown in full. This module divides them among the anomalies; those that affect the
+verdict come first. `choose_witnesses` then chooses the witnesses of each anomaly. Up to LISTED_MAX more are listed in
+one line each, and `harness explain` shows the rest.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SLUG: Final = re.compile(r"[^A-Za-z0-9-]+")
 
 @dataclass(frozen=True, slots=True)
 class OpText:
-    """An operation of a witness as text: a headline, and lines about what the operation sent and polled."""
+    """An operation that a witness names, as text: a headline, and lines about what it sent and polled."""
 
     head: str
     type: str
@@ -56,10 +56,10 @@ class Shown:
 
     slug            HTML id of the witness on the page
     before          the last fault that ended before the witness, as text
-    timed           whether the time of the witness is known, so that the active faults are known
-    nothing         what to write if no fault was active
-    begin_s, end_s  begin and end of its operations or of the times that it contains; None if not known
-    at_s            time of a pipeline anomaly; None for other anomalies
+    timed           whether the time of the witness is known; otherwise, it is not known which faults were active
+    nothing         the text to show if no fault was active
+    begin_s, end_s  begin and end of the witness, in seconds; None if not known
+    at_s            time of the witness if the anomaly is one of a pipeline; otherwise None
     data            data for the drawings: {lanes, names, strips, polls, graph}
     pages           (text, path relative to the run) of the existing order pages of its keys
     """
@@ -88,7 +88,7 @@ class Group:
 
     joined  whether the anomaly has a single witness, which contains many records
     more    whether `harness explain` can show the other witnesses
-    times   times in seconds, ascending: of many witnesses or, if joined, of the records
+    times   ascending times in seconds: those of witnesses or, if `joined`, those of the records
     listed  (number, seconds, text) of the witnesses that are listed in one line each
     """
 
@@ -107,12 +107,12 @@ class Group:
 
     @property
     def verb(self) -> str:
-        """What happened at `times`: the verb of a sentence about the witnesses (if joined, about the records)."""
+        """The verb that says what happened at `times`; its subject is the witnesses or, if `joined`, the records."""
         return "were sent" if self.joined else "happened" if pipeline_moments.is_one(self.found.name) else "began"
 
     @property
     def rest(self) -> int:
-        """The number of the first witness that is not shown in full."""
+        """The lowest number of a witness that is not shown in full."""
         numbers = {one.number for one in self.shown}
         return next(number for number in itertools.count(1) if number not in numbers)
 
@@ -173,7 +173,7 @@ def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Gro
 
 
 def _rooms(result: Result) -> list[tuple[AnomalyFound, int]]:
-    """Returns how many witnesses of each anomaly are shown in full. Anomalies that affect the verdict get more."""
+    """Returns the maximum number of witnesses to show in full for each anomaly; more if it affects the verdict."""
     rooms = []
     remaining = SHOWN_MAX
     share = max(1, SHOWN_MAX // max(1, len(result.anomalies)))
@@ -185,7 +185,10 @@ def _rooms(result: Result) -> list[tuple[AnomalyFound, int]]:
 
 
 def _around(one: Explanation, margin: int) -> Around:
-    """Returns the windows of time around a witness. If its operations are short, the margin is smaller."""
+    """Returns the windows of time around a witness, still without operations.
+
+    margin  time to show before and after an operation of the witness, reduced if all its operations are short
+    """
     longest = max((end - begin for begin, end in one.moments), default=0)
     if not pipeline_moments.is_one(one.anomaly.name):  # moments of pipeline anomalies have no duration
         margin = min(margin, max(DURATIONS * longest, operation_lanes.MARGINS_NS[0]))
@@ -202,7 +205,7 @@ def _sentence(text: str) -> str:
 
 
 def _slugs(names: Sequence[str]) -> dict[str, str]:
-    """Returns name -> a unique id that is safe in a URL, for each name."""
+    """Returns name -> a unique id that is safe in a URL."""
     slugs: dict[str, str] = {}
     for name in names:
         slug = SLUG.sub("-", name)[:40].strip("-") or "anomaly"
@@ -213,7 +216,10 @@ def _slugs(names: Sequence[str]) -> dict[str, str]:
 
 
 def _times(run: Path, anomaly: AnomalyFound, witnesses: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
-    """Returns the times of many witnesses in seconds, ascending; for a joined anomaly, the times of its records."""
+    """Returns the times of an anomaly's witnesses in seconds, ascending.
+
+    An anomaly with a single joint witness has the times of its records instead.
+    """
     if anomaly.name in witness_lookup.JOINED:
         return tuple(sorted(choose_witnesses.of_messages(run, anomaly, facts)))
     return tuple(sorted(one.at_s for one in witnesses if one.at_s is not None))

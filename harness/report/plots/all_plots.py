@@ -2,8 +2,8 @@
 
 If the tables for a plot are missing or empty, the plot says "no data". The plots do not influence the verdict.
 
-Drawing takes longer than checking a short run, so plots that exist are kept if everything they are drawn from is
-unchanged. plots/drawn.json records what that was:
+Drawing takes longer than checking a short run. Existing plots are therefore kept if nothing has changed that they
+depend on. This is recorded in plots/drawn.json:
 
     {"inputs": a digest of the files that the plots show and of the code that draws them, "files": {name: CRC-32}}
 """
@@ -35,7 +35,10 @@ INPUTS: Final = (
 
 
 def draw(run: Path) -> list[Path]:
-    """Draws the plots of a run folder into its folder plots/, and returns the paths of the PNG and SVG files."""
+    """Draws the plots of a run into the folder plots/ of its run folder, unless they exist and are up to date.
+
+    Returns the paths of the PNG and SVG files.
+    """
     folder = run / "plots"
     folder.mkdir(parents=True, exist_ok=True)
     subtitle = _subtitle(run)
@@ -65,7 +68,10 @@ def _subtitle(run: Path) -> str:
 
 
 def _unchanged(folder: Path, inputs: str | None) -> list[Path]:
-    """Returns the plots in the folder if they were drawn from these inputs and are complete; otherwise none."""
+    """Returns the existing plots; none if they are incomplete or were drawn from other inputs.
+
+    inputs  the digest of the inputs; None if they are incomplete
+    """
     if inputs is None:
         return []
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -77,7 +83,7 @@ def _unchanged(folder: Path, inputs: str | None) -> list[Path]:
 
 
 def _digest(run: Path, subtitle: str) -> str | None:
-    """Returns a digest of everything that the plots depend on; None without complete tables."""
+    """Returns a digest of everything that the plots depend on; None if the run has no complete tables."""
     if not (run / INPUTS[0]).is_file():
         return None
     found = hashlib.sha256(f"{_code()} {subtitle}".encode(errors="backslashreplace"))

@@ -1,8 +1,8 @@
-"""Reads tables/ops in one pass and reduces it to the data of the plots.
+"""Reads the table of operations in one pass and reduces it to the data of the plots.
 
-Memory does not grow with the history. The points of the scatter plot are kept in a bitmap (the screen), which has
-COLUMNS intervals of time and ROWS intervals of the latency's logarithm. For quantiles, latencies are counted in
-histograms: one for each of WINDOWS windows of time.
+The memory needed does not grow with the history. The points of a scatter plot are kept in a bitmap (the screen) with
+COLUMNS intervals of time and ROWS intervals of the latency's logarithm. For quantiles, the run is divided into WINDOWS
+windows of time, each with a histogram of latencies.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Reading:
     """The reduced data of all operations with one function f.
 
     screen  outcome -> array [column, row]: whether there is a point
-    bins    array [window, bin]: number of latencies
+    bins    array [window, bin]: number of operations with this latency
     most    array [window]: the longest latency in seconds; -1 if nothing completed in the window
     rates   outcome -> array [window]: number of completions
     count   number of operations
@@ -65,7 +65,7 @@ class Readings:
 
     @property
     def fs(self) -> list[str]:
-        """The functions f, the most frequent first."""
+        """The functions of the operations, the most frequent first."""
         return sorted(self.by_f, key=lambda f: (-self.by_f[f].count, f))
 
 
@@ -78,7 +78,7 @@ def _batches(files: list[Path], columns: tuple[str, ...]) -> Iterator[pa.RecordB
 
 
 def _span(files: list[Path]) -> tuple[float, float | None]:
-    """Returns two times in seconds: the end of the run, and the first final poll (None if there was none)."""
+    """Returns the time at which the run ended and that of the first final poll (or None), in seconds."""
     end, final = 0, None
     for batch in _batches(files, ("invoke_ns", "complete_ns", "final")):
         invoked, completed = batch.column("invoke_ns"), batch.column("complete_ns")
@@ -137,16 +137,16 @@ def _outcome(reading: Reading, outcome: str, invoke_s: Floats, complete_s: Float
 
 
 def _cell(part: Floats, cells: int) -> Counts:
-    """Converts numbers from 0 to 1 to numbers of intervals, from 0 to `cells` - 1."""
+    """Divides the range from 0 to 1 into equal intervals. Returns the number of the interval of each value, from 0."""
     result: Counts = np.clip((part * cells).astype(np.int64), 0, cells - 1)
     return result
 
 
 def cells(screen: Bits, limit: int) -> tuple[Counts, Counts]:
-    """Returns the (columns, rows) of the points on a screen.
+    """Returns the coordinates of the points on a screen: (columns, rows).
 
-    If there are more than `limit`, returns a random sample, which is always the same for the same screen. It includes
-    the lowest and the highest point in each group of GROUP columns.
+    If there are more than `limit` points, returns a sample of them that depends only on the screen. It includes the
+    lowest and the highest point in each group of GROUP columns.
     """
     column, row = np.nonzero(screen)
     if len(column) > limit:
@@ -162,15 +162,18 @@ def cells(screen: Bits, limit: int) -> tuple[Counts, Counts]:
 
 
 def points(screen: Bits, end_s: float, limit: int) -> tuple[Floats, Floats]:
-    """Returns (times, latencies) of the points that `cells` returns, in seconds."""
+    """Returns (times, latencies) in seconds of the points on a screen; of a sample if there are more than `limit`."""
     column, row = cells(screen, limit)
     return (column + 0.5) / COLUMNS * end_s, LOW_S * 10 ** ((row + 0.5) / ROWS * DECADES)
 
 
 def quantiles(reading: Reading, wanted: tuple[float, ...], windows: int) -> dict[float, Floats]:
-    """Returns quantile -> latency in seconds in each window of time; NaN for windows without completions.
+    """Returns quantile -> array with the latency in seconds in each window of time; NaN if nothing completed in the
+    window.
 
-    The quantile 1.0 is exact. `windows` is the number of windows to return, a divisor of WINDOWS.
+    The quantile 1.0 (the longest latency) is exact.
+
+    windows  number of windows to return, a divisor of WINDOWS
     """
     bins = reading.bins.reshape(windows, -1, BINS).sum(axis=1)
     most = reading.most.reshape(windows, -1).max(axis=1)

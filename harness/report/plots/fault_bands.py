@@ -22,9 +22,9 @@ Lanes = Mapping[str, Sequence[Span]]
 
 
 def lanes(spans: Sequence[Span]) -> dict[str, list[Span]]:
-    """Groups spans by fault, in the order in which the faults first began.
+    """Groups faults by name, in the order in which each name first occurs. On a plot, each group has a lane of its own.
 
-    If there are more than LANES_MAX faults, the last lane contains all further ones.
+    If there are more than LANES_MAX names, the last lane contains all the remaining faults.
     """
     found: dict[str, list[Span]] = {}
     for span in spans:
@@ -36,7 +36,7 @@ def lanes(spans: Sequence[Span]) -> dict[str, list[Span]]:
 
 
 def height(by_fault: Lanes) -> float:
-    """Returns the space that the labels need above the axes, as a fraction of the figure's height."""
+    """Returns the space that the lanes need above the axes, as a fraction of the figure's height."""
     return LANE * len(by_fault) + (0.012 if by_fault else 0.0)
 
 
@@ -52,7 +52,7 @@ def _extent(span: Span, end_s: float) -> tuple[float, float]:
 
 
 def shade(ax: Axes, spans: Sequence[Span], end_s: float) -> None:
-    """Tints the background for the time in which each fault was active."""
+    """Tints the background of a plot wherever a fault was active."""
     by_fault = lanes(spans)
     names = list(by_fault)
     for name, mine in by_fault.items():
@@ -73,7 +73,7 @@ def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[flo
 
 
 def label(ax: Axes, by_fault: Lanes, end_s: float) -> None:
-    """Draws a bar above the axes for each span, in one lane per fault, with labels where there is space."""
+    """Draws a bar above the axes for each time a fault was active, one lane per fault, with labels where they fit."""
     from matplotlib.patches import Rectangle
     from matplotlib.transforms import blended_transform_factory
 
@@ -100,9 +100,10 @@ def label(ax: Axes, by_fault: Lanes, end_s: float) -> None:
 
 
 def _texts(ax: Axes, mine: Sequence[Span], end_s: float, bottom: float, shown: str, blended: object) -> None:
-    """Draws the labels of a lane.
+    """Draws the labels of one lane.
 
-    A label is complete if it fits before the next bar. Otherwise only its targets are drawn, or nothing.
+    A label that does not fit before the next bar is reduced to its targets, or omitted. The first label is always
+    complete.
     """
     free = 0.0
     for number, span in enumerate(mine):

@@ -33,15 +33,16 @@ COLOURS: Final = ("#d6e6f4", "#6aaed6", "#1b69ae", "#08244d")
 
 
 def cells(table: pa.Table) -> int:
-    """Returns the number of time intervals to plot: few enough that the table probably has rows for every interval."""
+    """Returns the number of time intervals to plot: so few that the table probably has rows for every interval."""
     pairs = table.group_by(["process", "key"]).aggregate([]).num_rows
     return int(np.clip(POINTS // max(1, pairs), CELLS_MIN, CELLS_MAX))
 
 
 def levels_of(table: pa.Table, groups: Sequence[Any], end_s: float, count: int) -> dict[Any, Floats]:
-    """Returns group -> maximum lag in seconds in each of `count` time intervals; NaN if nothing was polled.
+    """Returns group -> array with the maximum lag in seconds in each time interval; NaN if nothing was polled in it.
 
-    groups  the process or key of each row of the table
+    groups  the group (a process or a key) of each row of the table
+    count   number of time intervals
     """
     cell = np.clip((times_of(table) / end_s * count).astype(np.int64), 0, count - 1)
     names: dict[Any, int] = {}
@@ -84,7 +85,7 @@ def _line(ax: Axes, table: pa.Table, end_s: float) -> None:
 
 
 def _natural(group: Any) -> tuple[int, int, str]:
-    """Sort key for processes and keys: numbers by value, then texts."""
+    """Returns the sort key of a process or key: numbers by value, and then texts."""
     text = str(group)
     return (0, int(text), "") if text.lstrip("-").isdigit() else (1, 0, text)
 

@@ -26,9 +26,9 @@ ENOUGH: Final = 200
 
 
 def shown(data: Readings) -> list[str]:
-    """Returns the functions that have a panel, the most frequent first.
+    """Returns the functions f that have a panel, the most frequent first.
 
-    Functions other than send, poll and txn have none if they are rare.
+    Rare functions have no panel, except send, poll and txn.
     """
     total = sum(reading.count for reading in data.by_f.values())
     fs = [f for f in data.fs if data.by_f[f].count >= RARE * total or f in ("send", "poll", "txn")] or data.fs
@@ -36,7 +36,7 @@ def shown(data: Readings) -> list[str]:
 
 
 def points(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """Draws latency-points: latency over the time of invocation, coloured by outcome."""
+    """Draws the plot latency-points: the latency and the invocation time of each operation, coloured by outcome."""
     from matplotlib.lines import Line2D
 
     fs = shown(data)
@@ -115,16 +115,20 @@ def final_line(axes: Sequence[Axes], data: Readings) -> None:
 
 
 def windows_for(readings: Sequence[Reading]) -> int:
-    """Returns the largest number of windows for which a window has, on average, at least ENOUGH operations of each f.
+    """Returns the largest number in WINDOWS that leaves, on average, at least ENOUGH operations of each f in each
+    window.
 
-    A 99% quantile needs that many operations.
+    Returns the smallest number in WINDOWS if none does. A 99% quantile needs about ENOUGH operations.
     """
     fewest = min((reading.count for reading in readings), default=0)
     return next((n for n in WINDOWS if fewest >= ENOUGH * n), WINDOWS[-1])
 
 
 def quantiles(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """Draws latency-quantiles: the latencies of operations with any outcome, by the time at which they completed."""
+    """Draws the plot latency-quantiles: the latencies of completed operations over their completion time.
+
+    Operations with all outcomes are included.
+    """
     fs = shown(data)
     windows = windows_for([data.by_f[f] for f in fs[:2]])  # the two most frequent
     width = data.end_s / windows

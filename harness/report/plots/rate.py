@@ -13,7 +13,7 @@ from harness.stored.fault_spans import Span
 
 
 def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """Draws rate: one panel for each f, with one line for each outcome that occurred."""
+    """Draws the plot rate: a panel for each f, with a line for each outcome that occurred."""
     fs = latency.shown(data)
     axes = style.panels("Operations completed per second", subtitle, fs or [""], spans, data.end_s)
     if not fs:

@@ -1,6 +1,6 @@
 """The common style of all plots: size, colours, axes, and saving as PNG and SVG. Does not use pyplot's global state.
 
-The pages use the colours without drawing, so matplotlib, which takes long to import, is imported only to draw.
+Importing matplotlib takes long. The pages need only the colours, so matplotlib is imported only when a plot is drawn.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ SAVING: Final = {"svg.fonttype": "none", "svg.hashsalt": "harness"}
 
 
 def panels(title: str, subtitle: str, names: Sequence[str], spans: Sequence[Span], end_s: float) -> list[Axes]:
-    """Creates panels one below the other, with a common time axis, tinted backgrounds for faults, and fault labels.
+    """Creates panels one below the other, with a common time axis, and with faults as tinted backgrounds and labels.
 
-    `names` are the texts at the top left of the panels. A single empty name makes one panel without a name.
+    names  the texts at the top left of the panels; a single empty name makes one panel without a text
     """
     from matplotlib.figure import Figure
 
@@ -91,7 +91,7 @@ def _plain(ax: Axes, last: bool) -> None:
 
 
 def y_label(axes: Sequence[Axes], text: str) -> None:
-    """Adds one label of the y axis for all panels together."""
+    """Adds one label of the y axis that applies to all panels."""
     figure = axes[0].figure
     middle = (axes[0].get_position().y1 + axes[-1].get_position().y0) / 2
     figure.text(0.008, middle, text, rotation=90, va="center", ha="left", fontsize=10, color=TEXT)
@@ -119,7 +119,7 @@ def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[str], title: st
 
 
 def lines(colours: Iterable[str]) -> list[Artist]:
-    """Returns a line of each colour, for a legend."""
+    """Returns a line of each colour, for use in a legend."""
     from matplotlib.lines import Line2D
 
     return [Line2D([], [], color=colour, linewidth=2) for colour in colours]
@@ -135,7 +135,7 @@ def colour_bar(ax: Axes, mesh: ScalarMappable, text: str) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Formats a number of seconds with a suitable unit, as the label of a tick."""
+    """Formats a number of seconds with a suitable unit, for a tick of an axis."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:g} {unit}"

@@ -34,15 +34,15 @@ def times_of(table: pa.Table) -> Floats:
 
 
 def _cells(end_s: float) -> Floats:
-    """Returns the ends of the time intervals into which the run is divided, in seconds."""
+    """Divides the run into CELLS intervals, and returns the end of each in seconds."""
     result: Floats = (np.arange(CELLS) + 1) / CELLS * end_s
     return result
 
 
 def levels_of(table: pa.Table, end_s: float) -> dict[str, Floats]:
-    """Returns key -> maximum number of acknowledged but unread records of the key in each time interval.
+    """Returns key -> array with the maximum number of acknowledged but unread records in each time interval.
 
-    A key without a row in an interval keeps its last value.
+    If the table has no row for a key in an interval, the last earlier value of this key applies.
     """
     keys = table.column("key").to_pylist()
     times, unseen = times_of(table), table.column("unseen").to_numpy()
@@ -64,7 +64,7 @@ def levels_of(table: pa.Table, end_s: float) -> dict[str, Floats]:
 
 
 def draw(run: Path, data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
-    """Draws the plot: lines for the keys with most unread records, for the other keys, and for all keys."""
+    """Draws the plot unseen: lines for the keys with the most unread records, for all other keys, and for all keys."""
     table = table_of(run, "unseen")
     end_s = data.end_s
     axes = style.panels("Acknowledged records that no client has read yet", subtitle, [""], spans, end_s)

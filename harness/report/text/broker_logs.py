@@ -1,9 +1,9 @@
 """Finds the few lines in the brokers' logs that are most relevant to given partitions and moments of a run.
 
-Reads logs/<node>/*.log as collected: `[2026-11-20 15:01:37,886] LEVEL text`. The timestamps are local times without
-a time zone, while the history's header contains the wall-clock time at which the run began. The time zone is guessed:
-of all differences from UTC, in steps of 15 minutes, the one with which the log covers most of the run. At most
-SCAN_MAX bytes of each file are read, from shortly before the first moment.
+Reads the collected logs/<node>/*.log, whose lines look like `[2026-11-20 15:01:37,886] LEVEL text`. Their timestamps
+are local times of an unknown time zone, while it is known when the run began in UTC. The time zone is guessed: of all
+differences from UTC, in steps of 15 minutes, the one that makes the log overlap most with the run. At most SCAN_MAX
+bytes of each file are read, from shortly before the first moment.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LEVELS: Final = {b"FATAL": 3, b"ERROR": 2, b"WARN": 2}
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of a broker's log. `time_ns` counts from the start of the run."""
+    """A line of a broker's log. `time_ns` is the time since the start of the run."""
 
     time_ns: int
     node: str
@@ -57,10 +57,10 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to search for.
+    """What to search the logs for.
 
-    moments     (begin, end) in nanoseconds since the run began
-    partitions  names of partitions
+    moments     (begin, end) in nanoseconds since the run began: the times at which something went wrong
+    partitions  names of the partitions concerned
     """
 
     moments: Sequence[tuple[int, int]]
@@ -68,9 +68,9 @@ class Wanted:
 
     @property
     def begin_ns(self) -> int:
-        """The time from which lines are relevant.
+        """The time at which the search begins.
 
-        There is no corresponding end, because a record may be lost long after the moments.
+        The search has no corresponding end, because a record may be lost long after its send, for example.
         """
         return min(begin for begin, _ in self.moments) - AROUND_NS
 
@@ -80,9 +80,11 @@ class Wanted:
 
 
 def partition(run: str, key: Any, per_topic: int) -> str | None:
-    """Returns the name of a key's partition, <run>-<key div P>-<key mod P>; None if the key is not an integer.
+    """Returns the name of the partition that a key stands for: RUN-TOPIC-PARTITION.
 
-    P is the number of partitions of each topic.
+    The topic is `key // per_topic` and the partition `key % per_topic`. Returns None if the key is not an integer.
+
+    per_topic  number of partitions of each topic
     """
     return f"{run}-{key // per_topic}-{key % per_topic}" if type(key) is int and per_topic > 0 else None
 
@@ -105,9 +107,10 @@ def _files(logs: Path) -> list[Path]:
 
 
 def zone_ns(first_ns: int, last_ns: int, wall_ns: int, end_ns: int) -> int:
-    """Returns how far a log's timestamps are ahead of UTC: the shift with which the log covers most of the run.
+    """Guesses how far a log's timestamps are ahead of UTC, in nanoseconds.
 
-    If several shifts are equally good, returns the smallest.
+    Returns the difference that makes the log overlap most with the run; of several equally good ones, that closest to
+    zero.
 
     first_ns, last_ns  first and last timestamp of the log
     wall_ns            wall-clock time at which the run began
@@ -157,7 +160,7 @@ def around(logs: Path, wall_ns: int, end_ns: int, wanted: Wanted, limit: int = S
 def _best(scored: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogLine]]:
     """Returns the `limit` most relevant lines.
 
-    Of lines that differ only in numbers, at most two are returned, unless their score is high.
+    Of several lines that differ only in their numbers, only the best two are returned, unless their score is high.
     """
     ordered = sorted(scored, key=lambda one: (-one[0], one[1].time_ns))
     times_seen: dict[str, int] = {}
@@ -171,9 +174,9 @@ def _best(scored: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogL
 
 
 def _scan(file: BinaryIO, node: str, zero_ns: int, end_ns: int, wanted: Wanted) -> Iterator[tuple[int, LogLine]]:
-    """Yields (score, line) of each relevant line between the begin of the search and the end of the run.
+    """Yields (score, line) of each relevant line, from where the search begins to the end of the run.
 
-    zero_ns  the start of the run, in the clock of the log's timestamps
+    zero_ns  the start of the run, by the clock of the log's timestamps
     """
     names = [re.compile(re.escape(name.encode()) + rb"(?!\d)") for name in wanted.partitions]
     if not line_search.seek(file, stamp_ns, wanted.begin_ns + zero_ns):
@@ -192,9 +195,9 @@ def _scan(file: BinaryIO, node: str, zero_ns: int, end_ns: int, wanted: Wanted) 
 
 
 def _score(line: bytes, names: Sequence[re.Pattern[bytes]], close: bool) -> int:
-    """Returns the relevance of a line; 0 if it is not shown.
+    """Returns the relevance of a line; 0 if it is irrelevant.
 
-    Lines far from the moments are relevant only if they name one of the partitions.
+    A line that is not near a moment is relevant only if it names one of the partitions.
 
     close  whether the line is near a moment
     """

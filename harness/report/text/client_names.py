@@ -12,7 +12,10 @@ SLOTS_SHOWN: Final = 8
 
 
 def libraries(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the libraries that the worker slots use in turn. Plans of earlier versions contain only one library."""
+    """Returns the client libraries of a run. If there are several, the worker slots use them in turn.
+
+    Plans of earlier versions contain only one library.
+    """
     named = plan.get("client", DEFAULT)
     found = named.split(",") if isinstance(named, str) else named
     return tuple(map(str, found)) if isinstance(found, list | tuple) and found else DEFAULT
@@ -28,9 +31,9 @@ def slots(plan: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def client_text(plan: Mapping[str, Any]) -> str:
-    """Describes the client libraries and their version.
+    """Describes the client libraries of a run, and their version.
 
-    Returns "" if the run used the default library and no version of it was requested.
+    Returns "" if the run used the default library, without a particular version.
     """
     named = libraries(plan)
     version = plan.get("client_version") or ""

@@ -22,7 +22,7 @@ NONE: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The values of a setting, anomaly or figure in both runs; None if a run has no value."""
+    """A setting, anomaly or figure with its values in the two runs. A value is None if the run has none."""
 
     name: str
     a: Any
@@ -52,7 +52,7 @@ NOTHING: Final = Row("none", (), ())
 def compare(a: Path, b: Path) -> Compared:
     """Compares two run folders. A run that was not judged has no verdict and no figures.
 
-    Raises BadInput if neither run was judged, or if results cannot be used.
+    Raises BadInput if neither run was judged, or if the results of one of them cannot be used.
     """
     one, two = (find_runs.result_of(folder) for folder in (a, b))
     if one is None and two is None:
@@ -74,7 +74,7 @@ def _rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    """Returns the plan of a run as a flat mapping. Fields that the plan does not contain have their defaults."""
+    """Returns a run's plan as a flat mapping. A field that is missing in the plan has its default."""
     plan = find_runs.plan_of(folder)
     if not plan:
         return {}

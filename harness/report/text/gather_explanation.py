@@ -1,8 +1,8 @@
 """Gathers everything that is known about one witness, for `harness explain` and the run page.
 
 This includes a description, the operations with the records that they sent and polled, the reasons for the edges of a
-cycle, the faults that were active, and relevant lines of the brokers' logs. Operations are read from the history by
-index, and records from the tables, so the effort does not grow with the history.
+cycle, the faults that were active, and relevant lines of the brokers' logs. The time needed hardly depends on the
+length of the history: operations are found in the history by their index, and records in the tables.
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ class InvolvedOp:
 class Explanation:
     """One witness with everything that is known about it.
 
-    moments      (begin, end) in nanoseconds of its operations, and of the times that the witness contains
-    surrounding  (time, time) in nanoseconds of the surrounding events, which the witness of a pipeline anomaly contains
+    moments      (begin, end) in nanoseconds of each operation that the witness names; (t, t) of each time t in the
+                 witness
+    surrounding  (t, t) of the other events that the witness of a pipeline anomaly contains, in nanoseconds
     chain        the reasons for the edges of a cycle, as sentences; empty if the witness is not a cycle
-    spans        faults that were active at a moment or a surrounding event
-    before       the last fault that ended before all of these; None if there is none
+    spans        faults that were active during one of the moments, or at one of the other events
+    before       the last fault that ended before the first of these times; None if there is none
     """
 
     run: Path
@@ -77,13 +78,13 @@ class Explanation:
 
 
 def explain(run: Path, result: Result, wanted: witness_lookup.NamedWitness) -> Explanation:
-    """Explains the witness that a user named. Raises BadInput if there is no such witness."""
+    """Gathers everything about the witness that a user named. Raises BadInput if there is no such witness."""
     anomaly = witness_lookup.anomaly(result, wanted.name)
     return about(run, anomaly, wanted.number, witness_lookup.one(run, anomaly, wanted.number))
 
 
 def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, Any]) -> Explanation:
-    """Explains a given witness. `number` is the number of the witness among those of the anomaly, from 1."""
+    """Gathers everything about a witness. `number` is its number among the witnesses of the anomaly, from 1."""
     facts, log = of_run(run), OpLog(run)
     involved = of_witness(anomaly.name, witness, facts, log)
     chain = _chain(witness, OpPhrases(facts))
@@ -146,7 +147,7 @@ def _text(error: Any) -> str | None:
 
 
 def _partitions(run: Path, log: OpLog, name: str, witness: Mapping[str, Any], involved: Involved) -> list[str]:
-    """Returns the names of the partitions that the witness concerns, as in the brokers' logs."""
+    """Returns the names of the partitions that the witness is about, as they occur in the brokers' logs."""
     if pipeline_moments.is_one(name):
         return [named] if (named := pipeline_moments.partition_of(witness)) else []
     per_topic = find_runs.plan_of(run).get("partitions_per_topic")
@@ -161,7 +162,7 @@ def _logs(
 ) -> list[broker_logs.LogLine]:
     """Returns the relevant lines of the brokers' logs.
 
-    Returns no lines if the history has no header, because then the times of logs and history cannot be matched.
+    Returns no lines if the history has no header. Then it is not known at which wall-clock time the run began.
     """
     if log.header is None or not moments:
         return []

@@ -1,4 +1,4 @@
-"""Finds the operations, keys, offsets and values that a witness concerns."""
+"""Finds the operations, keys, offsets and values that a witness is about."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ VALUES_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Involved:
-    """What a witness concerns.
+    """What a witness is about.
 
-    ops     ids of its operations, in the order in which the witness names them
+    ops     ids of the operations, in the order in which the witness names them
     keys    the keys that the witness names
-    places  (key, offset or None, value) of its records
-    focus   text of a key -> the values to show
+    places  (key, offset or None, value) of each record that it names
+    focus   text of a key -> the values to show; an empty set stands for all values
     """
 
     ops: tuple[int, ...]
@@ -46,7 +46,7 @@ def named_ops(witness: Witness) -> list[int]:
 
 
 def pairs(witness: Witness) -> Iterator[tuple[Any, Any]]:
-    """Yields (key, value) of the records that a witness names. If it names only a key, the value is None."""
+    """Yields (key, value) of each record that a witness names. If it names only a key, the value is None."""
     if "key" in witness:
         key = witness["key"]
         named = [witness["value"]] if "value" in witness else list(witness.get("values") or ())[:VALUES_MAX]
@@ -61,7 +61,7 @@ def pairs(witness: Witness) -> Iterator[tuple[Any, Any]]:
 
 
 def key_of(text: str) -> Any:
-    """Parses a key that is written as text in a witness of `unseen`."""
+    """Returns the key that a text in a witness of `unseen` stands for."""
     return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text
 
 
@@ -72,7 +72,7 @@ def offsets(witness: Witness) -> list[int]:
 
 
 def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
-    """Returns what a witness concerns; nothing if its format is unknown, for example that of another version."""
+    """Returns what a witness is about; nothing if its format is unknown (it may be from another version)."""
     try:
         return _of_witness(name, witness, facts, log)
     except (TypeError, ValueError, KeyError, AttributeError, IndexError):
@@ -80,9 +80,10 @@ def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> 
 
 
 def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
-    """Returns what a witness concerns. Raises an error if its format is unknown.
+    """Returns what a witness is about. Raises an error if its format is unknown.
 
-    For the anomalies in LOOKED_UP, the operations that wrote and first read the values are looked up.
+    The witnesses of the anomalies in LOOKED_UP do not name operations. Those that wrote and first read the values are
+    looked up.
     """
     if pipeline_moments.is_one(name):
         return _of_pipeline(witness, facts, log)
@@ -100,9 +101,11 @@ def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) ->
 
 
 def _of_pipeline(witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
-    """Returns the operation that sent the witness's record, and the record's partition and offset.
+    """Returns the operation that sent the record of a pipeline anomaly's witness, with the record's partition and
+    offset.
 
-    The partition is given as the history's key for it, not as the key of the Kafka record.
+    The partition is returned as the number that is the key in the history; the key of the Kafka record is something
+    else.
     """
     number = pipeline_moments.log_of(log.run, witness)
     if number is None:

@@ -1,9 +1,9 @@
 """Finds the operations near an offset or a value of a key, for `harness around`.
 
-Near an offset are the records at most n offsets away. Near a value are the value itself and, in a poll, also the n
-records before it and the n records after it. Only the micro-operations and records near the place are returned, as by
-`op-around-key-offset` and `op-around-key-value` of jepsen.tests.kafka. The history is streamed, and only lines that
-may contain the key are decoded. For an operation that never completed, its invocation is returned.
+A record is near an offset if it is at most n offsets away. In a poll, the n records before a value and the n records
+after it are near this value. Operations are returned without their other micro-operations and records, as by
+`op-around-key-offset` and `op-around-key-value` of jepsen.tests.kafka. The history is read line by line, and only lines
+that may contain the key are decoded. For an operation that never completed, its invocation is returned.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ Test = Callable[[bytes], object]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A key with an offset or a value. `n` is the number of offsets, or of records in a poll, to show on each side."""
+    """What to search for: a key with an offset, or with a value if the offset is None.
+
+    n  how far to look on each side: the number of offsets or, for a value, the number of records in the same poll
+    """
 
     key: Any
     offset: int | None
@@ -41,7 +44,7 @@ class Place:
     n: int
 
     def hit(self, offset: Any, value: Any) -> bool:
-        """Returns whether a record is exactly at the place."""
+        """Returns whether a record has exactly this offset (or this value)."""
         return same(value, self.value) if self.offset is None else offset == self.offset
 
 
@@ -59,10 +62,10 @@ class Seen:
 
 @dataclass(slots=True)
 class _Open:
-    """Invocations near the place that have not completed.
+    """Invocations near the place that have not completed yet.
 
     ops     process -> its invocation
-    tokens  a text for each of these processes, which occurs in every line of the process
+    tokens  for each of these processes, a text that occurs in all its lines
     """
 
     ops: dict[Any, Op] = field(default_factory=dict)
@@ -81,7 +84,10 @@ class _Open:
 
 
 def given(text: str) -> Any:
-    """Parses a key or a value from the command line: a JSON integer or string; any other text is used unchanged."""
+    """Converts a key or a value from the command line: a JSON integer or string to its value.
+
+    Any other text is returned unchanged.
+    """
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -90,12 +96,15 @@ def given(text: str) -> Any:
 
 
 def same(one: Any, two: Any) -> bool:
-    """Returns whether two values have the same type and are equal, so that 1, 1.0 and true all differ."""
+    """Returns whether two values have the same type and are equal: 1, 1.0 and true are all different."""
     return type(one) is type(two) and bool(one == two)
 
 
 def near(pairs: Sequence[Sequence[Any]], place: Place) -> list[Sequence[Any]]:
-    """Returns those [offset, value] pairs of a poll of the key that are near the place, in the order of the poll."""
+    """Returns the records of a poll that are near the place, in the order of the poll.
+
+    pairs  [offset, value] of each record of the key
+    """
     if place.offset is not None:
         at = place.offset
         return [pair for pair in pairs if type(pair[0]) is int and abs(pair[0] - at) <= place.n]
@@ -112,9 +121,9 @@ def _send(mop: Sequence[Any], place: Place) -> bool:
 
 
 def trimmed(value: Any, place: Place, seen: Seen) -> list[Any]:
-    """Returns the micro-operations near the place, with only the records near it; empty if there are none.
+    """Returns the micro-operations near the place, reduced to the records near it; empty if there are none.
 
-    Notes in `seen` whether the key occurs.
+    Sets `seen.key` if the key occurs.
     """
     kept: list[Any] = []
     for mop in value if isinstance(value, list) else ():
@@ -133,7 +142,7 @@ def trimmed(value: Any, place: Place, seen: Seen) -> list[Any]:
 
 
 def _possible(key: Any) -> Test:
-    """Returns a quick test for lines. It accepts all lines that contain the key, and perhaps a few others."""
+    """Returns a quick test that is true for every line that contains the key, and perhaps for a few others."""
     if type(key) is int:
         return re.compile(rb"[\[,]\s*%d\s*," % key).search
     if type(key) is str and re.fullmatch(r"[\w .:-]*", key, re.ASCII):
@@ -143,7 +152,7 @@ def _possible(key: Any) -> Test:
 
 
 def _in_place(place: Place) -> Test:
-    """Returns a quick test for lines. It accepts all lines with a record near the place, and perhaps a few others."""
+    """Returns a quick test that is true for every line with a record near the place, and perhaps for a few others."""
     if place.offset is not None and place.n <= OFFSETS_LISTED:
         listed = b"|".join(b"%d" % (place.offset + n) for n in range(-place.n, place.n + 1))
         return re.compile(rb"\[\s*(?:%s)\s*," % listed).search
@@ -153,10 +162,10 @@ def _in_place(place: Place) -> Test:
 
 
 def find(run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = lambda text: None) -> Iterator[Op]:
-    """Yields the operations near the place, trimmed to the records near it, in order of completion.
+    """Yields the operations near the place, reduced to the records near it, in order of completion.
 
-    Then yields the invocations (type `invoke`) of operations that never completed. Updates `seen`. Raises BadInput if
-    the history cannot be read, and BadHistory for a malformed line.
+    Operations that never completed follow at the end, as invocations (type `invoke`). Updates `seen`. Raises BadInput
+    if the history cannot be read, and BadHistory for a malformed line.
     """
     possible, in_place, open_ = _possible(place.key), _in_place(place), _Open()
     next_report = time.monotonic() + PROGRESS_S
@@ -193,7 +202,8 @@ def find(run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = 
 
 
 def require(seen: Seen, place: Place, run: Path) -> str:
-    """Returns the message for a search without results. Raises BadInput if no operation sent or polled the key."""
+    """Returns a message that nothing was found near the place. Raises BadInput if no operation sent or polled the key
+    at all."""
     if not seen.key:
         raise BadInput(
             f"key {plain(place.key)}: no operation of {run} sends or polls it; "

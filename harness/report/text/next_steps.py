@@ -10,7 +10,7 @@ from harness.stored import find_runs
 
 
 def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
-    """Returns (command, purpose) of each suggested command, the most useful first."""
+    """Returns (command, purpose) of each command to suggest, the most useful first."""
     bad = [found.name for found in result.anomalies if found.bad]
     again = f"harness run --plan {folder / 'plan.yaml'}"
     if (folder / find_runs.PAGE).is_file():

@@ -1,4 +1,7 @@
-"""Describes the micro-operations of an operation, limited to certain keys and values (the focus)."""
+"""Describes the micro-operations of an operation in words.
+
+The description is limited to certain keys and values, called the focus.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ Focus = Mapping[str, frozenset[Any]]
 
 
 def focus_of(places: Sequence[tuple[Any, Any]]) -> Focus:
-    """Builds a focus from (key, value) pairs. None as a value stands for all values of the key."""
+    """Returns a focus for (key, value) pairs. A pair with the value None puts all values of its key in focus."""
     by_key: dict[str, set[Any]] = {}
     for key, value in places:
         mine = by_key.setdefault(plain(key), set())
@@ -28,7 +31,8 @@ def focus_of(places: Sequence[tuple[Any, Any]]) -> Focus:
 
 
 def micro_ops(value: Any, focus: Focus) -> list[str]:
-    """Describes an operation's micro-operations, one line each. Those on keys outside the focus are only counted."""
+    """Describes the micro-operations of an operation on keys in focus, one line each, and counts those on
+    other keys."""
     if not isinstance(value, list):
         return []
     lines, others = [], 0
@@ -75,9 +79,10 @@ def _poll(key: Any, pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> s
 
 
 def _chosen(pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> list[int]:
-    """Returns the numbers of the pairs to show: wanted values, offsets that do not ascend, and neighbours of both.
+    """Returns the positions of the records of a poll that are described.
 
-    If there are no such pairs, returns the first RECORDS_MAX. If there are few pairs, returns all of them.
+    These are records with wanted values, records at which the offsets do not ascend, and a few records on each side of
+    these. If there are none of them, returns the first RECORDS_MAX. If the poll is short, returns all of its records.
     """
     if len(pairs) <= RECORDS_MAX:
         return list(range(len(pairs)))

@@ -12,29 +12,32 @@ from harness.stored.operations_and_records import Facts, OpFact, Record
 
 
 class OpPhrases:
-    """Builds phrases about operations and records from a lookup. If the lookup lacks facts, the phrases are shorter."""
+    """Builds phrases about operations and records from what a lookup finds.
+
+    If the lookup does not find something, the phrases are shorter.
+    """
 
     def __init__(self, lookup: Facts | None) -> None:
         self._lookup = lookup
 
     def op(self, id_: int | None) -> OpFact | None:
-        """Returns the facts about an operation, or None if they are not known."""
+        """Returns the process, outcome and times of an operation; None if they are not known."""
         return self._lookup.op(id_) if self._lookup is not None and id_ is not None else None
 
     def who(self, id_: int) -> str:
-        """Returns the process, id and time of an operation, as a phrase."""
+        """Returns the process, id and time of an operation as a phrase."""
         fact = self.op(id_)
         if fact is None:
             return f"op {id_}"
         return f"process {fact.process} (op {id_}, {seconds(fact.at_ns)})"
 
     def when(self, id_: int) -> str:
-        """Returns the id and time of an operation, as a phrase for a sentence that already names the process."""
+        """Returns the id and time of an operation as a phrase, for use where the process is already named."""
         fact = self.op(id_)
         return f"op {id_}" if fact is None else f"op {id_}, {seconds(fact.at_ns)}"
 
     def faults(self, *ids: int | None) -> str:
-        """Returns which faults were active during the operations, as the end of a sentence; empty if none was."""
+        """Returns the faults that were active during the operations, as the end of a sentence; empty if none was."""
         found: dict[str, None] = {}
         for fact in map(self.op, ids):
             if fact is not None and self._lookup is not None:
@@ -49,7 +52,7 @@ class OpPhrases:
         return self._lookup.polls(key, value) if self._lookup is not None else ()
 
     def sent(self, key: Any, value: Any, op: int | None = None) -> str:
-        """Returns who sent a value, when, with which outcome, and during which faults; empty if not known."""
+        """Returns who sent a value, when, during which faults, and with which outcome; empty if not known."""
         records = [record for record in self.sends(key, value) if op is None or record.op == op]
         if op is None and records:
             op = records[0].op
@@ -73,7 +76,7 @@ class OpPhrases:
         return f"{'failed' if fact.type == 'fail' else 'indeterminate'} {took}{why}{stored}"
 
     def read(self, key: Any, value: Any, offset: int | None = None) -> str:
-        """Returns who first read a value (at `offset`, if given), as a phrase; empty if no read is known."""
+        """Returns who first read a value (at `offset`, unless it is None), as a phrase; empty if not known."""
         for record in self.polls(key, value):
             if offset is None or record.offset == offset:
                 at = "" if record.offset is None else f" at offset {record.offset}"
@@ -81,9 +84,9 @@ class OpPhrases:
         return ""
 
     def rows(self, verb: str, key: Any, op: int, value: Any) -> tuple[Record, ...]:
-        """Returns all records of a key that an operation polled, if `verb` is "polled".
+        """Returns the records of a key that an operation polled or sent.
 
-        For any other verb, returns the operation's sends of the value.
+        If `verb` is "polled", these are all records of the key that it polled; otherwise its sends of the value.
         """
         if self._lookup is None:
             return ()
@@ -94,13 +97,16 @@ class OpPhrases:
     def place(self, verb: str, key: Any, op: int, value: Any, last: bool = False) -> str:
         """Returns the offset at which an operation polled or sent a value, as a phrase; empty if not known.
 
-        last  if the operation did so several times: whether to return the last offset, not the first
+        last  which offset to return if there are several: the last one, otherwise the first one
         """
         offsets = [record.offset for record in self.rows(verb, key, op, value) if record.value == value]
         return at_offset(offsets[-1 if last else 0]) if offsets else ""
 
     def step(self, verb: str, key: Any, op: int, values: Sequence[Any]) -> tuple[str, str]:
-        """Returns, as phrases, the offsets of two values that an operation polled or sent one after the other."""
+        """Returns the offsets of two values that an operation polled or sent, as phrases.
+
+        If there are several offsets, those are preferred at which the two values directly follow each other.
+        """
         rows = self.rows(verb, key, op, values[0])
         for one, two in itertools.pairwise(rows):
             if (one.value, two.value) == tuple(values):

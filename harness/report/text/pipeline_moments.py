@@ -1,8 +1,8 @@
-"""Relates the witness of a pipeline anomaly to the history: the partition, the sending operation, and the times.
+"""Relates the witness of a pipeline anomaly to the history of the run.
 
-The witness contains the Kafka key of the record, and the topic and partition of the input. In the history, an input
-partition is a key: a number. The history contains no reads by the pipeline, because the pipeline's instances record
-their actions as events, not as operations. The witness contains the events around it.
+In the history, each input partition of the pipeline is a key, which is a number. The witness contains the topic and
+partition instead, and also the key of the Kafka record. The history does not contain what the pipeline's instances
+read, because instances record events, not operations. The witness contains the events close to the anomaly.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ OFFSETS_MAX: Final = 12  # offsets to name of a skipped range
 
 
 def is_one(name: str) -> bool:
-    """Returns whether an anomaly is a pipeline anomaly."""
+    """Returns whether this is the name of an anomaly of pipelines."""
     return name in CATALOGUE and CATALOGUE[name].modes is not None
 
 
 def log_of(run: Path, witness: Witness) -> int | None:
-    """Returns the history's key for the witness's partition.
+    """Returns the number that is the history's key for the partition in the witness.
 
-    Returns None if the witness's topic is not an input topic, or if the run does not record its input topics.
+    Returns None if the topic in the witness is not an input topic, or if the run does not record its input topics.
     """
     try:
         inputs = orjson.loads((run / FILE).read_bytes())["input"]
@@ -43,15 +43,15 @@ def log_of(run: Path, witness: Witness) -> int | None:
 
 
 def partition_of(witness: Witness) -> str | None:
-    """Returns the name of the witness's partition as in the brokers' logs, or None."""
+    """Returns TOPIC-PARTITION from the witness, as in the brokers' logs; None if it names no partition."""
     topic, partition = witness.get("topic"), witness.get("partition")
     return f"{topic}-{partition}" if isinstance(topic, str) and type(partition) is int else None
 
 
 def places(log: int, witness: Witness) -> list[tuple[int, int | None, Any]]:
-    """Returns (log, offset or None, id or None) of the records that the witness concerns.
+    """Returns (log, offset or None, id or None) of each record that the witness is about.
 
-    log  the history's key for their partition
+    log  the history's key for the partition
     """
     id_ = witness["id"] if type(witness.get("id")) is int else None
     offset, first, until = (witness.get(name) for name in ("offset", "first", "until"))
@@ -71,7 +71,7 @@ def senders(log: int, witness: Witness, facts: Facts | None) -> list[int]:
 
 
 def moments(name: str, witness: Witness) -> list[int]:
-    """Returns the times that a witness and its outputs contain, in nanoseconds since the run began."""
+    """Returns the times, in nanoseconds since the run began, that a witness contains for itself and its outputs."""
     if not is_one(name):
         return []
     outputs = witness.get("outputs") or ()
@@ -80,12 +80,15 @@ def moments(name: str, witness: Witness) -> list[int]:
 
 
 def around(name: str, witness: Witness) -> list[Mapping[str, Any]]:
-    """Returns the events of instances and faults around a witness. Events with only a wall-clock time are left out."""
+    """Returns the events of instances and faults that a witness contains.
+
+    Events without a time since the run began (they have only a wall-clock time) are left out.
+    """
     events = (witness.get("around") or ()) if is_one(name) else ()
     return [one for one in events if isinstance(one, Mapping) and _time(one) is not None]
 
 
 def _time(one: Mapping[str, Any]) -> int | None:
-    """Returns an event's time in nanoseconds since the run began, or None if the event has only a wall-clock time."""
+    """Returns an event's time in nanoseconds since the run began; None if it has only a wall-clock time."""
     at = one.get("time_ns")
     return at if type(at) is int and 0 <= at < EPOCH else None

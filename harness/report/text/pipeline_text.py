@@ -1,4 +1,4 @@
-"""The lines of the summary that concern a pipeline, and the output of `harness offsets`."""
+"""Formats the part of the summary about a pipeline, and the output of `harness offsets`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.report.text.phrases import OpPhrases
 
 
 def figures(statistics: Mapping[str, Any]) -> list[str]:
-    """Returns the lines of the summary about a pipeline's records and its instances' events."""
+    """Returns the lines of the summary about a pipeline: its records, and the events of its instances."""
     lines = []
     counts = statistics.get("pipeline")
     if isinstance(counts, Mapping) and "inputs" in counts:

@@ -1,4 +1,4 @@
-"""Prints explanations for a terminal: an overview of all anomalies, or one witness in full."""
+"""Formats explanations for a terminal: an overview of all anomalies, or one witness in full."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _faults(explanation: Explanation) -> list[str]:
 
 
 def _during(explanation: Explanation, span: fault_spans.Span) -> str:
-    """Returns the names of the operations during which a fault was active."""
+    """Returns the names of the operations during which a fault was active; without any, a text like "this witness"."""
     hit = [op.name for op in explanation.ops if op.moment is not None and fault_spans.during([span], *op.moment)]
     if not hit and any(fault_spans.during([span], *moment) for moment in explanation.moments):
         hit = ["this witness"]
@@ -169,7 +169,7 @@ def _during(explanation: Explanation, span: fault_spans.Span) -> str:
 
 
 def nothing_on(explanation: Explanation) -> str:
-    """Returns what to write if no fault was active at the times of the witness."""
+    """Returns a text that says that no fault was active at the times of the witness."""
     timed = any(op.moment is not None for op in explanation.ops) and not explanation.surrounding
     return "none while these operations ran" if timed else "none at the times of this witness"
 

@@ -27,7 +27,7 @@ def summary(run: Path, result: Result, witnesses: int = 1, brief: bool = False) 
 
     run        the run folder, or a history file; for a file, the summary is shorter
     witnesses  maximum number of witnesses for each bad anomaly; results.json may contain fewer
-    brief      whether to show few faults, and witnesses of few anomalies, so that the summary fits on a screen
+    brief      whether to shorten the summary so that it fits on a screen: few faults, and witnesses of few anomalies
     """
     folder = run if (run / "history").is_dir() else None
     plan = find_runs.plan_of(folder) if folder is not None else {}
@@ -66,7 +66,7 @@ def _count(n: int, what: str) -> str:
 
 
 def _settings(plan: Mapping[str, Any]) -> str:
-    """Returns the settings on which the guarantees depend: acks, transactions, idempotence and isolation level."""
+    """Returns the settings that decide what Kafka guarantees: acks, transactions, idempotence, isolation level."""
     parts = [f"acks={plan['acks']}"] if plan.get("acks") is not None else []
     if plan.get("txn"):
         parts.append("transactions")
@@ -225,7 +225,7 @@ def _statistics(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _percent(part: int, whole: int) -> str:
-    """Formats a percentage. A share that is neither none nor all is never rounded to 0% or 100%."""
+    """Formats part / whole as a percentage. Only the whole becomes 100%; very small parts become "< 0.1%"."""
     value = 100 * part / whole
     if part == whole:
         return "100%"

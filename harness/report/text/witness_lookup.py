@@ -1,7 +1,7 @@
-"""Finds the witnesses of a judged run by anomaly and number: G1a#3 is the third witness of G1a.
+"""Finds the witnesses of a judged run by anomaly and number. For example, G1a#3 is the third witness of G1a.
 
-The worst few witnesses are in results.json and have the first numbers. The others follow in the order of
-results/witnesses/<name>.parquet, which is read in batches.
+The few worst witnesses have the first numbers; they are in results.json. The others follow in the order in which they
+are stored in results/witnesses/<name>.parquet.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ JOINED: Final = frozenset({"unseen"})
 
 @dataclass(frozen=True, slots=True)
 class NamedWitness:
-    """A witness as a user names it: the anomaly, and the witness's number, counted from 1."""
+    """A witness as a user names it: by its anomaly, and by its number among the anomaly's witnesses, from 1."""
 
     name: str
     number: int
 
 
 def named_witness(text: str) -> NamedWitness:
-    """Parses the name of a witness (G1c#3), or of an anomaly's first witness (G1c). Raises BadInput."""
+    """Parses the name of a witness, such as G1c#3. The name of an anomaly stands for its first witness.
+
+    Raises BadInput if the number is malformed.
+    """
     name, mark, number = text.partition("#")
     if mark and not (number.isascii() and number.isdigit() and int(number) > 0):
         raise BadInput(f"{text}: give an anomaly and a number, counted from 1, such as {name or 'G1a'}#3")
@@ -40,7 +43,8 @@ def named_witness(text: str) -> NamedWitness:
 
 
 def anomaly(result: Result, name: str) -> AnomalyFound:
-    """Returns the anomaly with a name, ignoring case. Raises BadInput with the names of the run's anomalies."""
+    """Returns the anomaly with a name, ignoring case. Raises BadInput, which lists the run's anomalies, if there is
+    none."""
     for found in result.anomalies:
         if found.name.lower() == name.lower():
             return found
@@ -62,7 +66,7 @@ def numbered(run: Path, found: AnomalyFound) -> Iterator[Mapping[str, Any]]:
 def stored(run: Path, name: str) -> Iterator[Mapping[str, Any]]:
     """Yields the witnesses of an anomaly that are stored in results/witnesses/.
 
-    Yields none if the file is missing; ends where the file is damaged.
+    Yields nothing if the file is missing. Ends early if the file is damaged.
     """
     path = run / "results" / "witnesses" / f"{name}.parquet"
     if not path.is_file():
@@ -78,7 +82,7 @@ def stored(run: Path, name: str) -> Iterator[Mapping[str, Any]]:
 
 
 def one(run: Path, found: AnomalyFound, number: int) -> Mapping[str, Any]:
-    """Returns the witness with a number, counted from 1. Raises BadInput if there are fewer witnesses."""
+    """Returns the witness with this number, from 1. Raises BadInput if the anomaly has fewer witnesses."""
     last = 0
     for last, witness in enumerate(numbered(run, found), 1):
         if last == number:

@@ -1,8 +1,8 @@
-"""Describes one witness in sentences: which processes wrote and read the records, the offsets, the active faults.
+"""Describes one witness in sentences: who wrote and read the records, at which offsets, and during which faults.
 
-The catalogue of anomalies contains a function for each anomaly; one function describes all cycles. For an anomaly
-that the catalogue does not contain, the fields of the witness are listed. Without a lookup (for a history file, which
-has no tables), the sentences name operations only by their ids.
+The catalogue of anomalies contains a function for each anomaly that does this; all cycles share one. For an anomaly
+that is not in the catalogue, the fields of the witness are listed. A history file has no tables in which operations
+could be looked up, so the sentences then name operations by their ids alone.
 """
 
 from __future__ import annotations

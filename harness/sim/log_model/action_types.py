@@ -1,11 +1,12 @@
 """The actions on a log under test, as plain data: for the model, the model with bugs, and real brokers.
 
-An action is a name with arguments. A position may be relative to the current state of the log, so that a list of
-actions remains meaningful if some are removed: "end-2", "hw+1", "start", "stable", "local", "second" (the second local
-segment), "37%" (of the way from the log start offset to one past the log end offset), or a number. A record of `append`
-is [key, value, age]: its timestamp is `age` ms before the broker's clock. The argument `txn` of `append` requires the
-argument `producer`. `size` is the batch's size on disk in bytes; if it is 0, the model calculates the size. `who`
-selects the broker that restarts if there are several: the leader of the first partition, or one of its followers.
+An action is a name with arguments. A position is a number, or relative to the current state of the log: "end-2",
+"hw+1", "start", "stable", "local", "second" (the second local segment), "37%" (of the way from the log start offset to
+the log end offset plus one). A relative position remains meaningful if earlier actions are removed from a list. A
+record of `append` is [key, value, age]: its timestamp is `age` ms before the broker's clock. The argument `txn` of
+`append` requires the argument `producer`. `size` is the batch's size on disk in bytes; if it is 0, the model calculates
+the size. `who` selects the broker that restarts if there are several: the leader of the first partition, or one of its
+followers.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Outcome:
     """The result of an action.
 
     error  the name of the error; empty if the action succeeded
-    value  the result of a successful action, as plain data
+    value  what a successful action returned, as plain data
     """
 
     error: str = ""
@@ -119,13 +120,16 @@ class Outcome:
 
 
 class LogUnderTest(Protocol):
-    """A log to which actions are applied: the model without bugs, or with some."""
+    """A log to which actions can be applied: the model, with or without bugs, or a log of real brokers."""
 
     def apply(self, action: Action) -> Outcome:
-        """Applies an action. A position in it must already be a number (see `resolve`)."""
+        """Applies an action and returns its outcome.
+
+        A position in the action must already be a number (see `resolve`).
+        """
 
     def views(self) -> Sequence[View]:
-        """Returns the visible state of each partition."""
+        """Returns the state of each partition that a client can see."""
 
 
 def as_json(value: Any) -> str:
@@ -134,7 +138,7 @@ def as_json(value: Any) -> str:
 
 
 def position(at: int | str, view: View) -> int:
-    """Returns the offset that a position such as "hw-1" stands for in a partition with the state `view`.
+    """Converts a relative position, such as "hw-1", to an offset. `view` is the current state of the partition.
 
     Raises BadInput if the position is not valid.
     """
@@ -159,7 +163,10 @@ def position(at: int | str, view: View) -> int:
 
 
 def resolve(action: Action, views: Sequence[View]) -> Action:
-    """Returns the action with its position replaced by an offset. `views`: the current states of the partitions."""
+    """Returns a copy of the action in which a relative position is replaced by an offset.
+
+    `views`: the current states of the partitions.
+    """
     if "at" not in ARGUMENTS[action.f]:
         return action
     at = position(action.arg("at"), views[action.arg("partition")])

@@ -23,7 +23,7 @@ POLICIES = ("delete", "compact", "compact,delete")
 
 
 def program(settings: LogSettings, actions: Sequence[Action]) -> str:
-    """Returns the text of a program with these topic settings and actions."""
+    """Writes the topic settings and the actions as the text of a program."""
     plain, given = asdict(LogSettings()), asdict(settings)
     first = [f"{name}={as_json(value)}" for name, value in given.items() if value != plain[name]]
     return "\n".join([" ".join(["settings", *first]), *(action.text() for action in actions)]) + "\n"

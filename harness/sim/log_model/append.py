@@ -1,9 +1,10 @@
 """Appends to the log model: batches, transaction markers, rolling of segments.
 
-Rules, each with its source:
-- A batch that does not fit into the segment first rolls the segment, even if the batch then turns out to be a retry or
-  is rejected for its sequence numbers (observed on brokers 4.1.1; followers never receive such a batch, so they do not
-  roll).
+The rules, each with its source. To roll a segment means to start a new one.
+
+- A batch that does not fit into the segment first rolls the segment. This happens even if the leader then finds that
+  the batch is a retry, or rejects it for its sequence numbers (observed on brokers 4.1.1). Followers never receive
+  such a batch, so their segments are not rolled.
 - An append gets the next offsets, from the log end offset on; nothing else increases the log end offset.
 - A batch larger than `segment.bytes` is rejected (Kafka's topic settings).
 - In a compacted topic every record needs a key (KIP-135, topic setting cleanup.policy).
@@ -52,9 +53,9 @@ def append(
     transactional: bool = False,
     size: int = 0,
 ) -> tuple[int, int] | str:
-    """Appends a batch of records (timestamp, key, value).
+    """Appends a batch of records, each of which is (timestamp, key, value).
 
-    Returns the offsets [base, end) of the batch, or the name of the error.
+    Returns (offset of the first record, offset after the last one), or the name of the error.
 
     size  size of the batch on disk in bytes, if known; 0: use the size without compression
     """
@@ -83,9 +84,9 @@ def append(
 
 
 def end_transaction(log: Partition, producer: int, epoch: int, commit: bool) -> int:
-    """Appends the commit or abort marker of the producer's transaction, even if a truncation removed all its records.
+    """Appends the commit or abort marker of the producer's transaction, and returns the marker's offset.
 
-    Returns the offset of the marker.
+    The marker is appended even if a truncation has removed all records of the transaction.
     """
     offset, kind = log.end, "commit" if commit else "abort"
     log.ended.append(Ended(producer, log.open.pop(producer, offset), offset, commit))
@@ -96,8 +97,8 @@ def end_transaction(log: Partition, producer: int, epoch: int, commit: bool) -> 
 def truncate(log: Partition, end: int) -> None:
     """Truncates the log to `end`, which must be the base offset of a batch.
 
-    If this removes the marker of a transaction but not all of its records, the marker is appended again: the
-    coordinator sends a marker until it is replicated (KIP-98).
+    If this removes the marker of a transaction but not all of its records, the marker is appended again, because the
+    coordinator repeats a marker until it is replicated (KIP-98).
     """
     if end >= log.end:
         return

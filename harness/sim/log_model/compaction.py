@@ -1,10 +1,10 @@
 """Compaction of the log model (topic setting cleanup.policy=compact).
 
 Rules, each with its source:
-- A pass cleans the inactive segments that end at or below the last stable offset, each as a whole (Kafka documentation,
-  "Log Compaction"; KIP-98). Brokers may clean only part of a segment; then only the rules below apply.
-- The record with the highest offset of each key is kept, at its offset; earlier ones are removed. The order never
-  changes. A record without a key is removed.
+- A pass cleans whole segments: all inactive ones that end at or below the last stable offset (Kafka documentation,
+  "Log Compaction"; KIP-98). Brokers may also clean a part of a segment; for it, only the other rules hold.
+- Of the records with the same key, the one with the highest offset is kept; the others are removed. Kept records keep
+  their offsets and their order. A record without a key is removed.
 - A tombstone is kept until `delete.retention.ms` after the first pass that kept it (KIP-534). A marker is kept until
   `delete.retention.ms` after the first pass that finds no record of the marker's transaction (KIP-98, KIP-534).
 - Records of aborted transactions are removed, and do not replace earlier records of their key (KIP-98).
@@ -59,7 +59,7 @@ def clean(log: Partition) -> int:
 
 
 def _latest(log: Partition, segments: Iterable[Segment]) -> dict[str, int]:
-    """Returns, for each key, the offset of the only record of the key to keep."""
+    """Returns, for each key, the offset of the record that is kept."""
     found: dict[str, list[int]] = {}
     for segment in segments:
         for batch in segment.batches:
@@ -87,7 +87,7 @@ def _kept(log: Partition, batch: Batch, latest: dict[str, int]) -> tuple[Record,
 def _after(
     log: Partition, batch: Batch, records: tuple[Record, ...], alive: bool, last: dict[int, int]
 ) -> Batch | None:
-    """Returns the batch as it is after the pass; None if the pass removes it."""
+    """Returns what is left of the batch after the pass; None if nothing is left."""
     horizon = log.now + log.settings.delete_retention_ms
     if batch.control:
         if alive:
@@ -108,7 +108,10 @@ def _after(
 
 
 def _merged(segments: Iterable[Segment], limit: int) -> list[Segment]:
-    """Merges adjacent cleaned segments, up to a total of `limit` bytes, by their sizes before the pass."""
+    """Merges adjacent cleaned segments whose total size does not exceed `limit` bytes.
+
+    `size` is still each segment's size before the pass.
+    """
     groups: list[tuple[int, list[Segment]]] = []
     for segment in segments:
         if groups and groups[-1][0] + segment.size <= limit:

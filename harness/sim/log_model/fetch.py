@@ -1,12 +1,12 @@
 """Reads from the log model: fetches, and offsets by timestamp.
 
 Rules, each with its source:
-- A fetch below the log start offset or above the log end offset is out of range; a fetch between the bound of its
-  isolation level and the log end offset is empty (Bradstreet and Wong). The bound is the high watermark, or the last
-  stable offset under read_committed (KIP-98).
-- A batch is returned only if all of it is below the bound. On brokers the bound never lies within a batch, because
-  followers fetch whole batches, which advances the high watermark batch by batch; in the model, the bound may lie
-  within a batch (Bradstreet and Wong).
+- The bound of a fetch is the high watermark, or the last stable offset under read_committed (KIP-98). A fetch below the
+  log start offset or above the log end offset is out of range. A fetch between the bound and the log end offset is
+  empty (Bradstreet and Wong).
+- A batch is returned only if all of it is below the bound. On brokers the bound never lies within a batch: followers
+  fetch whole batches, so the high watermark advances batch by batch. In the model, the bound may lie within a batch
+  (Bradstreet and Wong).
 - A fetch ends at the end of a segment, and before the batch that would exceed its byte limit; but a fetch always
   returns at least one batch, however small the limit is (KIP-74). The application gets the records from the requested
   offset on, without markers, and under read_committed without those of aborted transactions (KIP-98).
@@ -42,7 +42,7 @@ def bound(log: Partition, isolation: str) -> int:
 
 
 def fetch(log: Partition, offset: int, isolation: str, max_bytes: int) -> Fetched | str:
-    """Returns the result of one fetch from `offset` with a byte limit, or the name of the error."""
+    """Fetches once from `offset` on, up to `max_bytes`. Returns the result, or the name of the error."""
     if not log.start <= offset <= log.end:
         return OUT_OF_RANGE
     upper, size = bound(log, isolation), 0
@@ -66,7 +66,7 @@ def _last(batch: Batch) -> int:
 
 
 def _from(log: Partition, offset: int) -> Iterator[Sequence[Batch]]:
-    """Yields the batches of each segment that may contain `offset` or later offsets, remote segments first."""
+    """Yields the batches of each segment that contains `offset` or later offsets. Remote segments come first."""
     local = log.local_start
     if offset < local:
         for copy in log.remote:
@@ -84,7 +84,9 @@ def _seen(log: Partition, batch: Batch, offset: int, isolation: str) -> Iterator
 
 
 def by_time(log: Partition, timestamp: int, isolation: str) -> int:
-    """Returns the offset of the first record with this timestamp (ms) or a later one; -1 if there is none."""
+    """Returns the offset of the first record with this timestamp in ms, or a later one; -1 if there is
+    no such record.
+    """
     found = _by_time(log, timestamp)
     return found if found is not None and found < bound(log, isolation) else -1
 

@@ -1,8 +1,10 @@
 """The complete log model: partitions, a clock, producers and their transaction coordinator; with or without bugs.
 
-`SimulatedLog` can be either side of a comparison: without bugs it defines correct behaviour; with some of `bugs`
+`SimulatedLog` can be either side of a comparison. Without bugs it defines correct behaviour. With some of `bugs`
 enabled, it stands for a broker in which the comparison must find these bugs. It is deterministic and does no input or
-output. Rules of the coordinator:
+output.
+
+Rules of the coordinator:
 - A producer id has at most one open transaction. The transaction ends with a marker in each partition that it wrote to.
   Ending a transaction that is not open is an error (KIP-98). A new epoch aborts the open transaction, and fences the
   old epoch (KIP-98).
@@ -33,7 +35,7 @@ NO_TXN: Final = "INVALID_TXN_STATE"
 
 
 class SimulatedLog:
-    """The partitions of one topic. Implements LogUnderTest."""
+    """The partitions of one topic, and the producers that write to them. Implements LogUnderTest."""
 
     def __init__(self, settings: LogSettings, bugs: frozenset[str] = frozenset()) -> None:
         self._now = BEGIN_MS
@@ -59,7 +61,9 @@ class SimulatedLog:
         return producer in self._producers and partition in self._producers[producer].partitions
 
     def within_batch(self, partition: int, offset: int) -> bool:
-        """Returns whether an offset lies within a batch of the local log, after its first offset."""
+        """Returns whether an offset lies within a batch of the local log: after the batch's first offset, up to its
+        last one.
+        """
         return any(batch.base < offset <= batch.last for batch in self._partitions[partition].batches())
 
     @property
@@ -114,7 +118,7 @@ class SimulatedLog:
         )
 
     def retry(self, action: Action) -> Outcome:
-        """Sends the producer's last batch again, or the one `back` batches before it.
+        """Sends a batch of the producer again: its last one, or the one `back` batches before that.
 
         Does nothing if there is no such batch.
         """
@@ -133,7 +137,7 @@ class SimulatedLog:
         return self._send(action, again, action.arg("size"))
 
     def gap(self, action: Action) -> Outcome:
-        """Sends a batch that leaves a gap in the sequence numbers.
+        """Sends a batch whose sequence numbers do not follow those of the producer's previous batch.
 
         Does nothing if the producer has not sent any batch yet.
         """
@@ -145,7 +149,7 @@ class SimulatedLog:
         return self._send(action, sent, action.arg("size"))
 
     def zombie(self, action: Action) -> Outcome:
-        """Sends a transactional batch with the producer's previous epoch.
+        """Simulates a transactional batch with the producer's previous epoch, which is rejected.
 
         Does nothing if the producer has had only one epoch.
         """
@@ -186,7 +190,10 @@ class SimulatedLog:
         return Outcome(value=[[record.plain() for record in found.records], found.position])
 
     def read_all(self, action: Action) -> Outcome:
-        """Fetches from the log start offset on, until a fetch no longer advances the position."""
+        """Fetches from the log start offset on, until a fetch does not advance the position.
+
+        Returns all records, and the position.
+        """
         records: list[Any] = []
         at, before = self._log(action).start, -1
         while at != before:
@@ -235,21 +242,22 @@ class SimulatedLog:
         return _answered(retention.delete_records(self._log(action), action.arg("at")))
 
     def restart(self, action: Action) -> Outcome:
-        """Restarts the broker. Returns, for each partition, the offset to which it was truncated."""
+        """Restarts the broker. The outcome contains, for each partition, the offset to which its log was truncated."""
         cuts = [restarts.restart(log, action.arg("how")) for log in self._partitions]
         for at, cut in enumerate(cuts):
             self._lost(at, cut)
         return Outcome(value=cuts)
 
     def elect(self, action: Action) -> Outcome:
-        """Elects another leader. Returns the offset to which the partition was truncated."""
+        """Elects another leader. The outcome is the offset to which the partition's log was truncated."""
         cut = restarts.elect(self._log(action), action.arg("at"))
         self._lost(action.arg("partition"), cut)
         return Outcome(value=cut)
 
     def _lost(self, partition: int, cut: int) -> None:
-        """Forgets the batches that the truncation to `cut` removed, because the log would append them if they were
-        resent.
+        """Forgets the batches that were removed when the partition was truncated to the offset `cut`.
+
+        They must not be resent as retries: the log no longer knows them, and would append them.
         """
         for producer in self._producers.values():
             if sent := producer.sent.get(partition):

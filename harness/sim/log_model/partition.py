@@ -1,9 +1,11 @@
 """The state of one partition in the log model, and the offsets derived from it.
 
-The operations on the state are in `segments`, `producers`, `append`, `fetch`, `retention`, `compaction`,
-`tiered_storage`, `restarts` and `model`, each of which lists its rules. Their sources are Kafka's proposals (KIP-n),
-Kafka's documentation, and "Bradstreet and Wong": L. Bradstreet, M. Wong, "Property Based Testing Confluent Cloud
-Storage for Fun and Safety", Confluent. The rules of the offsets:
+The operations on the state are in the modules `segments`, `producers`, `append`, `fetch`, `retention`, `compaction`,
+`tiered_storage`, `restarts` and `model`. Each of these modules lists its rules. Their sources are Kafka's proposals
+(KIP-n), Kafka's documentation, and "Bradstreet and Wong": L. Bradstreet, M. Wong, "Property Based Testing Confluent
+Cloud Storage for Fun and Safety", Confluent.
+
+The rules of the offsets:
 - log start offset <= last stable offset <= high watermark <= log end offset (KIP-98, KIP-107).
 - The last stable offset is the first offset of the earliest transaction that is open or whose marker is not yet
   below the high watermark; without such a transaction, it is the high watermark. It is never below the log start
@@ -25,7 +27,9 @@ from harness.sim.log_model.segments import Segment
 
 
 class Span(NamedTuple):
-    """The visible properties of a segment: offsets [base, end), bytes, largest record timestamp in ms (-1: none)."""
+    """What can be seen of a segment: its offsets [base, end), its size in bytes, the largest timestamp of its records
+    in ms (-1: none).
+    """
 
     base: int
     end: int
@@ -34,7 +38,7 @@ class Span(NamedTuple):
 
 
 class View(NamedTuple):
-    """The visible state of a partition, as requests and files on disk show it."""
+    """What requests to a broker, and the files on its disk, show of a partition's state."""
 
     start: int
     local_start: int
@@ -65,7 +69,7 @@ class Partition:
     remote       segments in the remote tier, in offset order; uncommitted ones last
     cleaned      the offset up to which compaction has cleaned the log
     flushed      the offset up to which all records are on disk
-    replicated   the highest value so far of the high watermark, but lowered to the log end offset by each truncation
+    replicated   the highest value that the high watermark has had; a truncation lowers it to the log end offset
     saved_start  the log start offset in its checkpoint
     saved_high   the high watermark in its checkpoint
     """
@@ -103,11 +107,11 @@ class Partition:
 
     @property
     def copied(self) -> int:
-        """One past the last offset in the remote tier's committed copies; 0 if there are none."""
+        """The offset after the last one in the remote tier's committed copies; 0 if there are none."""
         return max((copy.end for copy in self.remote if copy.committed), default=0)
 
     def segment_end(self, at: int) -> int:
-        """Returns one past the last offset of `segments[at]`."""
+        """Returns the offset after the last one of the segment with the index `at`."""
         return self.segments[at + 1].base if at + 1 < len(self.segments) else self.end
 
     def batches(self) -> Iterator[Batch]:

@@ -1,8 +1,8 @@
 """The state that a partition keeps of idempotent producers.
 
 Rules, each with its source:
-- A batch with the sequence numbers of one of the producer's last five batches is a retry: it is acknowledged with the
-  offset of that batch, and not appended (KIP-98, KAFKA-5494).
+- A batch with the same sequence numbers as one of the producer's last five batches is a retry: it is acknowledged with
+  the offset of the earlier batch, and not appended (KIP-98, KAFKA-5494).
 - The first sequence number of any other batch must follow the producer's last one. A producer without state in the
   partition may start with any number (KIP-360); a producer with a new epoch must start with 0 (KIP-98).
 - A batch with an older epoch is rejected: the producer has been fenced (KIP-98, KIP-360).
@@ -22,7 +22,7 @@ OUT_OF_ORDER: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A batch of a producer: sequence numbers first..last, at offsets base..end-1."""
+    """A batch that a producer wrote: it has the sequence numbers first..last, and the offsets base..end-1."""
 
     epoch: int
     first: int
@@ -38,7 +38,10 @@ class Sequences:
     written: dict[int, list[Written]] = field(default_factory=dict)
 
     def judge(self, producer: int, epoch: int, first: int, count: int) -> Written | str | None:
-        """Returns the earlier batch that this batch repeats, the name of the error that rejects this batch, or None."""
+        """Returns the earlier batch of which this batch is a retry, or the name of the error with which it is rejected.
+
+        Returns None if it can be appended.
+        """
         known = self.written.get(producer)
         if not known:
             return None
@@ -56,7 +59,7 @@ class Sequences:
         self.written.setdefault(producer, []).append(written)
 
     def truncate(self, end: int) -> None:
-        """Removes the batches at `end` and above."""
+        """Removes the batches that have offsets from `end` on."""
         self.written = {
             producer: kept
             for producer, all_ in self.written.items()

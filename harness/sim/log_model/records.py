@@ -27,7 +27,7 @@ class LogSettings:
 
     cleanup  delete, compact, or compact,delete
     tiered   remote.storage.enable; not for compacted topics (KIP-405)
-    local_*  a limit of the local log; -2: the limit without `local_` applies to the local log too
+    local_*  a retention limit of the local log; -2: the same as the setting without the prefix `local_`
     """
 
     partitions: int = 1
@@ -92,7 +92,7 @@ class Batch:
 
 
 def batch_size(records: Sequence[Record]) -> int:
-    """Returns the size of a batch on disk in bytes, without compression; the model does not compress."""
+    """Returns the size in bytes of a batch with these records on disk. The model does not compress batches."""
     return _HEADER_BYTES + sum(record.size for record in records)
 
 

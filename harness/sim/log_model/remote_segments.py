@@ -9,7 +9,9 @@ from harness.sim.log_model.records import Batch
 
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:
-    """A copy of a segment, with offsets [base, end). The copy may be used only once it is `committed` (KIP-405)."""
+    """A copy of a segment, with offsets [base, end). The copy may be used only after it has been
+    committed (KIP-405).
+    """
 
     base: int
     end: int

@@ -4,11 +4,11 @@ Rules, each with its source:
 - Clean restart: nothing changes (Bradstreet and Wong).
 - Kill: all appended records remain, because the operating system has them. The high watermark and the log start offset
   go back to their last checkpoints (`replica.high.watermark.checkpoint.interval.ms`,
-  `log.flush.start.offset.checkpoint.interval.ms`), but not below the first segment. The two offsets go back only after
-  a kill or a power failure; if there are in-sync followers, one of them becomes leader, and this is not visible.
-- Power failure: like a kill, and the log also loses all records that were not on disk. A segment is on disk once it is
-  rolled (Kafka documentation, "Log"). If the remaining log would end before the log start offset, an empty log starts
-  at the log start offset.
+  `log.flush.start.offset.checkpoint.interval.ms`), but not below the first segment. Clients see this only without
+  in-sync followers; otherwise, one of the followers becomes leader.
+- Power failure: the same happens as in a kill, and the log also loses all records that were not on disk. A segment is
+  on disk once the next one has been started (Kafka documentation, "Log"). If the remaining log would end before the log
+  start offset, it is replaced with an empty log that starts at the log start offset.
 - A new leader has all records below the highest value that the high watermark has had, even if a kill has moved it
   back. The new leader may lack the last records above that value (KIP-101).
 - Copies to the remote tier that were not committed are discarded.
@@ -60,7 +60,7 @@ def restart(log: Partition, how: str) -> int:
 
 
 def _first(log: Partition) -> int:
-    """Returns the lowest offset from which on the log is complete, in the local log and the remote tier together."""
+    """Returns the lowest offset from which on the local log and the remote tier together have no gap."""
     first = log.segments[0].base
     for copy in reversed(log.remote):
         if copy.committed and copy.end >= first:
@@ -75,10 +75,9 @@ def _restart_empty(log: Partition) -> None:
 
 
 def elect(log: Partition, offset: int) -> int:
-    """Elects a new leader whose log ends at `offset`, or later: it keeps all replicated records, and only whole
-    batches.
+    """Elects a new leader, and truncates the log to what this leader has. Returns the new log end offset.
 
-    Returns the log end offset of the new leader.
+    This is `offset` or a higher one, because the new leader has all replicated records, and only whole batches.
     """
     log.remote = [copy for copy in log.remote if copy.committed]
     end = max(offset, log.replicated)

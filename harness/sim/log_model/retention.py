@@ -2,15 +2,15 @@
 
 Rules, each with its source:
 - A check deletes segments in three passes: those below the log start offset, those beyond the size limit, those beyond
-  the time limit. Each pass starts at the oldest segment and stops at the first segment that it keeps. In this order, a
-  second check deletes nothing more. (Before KAFKA-12177, the pass for the log start offset was the last one, and a
-  second check could delete more.)
+  the time limit. Each pass starts at the oldest segment and stops at the first segment that it keeps. With this order
+  of the passes, a second check deletes nothing more. (Before KAFKA-12177, the pass for the log start offset was the
+  last one, and a second check could delete more.)
 - Size: a segment is deleted if the remaining segments still have `retention.bytes` or more. Time: a segment is deleted
   if its largest timestamp is more than `retention.ms` ago. Neither applies to a topic that is only compacted.
 - Nothing at or above the high watermark is deleted. The active segment may be deleted by size or time, unless it is
-  empty; then a new segment is rolled first, at the log end offset (Bradstreet and Wong). The active segment is never
-  deleted only because it lies below the log start offset.
-- The log start offset follows the deletion, and never goes back (KIP-107).
+  empty. Before it is deleted, a new segment is started at the log end offset (Bradstreet and Wong). The active segment
+  is never deleted only because it lies below the log start offset.
+- After a deletion, the log starts at the first remaining segment. The log start offset never goes back (KIP-107).
 - DeleteRecords raises the log start offset to any offset up to the high watermark; -1 means the high watermark. A lower
   offset than the log start offset has no effect, and one above the high watermark is an error. DeleteRecords is also an
   error in a topic that is only compacted (KIP-107).
@@ -82,9 +82,10 @@ def _beyond_time(log: Partition) -> IsDue:
 
 
 def _delete(log: Partition, is_due: IsDue) -> int:
-    """Deletes segments from the oldest on, while `is_due` returns True and the rules permit.
+    """Deletes segments from the oldest on.
 
-    Returns how many it deleted.
+    Stops at the first one for which `is_due` returns False or the rules forbid it. Returns the number of deleted
+    segments.
     """
     count, rolls = 0, False
     for at, segment in enumerate(log.segments):
@@ -109,7 +110,7 @@ def _delete(log: Partition, is_due: IsDue) -> int:
 
 
 def _may_go(log: Partition, segment: Segment, end: int, active: bool) -> bool:
-    """Returns whether tiered storage, if enabled, permits deleting the local segment that ends at `end`."""
+    """Returns whether the local segment that ends at `end` may be deleted, as far as tiered storage is concerned."""
     if not log.settings.tiered or (not active and log.start >= end):
         return True
     early = "tiered-deleted-early" in log.bugs
@@ -117,7 +118,7 @@ def _may_go(log: Partition, segment: Segment, end: int, active: bool) -> bool:
 
 
 def forget(log: Partition) -> None:
-    """Forgets ended transactions whose records can no longer be read."""
+    """Forgets the transactions that have ended and whose records can no longer be read."""
     low = min(log.start, log.saved_start, log.high_watermark)
     if log.ended and log.ended[0].marker < low:
         log.ended = [ended for ended in log.ended if ended.marker >= low]

@@ -1,10 +1,10 @@
 """Segments of the log model: their state, and when a new one is rolled.
 
 Rules, each with its source (Kafka's topic settings, and Bradstreet and Wong):
-- A segment is rolled before an append that would make it larger than `segment.bytes`, and before an append whose
-  largest timestamp is more than `segment.ms` after that of the segment's first batch. If the append or the first batch
-  has no timestamp, the segment is rolled if it is older than `segment.ms` by the broker's clock. An empty segment is
-  never rolled (KIP-33).
+- A segment is rolled (a new one is started) before an append that would make it larger than `segment.bytes`. It is also
+  rolled before an append whose largest timestamp is more than `segment.ms` after the largest timestamp of the segment's
+  first batch. If the append or the first batch has no timestamp, the segment is rolled if it is older than `segment.ms`
+  by the broker's clock. An empty segment is never rolled (KIP-33).
 - The base offset of the new segment is the log end offset. Records are appended only to the last, active segment.
 - The largest timestamp of a segment is the largest timestamp of its records. If no record has a timestamp, it is the
   time of the last write to the segment (KIP-33).
@@ -51,7 +51,10 @@ class Segment:
 
 
 def must_roll(segment: Segment, size: int, max_timestamp: int, settings: LogSettings, now: int) -> bool:
-    """Returns whether a batch with this size in bytes and this largest timestamp in ms must go to a new segment."""
+    """Returns whether a batch must go to a new segment.
+
+    `size` is the batch's size in bytes, `max_timestamp` its largest timestamp in ms.
+    """
     if segment.size == 0:
         return False
     if segment.size > settings.segment_bytes - size:

@@ -9,7 +9,7 @@ from harness.sim.log_model.append import Triple
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A batch that a producer has sent and can send again. `end` is one past the batch's last offset."""
+    """A batch that a producer has sent and can send again. `end` is the offset after the batch's last one."""
 
     epoch: int
     sequence: int

@@ -3,12 +3,13 @@
 Rules, each with its source:
 - The next segment to copy is the first inactive one that is not copied yet and ends above the log start offset; it is
   copied only if its end is not above the last stable offset (KIP-405; in Bradstreet and Wong, the high watermark).
-- A copy counts once it is committed; until then, its local segment is not deleted (Bradstreet and Wong). A restart or
-  an election discards uncommitted copies; their segments are then copied again.
+- A copy is valid only once it is committed; until then, its local segment is not deleted (Bradstreet and Wong). A
+  restart or an election discards uncommitted copies; their segments are then copied again.
 - Remote segments are deleted from the oldest on, up to the first segment that is kept. A segment is deleted if it is
   below the log start offset, beyond the time limit, or beyond the size limit. The size limit applies to the remote
-  segments plus those that only the local log has. The log start offset follows the deletion. A segment that ends above
-  the high watermark is never deleted, not even if a kill has moved the high watermark back (KIP-405).
+  segments plus those that only the local log has. After a deletion, the log starts at the first remaining segment. A
+  segment that ends above the high watermark is never deleted, not even if a kill has moved the high watermark back
+  (KIP-405).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def upload(log: Partition) -> tuple[int, int] | None:
 
 
 def commit(log: Partition) -> int:
-    """Commits all copies. Returns one past the last offset in the remote tier; 0 if that is empty."""
+    """Commits all copies. Returns the offset after the last one in the remote tier; 0 if the remote tier is empty."""
     log.remote = [replace(copy, committed=True) for copy in log.remote]
     return log.copied
 

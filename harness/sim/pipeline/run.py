@@ -24,9 +24,10 @@ DISTURBED: Final = 0.1  # fraction of the turns in which an instance joins, leav
 
 
 def simulate(options: Options, seed: int, turns: int = 300, eager: bool = True) -> World:
-    """Simulates a run with joins, leaves, kills and zombies, followed by undisturbed turns.
+    """Simulates a run: first a number of turns in which instances join, leave, are killed and are paused, then turns
+    without such events.
 
-    eager  rebalances revoke all partitions, not only those that move
+    eager  rebalances revoke all partitions, not only those that get another owner
     """
     draw = Draw.of(seed, "pipeline", 0)
     world = World(replace(options, seed=seed), PARTITIONS, draw, eager)
@@ -97,7 +98,9 @@ def _step(world: World, process: int) -> None:
 
 
 def files(world: World) -> dict[str, list[dict[str, Any]]]:
-    """Returns a dict: path in the run folder -> the objects in the file (the lines of a .jsonl file)."""
+    """Returns path in the run folder -> the content of the file, as a list of JSON objects (for a
+    .jsonl file, its lines).
+    """
     options = world.options
     about = {"schema": 1, "mode": options.mode, "transform": options.transform, "input": [INPUT]}
     about |= {
@@ -118,7 +121,9 @@ def files(world: World) -> dict[str, list[dict[str, Any]]]:
 
 
 def _read(world: World) -> Iterator[dict[str, Any]]:
-    """Yields the lines that a real run writes when it reads all topics at its end: records, then the end offsets."""
+    """Yields the lines that a real run writes when it reads all topics at its end: first the records, then the end
+    offsets.
+    """
     no_instance = {"n": None, "instance": None, "incarnation": None, "generation": None}
     for (topic, partition), records in world.inputs.items():
         for offset, id_, key in records:

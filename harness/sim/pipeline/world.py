@@ -1,7 +1,7 @@
 """The environment of simulated pipeline instances, in memory: input and output logs, a consumer group, transactions.
 
-The instances are the real ones (harness.pipeline_app). Only one instance runs at a time, and time advances only when
-the simulation calls one. Reading and writing follow KIP-98 and KIP-447: a new producer with a transactional id fences
+The instances are the real ones (harness.pipeline_app). Only one instance runs at a time. Time advances only when the
+simulated clock is read. Reading and writing follow KIP-98 and KIP-447: a new producer with a transactional id fences
 the previous one and aborts its open transaction; offsets are accepted only from the group's current generation; each
 transaction ends with a marker, which takes an offset.
 """
@@ -25,7 +25,7 @@ AUTO_COMMIT: Final = 10  # polls between two commits by the library
 
 
 class Killed(Exception):
-    """The process was killed during a call."""
+    """Raised in a simulated process when it is killed during a call."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class World:
     ends     input partition -> log end offset
     outputs  partition -> records and markers (None)
     marks    input partition -> the group's committed offset
-    members  process -> its member of the group
+    members  process -> the process as a member of the group
     epochs   transactional id -> the epoch of its producer
     open     transactional id -> the records of its open transaction
     frozen   paused processes, which the group has removed
@@ -91,20 +91,20 @@ class World:
     # --- the group ---
 
     def join(self, slot: int) -> None:
-        """Starts a new process in a slot of the pipeline."""
+        """Starts a new process in a slot of the pipeline. It becomes a member of the group."""
         process = slot + 100 * len(self.events)
         self.members[process] = Member(self, slot, process)
         self.rebalance()
 
     def leave(self, process: int) -> None:
-        """Removes a process: aborts its open transaction, as brokers do after a timeout, and rebalances the group."""
+        """Removes a process. Aborts its open transaction, as brokers do after a timeout, and rebalances the group."""
         member = self.members.pop(process)
         self.end(member.txn_id, False, member.epoch)
         self.frozen.discard(process)
         self.rebalance()
 
     def rebalance(self) -> None:
-        """Starts a new generation, which members notice at their next poll."""
+        """Starts a new generation of the group. Members notice it at their next poll."""
         self.generation += 1
         self.roster = self.awake()
         for process in self.roster:
@@ -114,7 +114,11 @@ class World:
         return sorted(self.members.keys() - self.frozen)
 
     def share(self, process: int) -> list[Partition]:
-        """Returns the partitions of a process: round robin over the roster, shifted as the generation grows."""
+        """Returns the partitions of a process.
+
+        They are assigned round robin to the processes in the current generation; the order is shifted in every second
+        generation.
+        """
         index, count = self.roster.index(process), len(self.roster)
         return [(INPUT, n) for n in range(self.partitions) if (n + self.generation // 2) % count == index]
 
@@ -130,7 +134,9 @@ class World:
                 self.open.setdefault(member.txn_id, []).append((at, record))
 
     def end(self, txn_id: str, committed: bool, epoch: int) -> None:
-        """Commits or aborts the open transaction of a transactional id, if its producer has this epoch."""
+        """Commits or aborts the open transaction of a transactional id. Does nothing if its producer
+        has another epoch.
+        """
         if self.epochs.get(txn_id) != epoch:
             return
         outputs = self.open.pop(txn_id, [])
@@ -141,9 +147,9 @@ class World:
 
 
 class Member:
-    """A simulated process: a member of the consumer group, with its instance of the pipeline.
+    """A simulated process: a member of the consumer group, and the pipeline instance that runs in it.
 
-    Implements the instance's source. Its sink is a `Producer`.
+    The instance reads from this object, and writes to a `Producer`.
     """
 
     def __init__(self, world: World, slot: int, process: int) -> None:
@@ -211,7 +217,9 @@ class Member:
         return found
 
     def _auto_commit(self) -> None:
-        """In some polls, commits the offsets of the records from earlier polls, as a library with auto-commit does."""
+        """Commits the offsets of the records from earlier polls, but only at some of its calls, as a library with
+        auto-commit does.
+        """
         if self.due or self.world.draw.below(AUTO_COMMIT) == 0:
             self.world.marks |= {at: Mark(offset) for at, offset in self.positions.items()}
 
@@ -257,7 +265,7 @@ class Member:
 
 
 class Producer:
-    """The sink of a member: it writes the outputs and runs the transactions."""
+    """The object that a member's instance writes to: it writes the outputs and runs the transactions."""
 
     def __init__(self, member: Member) -> None:
         self._member = member

@@ -1,7 +1,7 @@
 """One send, poll or txn op of a simulated client, run in steps, with its errors and most of the bugs.
 
-Errors are drawn from (seed, op index), so that they do not depend on the interleaving of clients: acknowledgements
-are lost (`info`, the record may be in the log), sends are refused (`fail`), commits get no response (`info`: the
+Errors are drawn from (seed, op index), so that they do not depend on the interleaving of clients. Acknowledgements are
+lost (`info`: the record may be in the log). Sends are refused (`fail`). Commits get no response (`info`: the
 transaction was committed, aborted, or is left open until it times out). The bugs are listed in `bugs.BUGS`. Final ops
 have neither errors nor bugs.
 """
@@ -72,7 +72,9 @@ class Attempt:
         return self._ended(OK)
 
     def _plain_send(self, at: int, key: int, value: int) -> Op | None:
-        """Runs one send outside a transaction. Returns the op's completion if the send fails, else None."""
+        """Runs one send outside a transaction. Returns None on success. If the send fails, returns the
+        op's completion.
+        """
         if self._happens(self._trouble.refused_p):
             return self._ended(INFO if self._sent else FAIL, REFUSED)
         if not self._sent and self._bug("aborted-visible"):
@@ -131,7 +133,10 @@ class Attempt:
             self._reader.commit()
 
     def _unanswered(self, txn: int) -> Op:
-        """Returns the completion of an op whose commit request got no response. The transaction's fate is drawn."""
+        """Returns the completion of an op whose commit request got no response.
+
+        Whether the transaction was committed, aborted or left open is random.
+        """
         fate = self._draw.below(3)
         if fate == 0:
             self._commit(txn)
@@ -162,7 +167,7 @@ class Attempt:
     # --- steps ---
 
     def _append(self, at: int, key: int, value: int, txn: int | None) -> None:
-        """Appends a record that is acknowledged, with the effects of the bugs that occur."""
+        """Appends a record of a send that will be acknowledged. Some bugs may occur, and change what is written."""
         log, flight, lost = self._log, (self._process, key), False
         if flight in self._world.in_flight:
             offset = self._world.in_flight.pop(flight)

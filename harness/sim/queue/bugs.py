@@ -17,7 +17,7 @@ class Bug:
 
     summary    what goes wrong in the log
     needs_txn  the bug cannot occur without transactions
-    rate       the probability that the bug occurs, each time that it could
+    rate       the probability of the bug at each opportunity
     """
 
     summary: str

@@ -57,7 +57,7 @@ class SimClient:
     # --- ops ---
 
     def steps(self, op: Op) -> Steps:
-        """Invokes an op now. Returns a coroutine that runs the op and returns its completion."""
+        """Invokes an op, and returns a coroutine that runs it step by step and returns its completion."""
         return self._steps(op, self._world.clock_ns())
 
     def _steps(self, op: Op, began_ns: int) -> Steps:
@@ -134,11 +134,10 @@ def _world(config: Mapping[str, Any]) -> World:
 
 
 def open_client(config: Mapping[str, Any]) -> SimClient:
-    """Opens the client of the process `config["process"]`. All clients of a run must be in one operating system
-    process.
+    """Opens the client of the process `config["process"]`.
 
-    In addition to the settings of other clients, `config` has `seed`, and `sim` = {"bugs": [names], "lost_p": p,
-    "refused_p": p}.
+    All clients of a run must be in one operating system process. `config` has the same settings as for other clients,
+    and also `seed`, and `sim` = {"bugs": [names], "lost_p": p, "refused_p": p}.
     """
     return SimClient(_world(config), int(config.get("process", 0)))
 

@@ -26,7 +26,7 @@ class Group:
         self.generation = 0
 
     def subscribe(self, member: int, keys: Iterable[int]) -> None:
-        """Joins the group, or changes the member's subscription, for the topics of these keys."""
+        """Subscribes the member to the topics of these keys: it joins the group, or changes its subscription."""
         self._topics[member] = frozenset(key // self._partitions for key in keys)
         self.generation += 1
 
@@ -35,7 +35,9 @@ class Group:
             self.generation += 1
 
     def share(self, member: int) -> list[int]:
-        """Returns the member's keys in this generation. The partitions of each topic are assigned round robin."""
+        """Returns the member's keys in the current generation. The partitions of each topic are
+        assigned round robin.
+        """
         keys: list[int] = []
         for topic in sorted(self._topics.get(member, ())):
             members = sorted(each for each, topics in self._topics.items() if topic in topics)
@@ -44,7 +46,7 @@ class Group:
         return keys
 
     def commit(self, generation: int, positions: Mapping[int, int]) -> bool:
-        """Commits positions, given by key. Returns False, and commits nothing, if `generation` is not current."""
+        """Commits `positions` (key -> position). If `generation` is not current, commits nothing and returns False."""
         if generation != self.generation:
             return False
         for key, position in positions.items():
@@ -56,7 +58,7 @@ class Group:
         return self._committed.get(key)
 
     def forget(self, key: int) -> None:
-        """Simulates the bug `lose-commit`: the last commit for the key is lost."""
+        """Simulates the bug `lose-commit`: undoes the last commit for the key."""
         before = self._before.pop(key, None)
         if before is None:
             self._committed.pop(key, None)

@@ -20,7 +20,10 @@ ABORTED: Final = "aborted"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry at an offset. `kind` is record, marker, hole (empty) or reserved (a record in flight may fill it)."""
+    """What is at an offset.
+
+    `kind` is record, marker, hole (empty) or reserved (may be filled later by a record in flight).
+    """
 
     kind: str
     value: Any = None
@@ -53,7 +56,7 @@ class SimLog:
         return len(self._states) - 1
 
     def append(self, key: int, value: Any, txn: int | None = None) -> int:
-        """Appends a record, and returns its offset. If `txn` is given, that transaction must be open."""
+        """Appends a record, and returns its offset. If a transaction is given, it must be open."""
         if txn is not None:
             if self._states[txn] != OPEN:
                 raise ValueError(f"transaction {txn} is {self._states[txn]}")
@@ -85,19 +88,22 @@ class SimLog:
         return sorted(self._entries)
 
     def high_watermark(self, key: int) -> int:
-        """Returns one past the last offset that may be read."""
+        """Returns the offset after the last one that may be read."""
         return min(self._reserved[key], default=len(self._entries[key]))
 
     def last_stable(self, key: int, own: int | None = None) -> int:
-        """Returns the first offset of any open transaction other than `own`; the high watermark if there is none."""
+        """Returns the lowest offset of the records in open transactions, except for the transaction `own`.
+
+        Returns the high watermark if there are none.
+        """
         end = self.high_watermark(key)
         firsts = (self._first[txn].get(key) for txn in self._open if txn != own)
         return min(end, min((at for at in firsts if at is not None), default=end))
 
     def end(self, key: int, isolation_level: str, own: int | None = None) -> int:
-        """Returns one past the last offset that a reader with this isolation level can read.
+        """Returns the offset after the last one that a reader with this isolation level can read.
 
-        `own` does not count as open.
+        The open transaction `own` does not limit this.
         """
         if isolation_level == "read_committed":
             return self.last_stable(key, own)
@@ -106,9 +112,10 @@ class SimLog:
     def read(
         self, key: int, position: int, count: int, isolation_level: str, own: int | None = None
     ) -> tuple[list[tuple[int, Any]], int]:
-        """Returns up to `count` records from `position` on as (offset, value), and the position for the next read.
+        """Reads up to `count` records from `position` on.
 
-        The next position is after any markers, aborted records and holes that follow the last record.
+        Returns [(offset, value), ...], and the position for the next read. The next position is after all markers,
+        aborted records and holes that directly follow the last record.
         """
         return self._read(key, position, count, isolation_level, self.end(key, isolation_level, own))
 
@@ -135,26 +142,29 @@ class SimLog:
     # --- bugs ---
 
     def read_dirty(self, key: int, position: int, count: int, reader: int) -> tuple[list[tuple[int, Any]], int]:
-        """Reads like `read`, but also records of other open transactions.
+        """Reads like `read`, but includes the records of other open transactions.
 
-        Stops before the first record of the transaction `reader` itself.
+        Stops before the first record of the reader's own transaction `reader`.
         """
         end = self.high_watermark(key)
         return self._read(key, position, count, "read_committed", min(end, self._first[reader].get(key, end)))
 
     def erase(self, key: int, offset: int) -> None:
-        """Removes a record; its offset stays empty."""
+        """Removes a record. No record can use its offset again."""
         self._entries[key][offset] = _HOLE
 
     def truncate(self, key: int, offset: int) -> bool:
-        """Removes the record at `offset` if it is the last entry; otherwise does nothing, and returns False."""
+        """Removes the record at `offset` if it is the last entry. Otherwise does nothing and returns False."""
         if len(self._entries[key]) != offset + 1:
             return False
         self._entries[key].pop()
         return True
 
     def reserve(self, key: int) -> int:
-        """Reserves an offset for a record in flight, and returns it. Until `fill`, no later offset can be read."""
+        """Reserves an offset for a record in flight, and returns it.
+
+        Later offsets cannot be read until `fill` is called.
+        """
         self._entries[key].append(_RESERVED)
         offset = len(self._entries[key]) - 1
         self._reserved[key].add(offset)

@@ -35,7 +35,9 @@ class Reader:
     # --- what to read ---
 
     def assign(self, keys: Sequence[int], seek_to_beginning: bool) -> None:
-        """Assigns these keys. Keys that were assigned before keep their positions; new keys start at offset 0.
+        """Assigns exactly these keys.
+
+        Keys that were already assigned keep their positions; other keys start at offset 0.
 
         seek_to_beginning  all keys start at offset 0
         """
@@ -61,7 +63,9 @@ class Reader:
             self._rebalances.append({"event": "revoked", "keys": sorted(self._positions)})
 
     def _sync(self, bug: Callable[[str], bool]) -> None:
-        """If the group has a new generation, takes the process's keys in it, and starts at their committed offsets."""
+        """If the group has a new generation, takes the keys that are assigned to this process, and starts at their
+        committed offsets.
+        """
         if self._generation == self._group.generation:
             return
         self._revoke()
@@ -88,15 +92,15 @@ class Reader:
     # --- reading ---
 
     def mark(self) -> None:
-        """Starts a new op: forgets what the previous op read, and where it started."""
+        """Starts a new op: forgets which records the previous op read, and at which positions it started."""
         self._origin, self._now = {}, {}
 
     def reported(self) -> None:
-        """Remembers, for each key, the last record that the op read, because the op was ok."""
+        """Notes that the op was ok: its last record of each key becomes the last one that the process has reported."""
         self._last |= self._now
 
     def rewind(self) -> None:
-        """Moves every key back to its position before the op, because it failed."""
+        """Notes that the op failed: moves every key back to its position before the op."""
         self._positions |= {key: at for key, at in self._origin.items() if key in self._positions}
 
     def poll(self, txn: int | None, bug: Callable[[str], bool], ghosts: Mapping[int, list[int]]) -> list[list[Any]]:
@@ -143,17 +147,23 @@ class Reader:
         return records
 
     def moved(self) -> dict[int, int]:
-        """Returns the positions to commit: of the keys read since `mark`, or none if the process is not subscribed."""
+        """Returns key -> position to commit, for the keys read since `mark`.
+
+        Returns no positions if the process is not subscribed.
+        """
         return {key: self._positions[key] for key in self._origin} if self.subscribed else {}
 
     def commit(self) -> bool:
-        """Commits the positions of the keys read since `mark`. Returns False if the generation is not current."""
+        """Commits the positions of the keys read since `mark`.
+
+        Returns False if the group has a newer generation than this process.
+        """
         if not self._origin:
             return True
         return self._group.commit(self._generation, self.moved())
 
     def current(self) -> bool:
-        """Returns whether a commit would be accepted."""
+        """Returns whether the group would accept a commit now."""
         return not self._origin or self._generation == self._group.generation
 
     def positions(self) -> list[tuple[int, int]]:

@@ -6,7 +6,8 @@
 Processes run concurrently: each op is a coroutine (`client.SimClient.steps`), and the seed decides which one runs the
 next step. Ops can fail or be indeterminate. After an indeterminate op the process is replaced: process p by process p +
 `processes`. Consumers are assigned, subscribed and rebalanced, and clients crash. After the load, open transactions
-end, and each slot does the final polls of the queue workload until it has been caught up for two seconds.
+end. Then each slot does the final polls of the queue workload, until its positions have been at the log ends for two
+seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Script = Generator[tuple[str, Any, dict[str, Any]], Op, None]
 
 @dataclass(slots=True)
 class Slot:
-    """One client slot: its process, its client, and the op in progress."""
+    """A client slot: its current process, the client of this process, and the op in progress."""
 
     process: int
     client: SimClient
@@ -69,7 +70,7 @@ class Run:
         slot.op, slot.steps = op, slot.client.steps(op)
 
     def step(self, slot: Slot) -> Op | None:
-        """Runs one step of the slot's op. Returns the completion after the last step, else None."""
+        """Runs one step of the slot's op. After the last step returns the completion; otherwise returns None."""
         self._now_ns += self._draw.between(20_000, 800_000)
         self._world.expire()
         assert slot.steps is not None
@@ -101,7 +102,7 @@ class Load:
     def next(self, fresh: bool) -> tuple[str, Any, dict[str, Any]]:
         """Returns (f, value, extra) of a slot's next op.
 
-        `fresh`: the slot has not assigned or subscribed any keys yet.
+        `fresh`: the slot's client has not assigned or subscribed any keys yet.
         """
         draw = self._run.draw
         if draw.random() < self._crash_p:
@@ -131,7 +132,10 @@ class Load:
 
 
 def _final_polls(keys: list[int], debug: bool) -> Script:
-    """Yields the invocations of one slot's final polls. The caller sends each completion into the generator."""
+    """Yields the invocations of one slot's final polls.
+
+    The caller must send each op's completion into this Python generator.
+    """
     yield "crash", None, {"final": True}
     if debug:
         yield "debug-topic-partitions", keys, {"final": True}
@@ -184,11 +188,11 @@ def simulate(
 ) -> list[Op]:
     """Returns the history of a run of `ops` ops plus final polls. Equal arguments give equal histories.
 
-    txn              ops are transactions; otherwise each op is one send, or consists only of polls
-    bugs             names from `bugs.BUGS`; if empty, the log is correct
-    sub_via          how consumers get their keys: assign, subscribe, or both
-    trouble          how often responses are lost and sends refused
-    final            whether the run ends with final polls
+    txn      ops are transactions; otherwise each op is one send, or consists only of polls
+    bugs     names from `bugs.BUGS`; if empty, the log is correct
+    sub_via  how consumers get their keys: assign, subscribe, or both
+    trouble  the probabilities that a response is lost, and that a send is refused
+    final    whether the run ends with final polls
 
     Raises BadInput if a bug is unknown.
     """

@@ -42,7 +42,8 @@ class SimSettings:
 
 @dataclass(slots=True)
 class Stale:
-    """An offset reserved just below the record of an op, for a later send of another process (bug `stale-order`).
+    """An offset that is reserved for a later send of another process, just below the record of an op (bug
+    `stale-order`).
 
     op       index of the record's op
     process  the process of the record's op
@@ -75,11 +76,16 @@ class World:
         self._phantoms = 0
 
     def abandon(self, txn: int) -> None:
-        """Leaves a transaction open whose client has given it up. `expire` aborts it once it has timed out."""
+        """Leaves a transaction open, because its client has given it up. `expire` will abort it once it
+        has timed out.
+        """
         self._abandoned.append((self.clock_ns() + self._timeout_ns, txn))
 
     def expire(self, everything: bool = False) -> None:
-        """Aborts the abandoned transactions that have timed out; if `everything`, all abandoned transactions."""
+        """Aborts those abandoned transactions that have timed out.
+
+        With `everything`, aborts all abandoned transactions.
+        """
         now_ns, kept = self.clock_ns(), []
         for until_ns, txn in self._abandoned:
             if not everything and until_ns > now_ns:
@@ -89,14 +95,17 @@ class World:
         self._abandoned = kept
 
     def land(self, process: int | None = None) -> None:
-        """Gives up the offsets reserved for sends in flight, of one process or (None) of all; they stay empty."""
+        """Gives up the offsets reserved for sends in flight. They stay empty.
+
+        process  gives up only the offsets of this process; None: those of all processes
+        """
         for owner, key in [at for at in self.in_flight if process in (None, at[0])]:
             self.log.fill(key, self.in_flight.pop((owner, key)), None)
 
     def ended(self, op: int, ok: bool) -> None:
-        """Records that an op has completed.
+        """Must be called when the op with the index `op` has completed. The op may have reserved a `Stale` offset.
 
-        If the op is ok, a later send may fill the `Stale` offset that it reserved. Otherwise that offset stays empty.
+        If the op is ok, a later send may fill this offset. Otherwise the offset stays empty.
         """
         for key, stale in list(self.stale.items()):
             if stale.op == op and ok:
@@ -105,7 +114,9 @@ class World:
                 self.log.fill(key, self.stale.pop(key).offset, None)
 
     def stale_offset(self, process: int, key: int, began_ns: int) -> int | None:
-        """Returns the `Stale` offset that a send of this process may fill; None if there is none.
+        """Returns a `Stale` offset that a send of this process may fill; None if there is none.
+
+        The offset is no longer reserved.
 
         began_ns  when the send was invoked
         """
@@ -115,7 +126,9 @@ class World:
         return self.stale.pop(key).offset
 
     def settle(self) -> None:
-        """Ends open transactions, and leaves reserved offsets empty, as a cluster does some time after all faults."""
+        """Ends all open transactions, and leaves all reserved offsets empty, as a cluster does some time after the last
+        fault.
+        """
         self.land()
         for key in list(self.stale):
             self.log.fill(key, self.stale.pop(key).offset, None)

@@ -133,19 +133,46 @@ impl Shared {
         self.producer.lock().unwrap().clone().ok_or_else(|| refused("no producer is open"))
     }
 
-    /// The requests that may also come during a rebalance.
+    /// The requests that may also come during a rebalance, except for sends.
     fn serve(&self, request: &Value, consumer: Option<&KafkaConsumer>) -> Answer {
-        let consumer = consumer.ok_or_else(|| refused("no consumer is open"))?;
+        let producer = || self.producer();
+        let consumer = consumer.ok_or_else(|| refused("no consumer is open"));
         match request["do"].as_str().unwrap_or_default() {
-            "commit_offsets" => done(consumer.commit(&listed(&request["offsets"])?, CommitMode::Sync)),
-            "positions" => positions(consumer),
+            "flush" => done(producer()?.flush(limit(request))),
+            "begin" => done(producer()?.begin_transaction()),
+            "commit" => done(producer()?.commit_transaction(limit(request))),
+            "abort" => done(producer()?.abort_transaction(limit(request))),
+            "commit_offsets" => done(consumer?.commit(&listed(&request["offsets"])?, CommitMode::Sync)),
+            "positions" => positions(consumer?),
             "send_offsets" => {
-                let member = consumer.group_metadata().ok_or_else(|| refused("no member of a group"))?;
+                let member = consumer?.group_metadata().ok_or_else(|| refused("no member of a group"))?;
                 let offsets = listed(&request["offsets"])?;
                 done(self.producer()?.send_offsets_to_transaction(&offsets, &member, limit(request)))
             }
             other => Err(refused(format!("unknown request {other}"))),
         }
+    }
+
+    /// Sends a record; librdkafka reports its delivery later.
+    fn send(&self, request: &Value) {
+        if let Err(error) = self.begun(request) {
+            answer(&request["id"], Err(error));
+        }
+    }
+
+    fn begun(&self, request: &Value) -> Result<(), Value> {
+        let (key, value) = (decoded(&request["key"]), decoded(&request["value"]));
+        let id = request["id"].as_u64().unwrap_or(0) as usize;
+        let mut record: BaseRecord<'_, Vec<u8>, Vec<u8>, usize> =
+            BaseRecord::with_opaque_to(request["topic"].as_str().unwrap_or_default(), id)
+                .partition(request["partition"].as_i64().unwrap_or(0) as i32);
+        record.key = key.as_ref();
+        record.payload = value.as_ref();
+        self.producer()?.send(record).map_err(|(error, _)| {
+            let mut answer = error_of(error);
+            answer["sent"] = json!("no"); // it did not enter librdkafka's queue
+            answer
+        })
     }
 }
 
@@ -190,7 +217,11 @@ impl Rebalances {
             if request["do"] == "continue" {
                 return;
             }
-            answer(&request["id"], self.0.serve(&request, Some(consumer)));
+            if request["do"] == "send" {
+                self.0.send(&request);
+            } else {
+                answer(&request["id"], self.0.serve(&request, Some(consumer)));
+            }
         }
     }
 }
@@ -267,7 +298,6 @@ impl Program {
     }
 
     fn serve(&mut self, request: &Value) -> Answer {
-        let producer = || self.shared.producer();
         match request["do"].as_str().unwrap_or_default() {
             "hello" => Ok(json!({
                 "protocol": 1, "library": "rdkafka (Rust)", "version": rdkafka::util::get_rdkafka_version().1,
@@ -283,11 +313,7 @@ impl Program {
                 self.consumer = Some(KafkaConsumer::from_config_and_context(&configured(request), context).map_err(error_of)?);
                 Ok(json!({}))
             }
-            "flush" => done(producer()?.flush(limit(request))),
-            "init_transactions" => done(producer()?.init_transactions(limit(request))),
-            "begin" => done(producer()?.begin_transaction()),
-            "commit" => done(producer()?.commit_transaction(limit(request))),
-            "abort" => done(producer()?.abort_transaction(limit(request))),
+            "init_transactions" => done(self.shared.producer()?.init_transactions(limit(request))),
             "assign" => done(self.consumer()?.assign(&listed(&request["partitions"])?)),
             "seek" => {
                 let sought = self.consumer()?.seek_partitions(listed(&request["partitions"])?, limit(request));
@@ -318,21 +344,6 @@ impl Program {
             }
             _ => self.shared.serve(request, self.consumer.as_ref()),
         }
-    }
-
-    fn send(&self, request: &Value) -> Result<(), Value> {
-        let (key, value) = (decoded(&request["key"]), decoded(&request["value"]));
-        let id = request["id"].as_u64().unwrap_or(0) as usize;
-        let mut record: BaseRecord<'_, Vec<u8>, Vec<u8>, usize> =
-            BaseRecord::with_opaque_to(request["topic"].as_str().unwrap_or_default(), id)
-                .partition(request["partition"].as_i64().unwrap_or(0) as i32);
-        record.key = key.as_ref();
-        record.payload = value.as_ref();
-        self.shared.producer()?.send(record).map_err(|(error, _)| {
-            let mut answer = error_of(error);
-            answer["sent"] = json!("no"); // it did not enter librdkafka's queue
-            answer
-        })
     }
 
     fn poll(&self, request: &Value) -> Answer {
@@ -367,9 +378,7 @@ fn main() {
     loop {
         let request = next_request();
         if request["do"] == "send" {
-            if let Err(error) = program.send(&request) {
-                answer(&request["id"], Err(error));
-            }
+            program.shared.send(&request);
         } else {
             let result = program.serve(&request);
             answer(&request["id"], result);

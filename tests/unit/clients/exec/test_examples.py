@@ -8,6 +8,7 @@ import pytest
 
 from harness.clients.exec import examples
 from harness.clients.exec.conformance_cases import CASES
+from harness.clients.exec.conformance_error_cases import ERROR_CASES
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan.options import ClientFields
 
@@ -25,7 +26,7 @@ def test_every_folder_is_named_in_the_help_and_in_the_documents() -> None:
 def test_known_failures_are_cases(name: str) -> None:
     found = examples.find(name)
     assert found is not None and found.client.startswith("exec:") and "$" not in found.client
-    assert set(found.fails) <= {case.name for case in CASES}
+    assert set(found.fails) <= {case.name for case in (*CASES, *ERROR_CASES)}
     assert all(reason.endswith(".") and reason.count("\n") == 0 for reason in found.fails.values())
 
 

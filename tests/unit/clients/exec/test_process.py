@@ -196,6 +196,15 @@ process.kill()
     assert "password is ***" in done.stderr and "hunter2" not in done.stderr
 
 
+def test_secrets_are_not_in_errors(start: Start) -> None:
+    error = "{'code': 'LOGIN_hunter2', 'text': 'the password hunter2 is wrong'}"
+    body = f"write({{'id': next(requests)['id'], 'error': {error}}}); next(requests); raw(b'hunter2, and no JSON\\n')"
+    process = start(body, secrets=["hunter2"])
+    refused, garbled = failure(process), failure(process)
+    assert (refused.code, refused.text) == ("LOGIN_***", "the password *** is wrong")
+    assert "***, and no JSON" in garbled.text
+
+
 def test_the_environment_is_what_was_given_and_an_empty_home(start: Start) -> None:
     process = start("request = next(requests); ok(request, env=dict(os.environ), home=os.listdir(os.environ['HOME']))")
     answer = process.request("hello", {}, 5.0)

@@ -109,6 +109,12 @@ def test_a_success_becomes_an_error_and_an_error_of_the_broker_stays() -> None:
     assert list(errors(decoded(failed, "Produce", 9))) == ["request_timed_out"] * 4
 
 
+@pytest.mark.parametrize(("version", "error"), [(1, "invalid_producer_epoch"), (3, "producer_fenced")])
+def test_fencing_has_the_name_of_its_version(version: int, error: str) -> None:
+    refused = error_answers.refusal(frame("EndTxn", version), "PRODUCER_FENCED")
+    assert list(errors(decoded(refused, "EndTxn", version))) == [error]
+
+
 @pytest.mark.parametrize("size", [0, 5, 11, 40])
 def test_what_is_no_request_is_refused(size: int) -> None:
     with pytest.raises(error_answers.NotPossibleError):
