@@ -31,6 +31,7 @@ MAX_RATIO: Final = 100  # maximum compression ratio of gzip; that of logs is bel
 UNPACKED_FREELY: Final = 64 << 20
 CHECKSUM_BLOCK: Final = 1 << 18
 BLOCK: Final = 128 << 10
+JOINED: Final = 1 << 20
 COLLECT_EVERY: Final = 50_000
 
 
@@ -163,7 +164,7 @@ def read_stretches(files: Sequence[Path], last: bool, notes: Notes) -> Iterator[
     for file in files:
         reading = _Reading(file, last and file == files[-1], notes, False)
         form = plain_lines.EDN if is_edn(file) else plain_lines.JSON
-        for number, block, whole in _blocks(file, reading.last, notes):
+        for number, block, whole in _joined(_blocks(file, reading.last, notes)):
             for text, usual in plain_lines.split(block, form):
                 if usual:
                     yield reading.stretch(number, text, form)
@@ -221,6 +222,20 @@ def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, 
     if size:
         block = b"".join(ready + rest)
         yield number, block, block.endswith(b"\n")
+
+
+def _joined(blocks: Iterator[tuple[int, bytes, bool]]) -> Iterator[tuple[int, bytes, bool]]:
+    """Yields the blocks, joined to at least JOINED bytes: array operations are faster on more lines."""
+    number, parts, size, whole = 1, list[bytes](), 0, True
+    for begin, block, ended in blocks:
+        number = begin if not parts else number
+        parts.append(block)
+        size, whole = size + len(block), ended
+        if size >= JOINED:
+            yield number, b"".join(parts), whole
+            parts, size = [], 0
+    if parts:
+        yield number, b"".join(parts), whole
 
 
 # --- lines ----------------------------------------------------------------------------------------------

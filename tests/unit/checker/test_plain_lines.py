@@ -158,9 +158,9 @@ def test_a_key_twice_in_a_polled_map_is_an_error(tmp_path: Path, both: Callable[
 
 
 def test_short_stretches_are_left_to_the_other_reader() -> None:
-    text = b"".join(line + b"\n" for line in json_lines(10))
+    text = b"".join(line + b"\n" for line in json_lines(200)[:40])
     assert len(text) < plain_lines.STRETCH_BYTES
     assert list(plain_lines.split(text, JSON)) == [(text, False)]
-    long = b"".join(line + b"\n" for line in json_lines(300)[:400])
+    long = b"".join(line + b"\n" for line in json_lines(300)[:300])
     parts = list(plain_lines.split(HEADER + b"\n" + long + b"{", JSON))
     assert parts == [(HEADER + b"\n", False), (long, True), (b"{", False)]
