@@ -33,9 +33,10 @@ def _discard(text: str) -> None:
 
 
 def judge(source: Source, options: CheckOptions) -> Result:
-    """Runs every check that the options name, and returns the worst of their verdicts.
+    """Runs every check that the options name on the tables of a history.
 
-    Raises BadInput for an unknown check.
+    Returns one result for all the checks together, with the worst of their verdicts. Raises BadInput for an unknown
+    check.
     """
     results = []
     for name in options.checks:
@@ -64,7 +65,7 @@ def _run_folder(path: Path) -> Path | None:
 
 
 def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None], spark: Any) -> Result:
-    """Judges a run folder from its tables. If the tables are missing, outdated or damaged, it makes them first."""
+    """Judges a run folder from its tables. Makes the tables first if they are missing, outdated or damaged."""
     folder = run / "tables"
     meta = make_tables.ready(run, folder, options.buckets)
     if meta is not None:
@@ -87,8 +88,8 @@ def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
 def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str], None] = print) -> Result:
     """Returns the verdict on one history, computed through Spark.
 
-    Tables are made if they are missing, damaged, or older than the history. Raises BadHistory if the content cannot
-    be used, BadInput for unknown checks, and Missing if the run folder cannot be written.
+    The tables of a run folder are made if they are missing or damaged, or do not match the history. Raises BadHistory
+    if the content cannot be used, BadInput for unknown checks, and Missing if the run folder cannot be written.
     """
     if parquet_folder.is_tables(Path(path)):
         return _judge_tables(Path(path), options, spark)
@@ -101,7 +102,10 @@ def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str
 
 
 def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], None] = _discard) -> Result:
-    """Returns the verdict on one history, computed in this process; a single file is loaded into memory."""
+    """Returns the verdict on one history, computed in this process, without Spark.
+
+    If the path is a single history file, the whole file is loaded into memory. Raises the same errors as `check`.
+    """
     if parquet_folder.is_tables(Path(path)):
         return _judge_tables(Path(path), options, None)
     run = _run_folder(Path(path))
@@ -117,9 +121,8 @@ Answer = tuple[str, Result | dict[str, Any]]
 def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
     """Judges one small history in memory, once under each of the options.
 
-    Returns (path, result or error as plain data).
-
-    An exception becomes the error of this history, so that the other histories are still judged.
+    Returns (path, data) for each of the options. The data is a result or an error, as a dict. Exceptions are not
+    raised but returned as errors, so that the other histories are still judged.
     """
     path, options = job
     try:
@@ -140,9 +143,9 @@ def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _in_one_job(spark: Any, jobs: Sequence[Job]) -> list[Answer]:
-    """Runs the jobs in one Spark job, or in this process if `spark` is None.
+    """Judges histories in one Spark job, or in this process if `spark` is None.
 
-    Returns the answers in the order of the jobs.
+    Returns the answers in the order of `jobs`.
     """
     if spark is None or not jobs:
         found = [answer for job in jobs for answer in _judge_small(job)]
@@ -175,8 +178,8 @@ def check_each(
 ) -> Iterator[Answer]:
     """Judges histories, each under its own options, and yields the answers in the order of `items`.
 
-    Small files share one Spark job. Large files, run folders and Parquet folders are judged by `check`, one after
-    another, and the work on each is distributed over Spark tasks. An answer is (path, Result), or (path, {"error",
+    Small files share one Spark job. Large files, run folders and Parquet folders are judged one after another by
+    `check`, which splits each of them over many Spark tasks. An answer is (path, Result), or (path, {"error",
     "exit_code"}) if the content cannot be used. Raises Missing if a run folder cannot be written.
     """
     small = [(str(path), (options,)) for path, options in items if is_small(path)]

@@ -29,9 +29,11 @@ _ORDER: Final = ("index", "time_ns", "process", "type", "f", "value", "error", "
 
 
 def to_log(path: Path, folder: Path, name: str, progress: Progress) -> tuple[int, Notes]:
-    """Writes a history file as the segments of a run's log. Returns the number of lines and the reader's notes.
+    """Converts a history to the format of a run's log: one or more files of JSON lines (segments) in `folder`.
 
-    Raises BadHistory with file and line if the content cannot be read, and Missing if the folder cannot be written.
+    `name` is the name of the run, which is written to the first line of every segment. Returns the number of lines,
+    and the notes that were made while the history was read. Raises BadHistory with file and line if the content cannot
+    be read, and Missing if the folder cannot be written.
     """
     notes, counted = Notes(), Counted(progress)
     with make_tables.writing(folder), rarely_collecting():
@@ -105,7 +107,8 @@ def to_edn(path: Path, out: Path, progress: Progress) -> int:
 def to_jsonl(path: Path, out: Path, progress: Progress) -> int:
     """Converts a history to one file of JSON lines. Returns the number of lines.
 
-    The segments of a run's log are concatenated unchanged. An EDN file is converted to the same lines as by `to_log`.
+    If `path` is a run folder, the segments of its log are concatenated unchanged. A single file is converted to the
+    same lines that `to_log` writes. Raises BadHistory, Missing.
     """
     notes, counted = Notes(), Counted(progress)
     files = sources(path)

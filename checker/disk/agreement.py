@@ -56,7 +56,9 @@ class Places:
 def index_flaws(replica: Replica, segment: Segment, places: Places, written: bool) -> list[Flaw]:
     """Returns what is wrong with the offset index and the time index of a segment whose batches are all sound.
 
-    written  whether the segment may still be written to, so that entries from before a truncation may follow the others
+    places   the batches of the segment
+    written  whether the segment may still be written to; its indexes may then end with outdated entries, which were
+             written before a truncation of the log, and which are no flaw
     """
     found: list[Flaw] = []
     at, base, last, latest = (
@@ -98,9 +100,13 @@ def _first_wrong(
     segment: Segment,
     written: bool,
 ) -> list[Flaw]:
-    """Returns the first wrong entry of an index as a flaw, in a list; an empty list if all entries are right.
+    """Returns a list of at most one flaw: the first wrong entry of an index.
 
-    stale  per entry: whether the entry may be left over from before a truncation
+    good     for each entry: whether it agrees with the batches of the segment
+    size     bytes per entry
+    what     (what an entry gives for an offset, what is wrong with the entry), for the message
+    stale    for each entry: whether it may have been written before a truncation of the log
+    written  whether outdated entries, written before a truncation, are allowed at the end of the index
     """
     good[index.rising :] = False
     wrong = np.flatnonzero(~good)
@@ -166,7 +172,11 @@ class Snapshots:
             self._batches[batch.last] = (batch.producer_id, batch.last_sequence)
 
     def flaws(self, end: int, compacted: bool) -> list[Flaw]:
-        """Returns what is wrong with the snapshots, given that the log ends at the offset `end`."""
+        """Returns what is wrong with the snapshots.
+
+        end        the log end offset
+        compacted  whether the log cleaner has cleaned the log; sequence numbers are then not compared
+        """
         found = list(self._flaws)
         for offset, name in self._files:
             if offset > end:
@@ -188,20 +198,23 @@ class Snapshots:
 
 
 def checkpoint_epochs(replica: Replica) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
-    """Returns the leader epochs in leader-epoch-checkpoint, and what is wrong with this file."""
+    """Returns (the leader epochs in the replica's leader-epoch-checkpoint, the flaws of this file).
+
+    Both are empty if the file does not exist.
+    """
     path = replica.folder / checkpoints.EPOCHS
     content = data_folder.small(path)
     return ((), ()) if content is None else checkpoints.epochs(content, replica.named(path))
 
 
 def epoch_at(epochs: Sequence[Epoch], offset: int) -> int | None:
-    """Returns the leader epoch in which an offset was written; None if the offset is below the first epoch's."""
+    """Returns the leader epoch in which an offset was written; None if it precedes all of `epochs`."""
     place = bisect_right(epochs, offset, key=lambda epoch: epoch.start)
     return epochs[place - 1].epoch if place else None
 
 
 def partition_flaws(replica: Replica) -> list[Flaw]:
-    """Returns what is wrong with partition.metadata."""
+    """Returns what is wrong with the replica's file partition.metadata."""
     path = replica.folder / checkpoints.PARTITION
     content = data_folder.small(path)
     return [] if content is None else list(checkpoints.properties(content, replica.named(path))[1])

@@ -38,13 +38,20 @@ class Epoch:
 
 
 def offsets(data: bytes, name: str) -> tuple[Offsets, tuple[Flaw, ...]]:
-    """Parses a checkpoint of offsets. Returns ((topic, partition) -> offset for the valid lines, the flaws)."""
+    """Parses a checkpoint of offsets. Returns ({(topic, partition): offset}, the flaws).
+
+    Invalid lines are skipped and reported as flaws. `name` is the file's name in the flaws.
+    """
     rows, flaws = _entries(data, name, _offset)
     return dict(rows), flaws
 
 
 def epochs(data: bytes, name: str) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
-    """Parses a checkpoint of leader epochs. Returns (the epochs up to the first that does not increase, the flaws)."""
+    """Parses a checkpoint of leader epochs. Returns (the epochs, the flaws).
+
+    If an epoch is not higher than the one before it, or starts at a lower offset, this is a flaw, and the result ends
+    before that epoch. `name` is the file's name in the flaws.
+    """
     rows, flaws = _entries(data, name, _epoch)
     for number, (before, after) in enumerate(pairwise(rows), 1):
         if after.epoch <= before.epoch or after.start < before.start:
@@ -54,7 +61,10 @@ def epochs(data: bytes, name: str) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]
 
 
 def properties(data: bytes, name: str) -> tuple[dict[str, str], tuple[Flaw, ...]]:
-    """Parses meta.properties (with `=`) or partition.metadata (with `:`). Returns (name -> value, the flaws)."""
+    """Parses meta.properties (lines `setting=value`) or partition.metadata (lines `setting: value`).
+
+    Returns ({setting: value}, the flaws). The parameter `name` is the file's name in the flaws.
+    """
     found, flaws = {}, []
     for number, line in enumerate(_lines(data), 1):
         if not line.strip() or line.startswith("#"):
@@ -112,7 +122,7 @@ def _epoch(line: str) -> Epoch | None:
 
 
 def _number(text: str) -> int | None:
-    """Returns the number in the text, or None if the text is not a non-negative number of at most 19 digits."""
+    """Returns the text as a number; None unless it consists of 1 to 19 digits."""
     return int(text) if len(text) <= 19 and text.isascii() and text.isdecimal() else None
 
 

@@ -1,9 +1,11 @@
 """Compares the replicas of a partition: are they equal byte by byte up to the high watermark, and where do they differ?
 
-Every replica is compared with a reference: the replica with the highest last leader epoch or, among equals, the longest
-log, which an election would prefer (KIP-101). Below the high watermark, all in-sync replicas must have the same
-batches, byte by byte; above the high watermark, replicas may differ until the next truncation. Log cleaners work on
-each replica independently, so for a compacted partition only the records that both replicas have are compared.
+Every replica is compared with one of them, the *reference*: the replica whose last leader epoch is the highest or, if
+several have that epoch, the one with the longest log. An election would prefer this replica (KIP-101).
+
+Below the high watermark, all in-sync replicas must have the same batches, byte by byte. Above it, replicas may differ
+until the next truncation. The log cleaner of each broker works independently of the others, so if a partition is
+compacted, only the records that both replicas have are compared.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ class Difference:
     """The first offset at which a replica differs from the reference.
 
     node       the node of the replica
-    reference  the node of the reference
-    offset     the offset
-    has        what the replica has there, in words
-    should     what the reference has there, in words
+    reference  the node of the reference (see the module docstring)
+    offset     the first offset at which they differ
+    has        what the replica has at this offset, in words
+    should     what the reference has at this offset, in words
     committed  whether the offset is below the high watermark; None if the high watermark is unknown
     """
 
@@ -46,11 +48,11 @@ class Comparison:
 
     replicas        node -> survey of its replica
     absent          nodes without the partition
-    reference       the node with whose replica the others were compared; "" if no node has the partition
-    high_watermark  the highest one that is in a checkpoint or that the caller gave; None: unknown
+    reference       the node whose replica the others were compared with; "" if no node has the partition
+    high_watermark  the highest of the caller's value and the values in the nodes' checkpoints; None: unknown
     compared        the range of offsets that was compared: (first offset, offset after the last one)
-    differences     the first difference of each node that differs
-    behind          node -> end of its log, for nodes whose log ends below the high watermark
+    differences     for each replica that differs from the reference: the first difference
+    behind          node -> log end offset, for the nodes whose log ends below the high watermark
     """
 
     topic: str
@@ -67,8 +69,8 @@ class Comparison:
     def same(self) -> bool:
         """Whether no replica differs from the reference below the high watermark.
 
-        A replica that ends earlier is compared up to its end. If the high watermark is unknown, replicas are compared
-        as far as they overlap.
+        A replica that ends below the high watermark is compared up to its end. If the high watermark is unknown,
+        replicas are compared as far as they overlap.
         """
         return not any(difference.committed is not False for difference in self.differences)
 
@@ -85,11 +87,11 @@ def compare(
     high_watermark: int | None = None,
     deep: bool = True,
 ) -> Comparison:
-    """Compares the nodes' replicas of a partition. Damaged files are reported as flaws, and raise nothing.
+    """Compares the nodes' replicas of a partition. A damaged file raises no exception; it is reported as a flaw.
 
-    nodes           node -> data folder (see log.dirs), which is only read, ideally while no server writes to it
-    high_watermark  a high watermark that the caller knows; checkpoints are some seconds old and may have a lower one
-    deep            whether to decode the records of every batch, and not only to check headers and checksums
+    nodes           node -> data folder (log.dirs). The folder is only read; ideally no server writes to it meanwhile
+    high_watermark  the high watermark, if the caller knows it; the nodes' checkpoints may have an outdated one
+    deep            whether to decode the records of every batch as well, besides checking its header and checksum
     """
     by_node = {node: survey(node, data, topic, partition, deep) for node, data in nodes.items()}
     surveys = {node: replica for node, replica in by_node.items() if replica is not None}
@@ -178,7 +180,7 @@ def _merged(
 ) -> tuple[int, str, str] | None:
     """Returns (offset, description of left, description of right) at the first difference; None if there is none.
 
-    both  whether to compare only the records that both sides have, and to ignore records that one side lacks
+    both  whether to ignore offsets that only one side has
     """
     left_row, right_row = next(left, None), next(right, None)
     while left_row is not None or right_row is not None:

@@ -35,8 +35,8 @@ class Contents:
     offsets   the offset of each record
     values    the value of each record, as decoded by the caller's `Decode`
     epochs    the leader epoch of each record
-    outcomes  the outcome of each record's transaction: COMMITTED, ABORTED or OPEN; COMMITTED without a transaction
-    bad       offset -> what is wrong with the bytes of the record there, for records that are not in the columns
+    outcomes  for each record: whether its transaction is COMMITTED, ABORTED or OPEN; COMMITTED if it is not in one
+    bad       offset -> what is wrong with the record's value; the columns do not include these records
     broken    (first offset, last offset) of each batch that cannot be read
     """
 
@@ -59,7 +59,7 @@ class Contents:
 
 
 def read(replica: Replica, decode: Decode) -> Contents:
-    """Returns the records of the active log, including those in readable batches after damage in a file."""
+    """Returns the records of the active log. Batches that cannot be read are noted and skipped."""
     contents, transactions = Contents(), Transactions()
     pending: dict[int, list[int]] = {}  # producer -> rows of its open transaction
     for segment in replica.segments:
@@ -109,7 +109,7 @@ class Seen:
     file    path of the file, relative to the node's data folder
     offset  offset of the record
     epoch   leader epoch of the record
-    aside   whether the file was set aside, so that the record is not in the active log
+    aside   whether the file no longer belongs to the active log (see `checker.disk.data_folder`)
     """
 
     node: str
@@ -120,7 +120,10 @@ class Seen:
 
 
 def look(node: str, replica: Replica, values: Collection[int], decode: Decode) -> Iterator[tuple[int, Seen]]:
-    """Yields (value, place) for each occurrence of the values, in the active log and in files that were set aside."""
+    """Searches all files of a replica for records with one of `values`. Yields (value, where it was found).
+
+    Files that no longer belong to the active log are searched, too.
+    """
     for segment, batch in replica_batches.sound(replica, (*replica.segments, *replica.aside)):
         if batch.control:
             continue

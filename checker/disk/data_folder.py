@@ -2,13 +2,15 @@
 
     meta.properties                          the node's id and its cluster's id
     *-checkpoint                             offsets by partition (`checker.disk.checkpoints`)
-    .kafka_cleanshutdown                     written by a clean shutdown, removed at the start
+    .kafka_cleanshutdown                     written by a clean shutdown, removed when the server starts
     TOPIC-PARTITION/OFFSET.log .index ...    a segment and its indexes, named by its base offset
-    TOPIC-PARTITION.ID-delete, -future, -stray   partitions being deleted, being moved, or no longer the node's
+    TOPIC-PARTITION.ID-delete    a partition that is being deleted
+    TOPIC-PARTITION.ID-future    a partition that is being moved to this folder
+    TOPIC-PARTITION.ID-stray     a partition that is no longer assigned to the node
 
 A file name that ends in .deleted means that the broker deleted or replaced the file and will remove it later. Such a
 file may still have records that were truncated from the log. A file is *set aside* if it has such a name, or is in a
--delete, -future or -stray folder; the other segments are the *active log*.
+-delete, -future or -stray folder. The segments that are not set aside are the *active log*.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ OFFSETS: Final = 1 << 63  # exclusive upper bound of offsets
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The files of a segment. `aside` is whether the segment was set aside, and is not part of the active log."""
+    """The files of a segment. `aside` says whether the segment was set aside (see the module docstring)."""
 
     base: int
     log: Path
@@ -72,7 +74,7 @@ class Replica:
 
 
 def partitions(data: Path) -> list[tuple[str, int]]:
-    """Returns the (topic, partition) pairs in a data folder, including those of which only set-aside folders exist."""
+    """Returns each (topic, partition) in a data folder, even if only a -delete, -future or -stray folder exists."""
     found = set()
     for path in data.iterdir() if data.is_dir() else ():
         match = _FOLDER.fullmatch(path.name)
@@ -82,9 +84,9 @@ def partitions(data: Path) -> list[tuple[str, int]]:
 
 
 def replica(data: Path, topic: str, partition: int) -> Replica | None:
-    """Returns the replica of a partition in a data folder, with the segments that were set aside.
+    """Returns the replica of a partition in a data folder, including the segments that were set aside.
 
-    Returns None if the data folder has nothing of the partition.
+    Returns None if the data folder has neither a folder of the partition nor a segment that was set aside.
     """
     folder = data / f"{topic}-{partition}"
     active, aside = list[Segment](), list[Segment]()
@@ -115,12 +117,11 @@ def _logs(folder: Path) -> Iterator[tuple[int, Path, bool]]:
 
 
 def nodes(root: Path) -> dict[str, Path]:
-    """Returns node -> data folder.
+    """Finds the data folders in `root`, and returns node -> data folder; empty if there are none.
 
-    The data folder is `root` itself, or there is one per subfolder, perhaps named `data` in it.
-
-    A folder is a data folder if it has a `meta.properties`, a checkpoint, or a partition with a segment. Returns an
-    empty mapping if there is no data folder.
+    If `root` itself is a data folder, it is the only one. Otherwise each subfolder is a node, and its data folder is
+    the subfolder itself or its `data`. A folder is recognized as a data folder if it has a `meta.properties`, a
+    checkpoint, or a partition with a segment.
     """
     if _is_data(root):
         return {root.name: root}
@@ -151,7 +152,10 @@ def small(path: Path) -> bytes | None:
 
 
 def checkpoint(data: Path, name: str) -> tuple[checkpoints.Offsets, tuple[Flaw, ...]]:
-    """Returns (the offsets in a checkpoint of a data folder, the flaws); both are empty if the file does not exist."""
+    """Parses a checkpoint of a data folder. Returns ({(topic, partition): offset}, the flaws).
+
+    Both are empty if the file does not exist.
+    """
     content = small(data / name)
     return ({}, ()) if content is None else checkpoints.offsets(content, name)
 

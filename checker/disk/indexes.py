@@ -1,7 +1,7 @@
 """Parses the offset, time and transaction index of a segment into columns, with their flaws.
 
-    .index      relative offset int32, position int32: at this position of the file, a batch starts that contains the
-                offset or an earlier one
+    .index      relative offset int32, position int32: a batch starts at this position of the .log file, and its first
+                offset is not above the offset of the entry
     .timeindex  timestamp int64, relative offset int32: no record before this offset has a later timestamp
     .txnindex   per aborted transaction: version int16; producer id, first offset, last offset and last stable offset,
                 all int64
@@ -36,8 +36,8 @@ class Index:
     """The entries of an index, as columns of equal length.
 
     offsets  absolute offsets
-    others   positions in the file, or timestamps in ms
-    rising   number of entries before the first entry that is lower than the previous one or negative
+    others   positions in the .log file, or timestamps in ms
+    rising   number of entries before the first invalid one, which is lower than the entry before it or negative
     """
 
     offsets: Column
@@ -52,7 +52,7 @@ class Aborted:
 
     first   offset of its first record
     last    offset of its marker, which is its last offset
-    stable  the last stable offset when it was aborted
+    stable  the last stable offset at the time of the abort
     """
 
     producer_id: int
@@ -62,13 +62,13 @@ class Aborted:
 
 
 def offset_index(data: bytes, base: int, name: str) -> Index:
-    """Returns the entries of an .index."""
+    """Parses an .index of a segment. `base` is the segment's base offset; `name` is the file's name in the flaws."""
     rows, flaws = _rows(data, _OFFSET, name)
     return _rising(rows["offset"], rows["position"], base, flaws, 1)
 
 
 def time_index(data: bytes, base: int, name: str) -> Index:
-    """Returns the entries of a .timeindex."""
+    """Parses a .timeindex of a segment. `base` is the segment's base offset; `name` is the file's name in the flaws."""
     rows, flaws = _rows(data, _TIME, name)
     return _rising(rows["offset"], rows["timestamp"], base, flaws, 0)
 
@@ -92,7 +92,10 @@ def transaction_index(data: bytes, name: str) -> tuple[tuple[Aborted, ...], tupl
 
 
 def _rows(data: bytes, form: np.dtype[Any], name: str, padded: bool = True) -> tuple[Any, list[Flaw]]:
-    """Returns (the complete entries without the zeros at the end, what is wrong with the size)."""
+    """Splits a file into entries. Returns (the entries, the flaws); bytes after the last complete entry are a flaw.
+
+    padded  whether the file may end with preallocated zeros, which are left out
+    """
     flaws = []
     over = len(data) % form.itemsize
     if over and any(data[-over:]):
@@ -107,7 +110,7 @@ def _rows(data: bytes, form: np.dtype[Any], name: str, padded: bool = True) -> t
 def _rising(relative: Any, others: Any, base: int, flaws: list[Flaw], least: int) -> Index:
     """Makes an `Index` from the columns of its entries.
 
-    least  how much the offset must increase at least from one entry to the next
+    least  the minimum difference between the offsets of neighbouring entries
     """
     offsets, others = relative.astype(np.int64), others.astype(np.int64)
     good = (offsets >= 0) & (others >= -1 + least)

@@ -81,7 +81,7 @@ class Log:
     high_watermark  the highest high watermark known for any replica; None: unknown
     compacted       whether the log cleaner has cleaned the log
     began           leader epoch -> the first offset of the epoch
-    truncations     truncations of any replica of the partition, from the server logs
+    truncations     the truncations of all replicas of the partition, as found in the server logs
     """
 
     contents: Contents
@@ -124,7 +124,7 @@ class Suspect:
 
 
 def suspects(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_committed: bool) -> list[Suspect]:
-    """Returns the records that need an explanation."""
+    """Compares the history with the log, and returns the records that need an explanation."""
     sent: dict[int, Sent] = {}
     for send in sends:
         earlier = sent.get(send.value)
@@ -151,9 +151,10 @@ def suspects(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_commit
 
 
 def explain(key: int, suspected: Sequence[Suspect], log: Log, seen: Mapping[int, Sequence[Seen]]) -> list[Finding]:
-    """Returns the cause of each suspect.
+    """Returns the cause of each suspect, in the same order.
 
-    seen  value -> other places where the record is on disk, on any replica, including files that were set aside
+    key   the key of the suspects, which is copied to the findings
+    seen  value -> where else the record is on disk: on any replica, in its active log or in files that were set aside
     """
     places = {value: row for row, value in enumerate(log.contents.values)}
     found = []
@@ -228,7 +229,7 @@ def _also(seen: Sequence[Seen]) -> str:
 
 
 def _instead(offset: int, occupant: tuple[int, int] | None, log: Log) -> str:
-    """Describes what the log has at the offset in place of the record, as the end of a sentence."""
+    """Returns the end of a sentence: what the log has at the offset instead of the record. "" if there is nothing."""
     if occupant is None:
         return f"; the log ends at {log.end}" if offset >= log.end else ""
     value, epoch = occupant

@@ -32,7 +32,7 @@ class Survey:
     told_epochs     leader epochs and their first offsets, according to leader-epoch-checkpoint
     compacted       whether the node's log cleaner has cleaned the log, so that offsets may be missing
     segments        number of segments of the active log
-    aside           number of segments that were set aside but still exist
+    aside           number of segments on disk that no longer belong to the active log (checker.disk.data_folder)
     batches         number of sound batches, which have a valid checksum
     records         number of records in sound batches
     bytes           number of bytes in sound batches
@@ -40,9 +40,9 @@ class Survey:
     control         number of transaction markers among the batches
     codecs          compression -> number of batches
     aborted         number of aborted transactions
-    open            number of transactions without an end
+    open            number of transactions that were neither committed nor aborted
     flaws           the first FLAWS_MAX flaws
-    more            number of further flaws
+    more            number of flaws that `flaws` leaves out
     """
 
     node: str
@@ -82,7 +82,7 @@ class _Flaws:
 
 
 def survey(node: str, data: Path, topic: str, partition: int, deep: bool = True) -> Survey | None:
-    """Surveys a replica. Returns None if the data folder has nothing of the partition.
+    """Surveys the replica of a partition in a data folder. Returns None if the folder has no files of the partition.
 
     deep  whether to decode the records, and not only the headers of batches
     """
@@ -198,9 +198,10 @@ class _Surveyor:
             self._flaws.add(*agreement.aborted_flaws(self._replica, segment, aborted))
 
     def _batch(self, batch: Batch, name: str) -> list[tuple[int, int, int]]:
-        """Counts a sound batch. If the batch is an abort marker, returns the transaction that it ends, in a list.
+        """Counts a sound batch.
 
-        The transaction is (producer id, first offset, offset of the marker). In all other cases the list is empty.
+        If the batch is the marker of an aborted transaction, returns [(producer id, first offset of the transaction,
+        offset of the marker)]; otherwise an empty list.
         """
         count = self._counts
         count["batches"] += 1

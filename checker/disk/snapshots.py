@@ -1,10 +1,23 @@
 """Parses producer snapshots: the state of a partition's idempotent producers up to an offset.
 
-The offset is the name of the file. Its content is: version int16 (1), CRC-32C of the rest uint32, number of producers
-int32. Then follows for each producer: id int64, epoch int16, sequence number int32 and offset int64 of the last record
-in its last batch, last minus first sequence number of that batch int32, timestamp of that batch int64, epoch of the
-coordinator int32, first offset of the open transaction int64 (-1: none). Source: Kafka's storage module
-(ProducerSnapshot.json, ProducerStateManager).
+The offset is the name of the file. The file starts with:
+
+    int16   version (1)
+    uint32  CRC-32C of everything that follows
+    int32   number of producers
+
+Then follows for each producer:
+
+    int64   producer id
+    int16   producer epoch
+    int32   sequence number of the last record in the producer's last batch
+    int64   offset of this record
+    int32   last minus first sequence number of this batch
+    int64   timestamp of this batch
+    int32   epoch of the transaction coordinator
+    int64   first offset of the open transaction; -1 if there is none
+
+Source: Kafka's storage module (ProducerSnapshot.json, ProducerStateManager).
 """
 
 from __future__ import annotations
@@ -25,7 +38,7 @@ _ENTRY: Final = struct.Struct(">qhiqiqiq")
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The state of one producer. An offset is -1 if there is none. The timestamp is in ms."""
+    """The state of one producer: the fields in the module docstring. An absent offset is -1. The timestamp is in ms."""
 
     id: int
     epoch: int
@@ -38,7 +51,10 @@ class Producer:
 
 
 def snapshot(data: bytes, name: str) -> tuple[tuple[Producer, ...], tuple[Flaw, ...]]:
-    """Returns (the producers in a .snapshot, its flaws). There are no producers if the checksum is bad."""
+    """Parses a .snapshot. Returns (its producers, its flaws); if there is a flaw, no producers.
+
+    `name` is the file's name in the flaws.
+    """
     if len(data) < _HEAD.size:
         return (), (Flaw(name, 0, f"{len(data)} bytes are too few for a snapshot"),)
     version, crc, count = _HEAD.unpack_from(data)

@@ -34,7 +34,9 @@ T = TypeVar("T")
 class Bucket:
     """One bucket of keys.
 
-    committed   ids, ascending, of the `info` ops that must have committed, as found from all buckets
+    data        the rows of the bucket's own tables
+    small       the tables other than ops, sends and polls
+    committed   ascending ids of the `info` ops that must have committed, determined from all buckets
     memo        the results cached by `once`
     """
 
@@ -45,7 +47,7 @@ class Bucket:
     memo: dict[Callable[..., Any], Any] = field(default_factory=dict)
 
     def once(self, find: Callable[[Bucket], T]) -> T:
-        """Returns `find(self)`, which is computed only once per bucket."""
+        """Returns `find(self)`. It is computed at the first call; later calls return the same result."""
         if find not in self.memo:
             self.memo[find] = find(self)
         found: T = self.memo[find]
@@ -61,7 +63,10 @@ class Bucket:
 
     @property
     def lines_missing(self) -> bool:
-        """Whether lines of the history are missing, so that absence proves nothing (native rules)."""
+        """Whether lines of the history are missing; always False under Jepsen's rules.
+
+        If lines are missing, an op that is not in the history may still have taken place.
+        """
         return not self.options.jepsen_compatible and lines_missing(self.small.meta)
 
     @cached_property
@@ -77,10 +82,10 @@ class Bucket:
 
     @property
     def _may_need_commit(self) -> bool:
-        """Whether the records of an `info` op may be invisible unless the whole op committed.
+        """Whether consumers may see the records of an `info` op only after the whole op committed.
 
-        This is so in transactions with read_committed consumers, and under Jepsen's rules. True if it depends on
-        unknown settings.
+        This is so in transactions with read_committed consumers, and always under Jepsen's rules. If the settings that
+        decide this are unknown, the result is True.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:
@@ -89,11 +94,10 @@ class Bucket:
 
     @cached_property
     def _may_stand_alone(self) -> Bools:
-        """For each value: whether the records of the op that sent it may exist independently of each other.
+        """For each value: whether a consumer may see some records of the op that sent it, and not the others.
 
-        Outside of transactions, records exist independently. For read_uncommitted consumers, the records of a
-        transaction do so, too, because the records of aborted transactions stay in the log. True if it depends on
-        unknown settings.
+        This is so outside of transactions. It is also so for read_uncommitted consumers, because the records of an
+        aborted transaction stay in the log. If the settings that decide this are unknown, the result is True.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:
@@ -113,7 +117,7 @@ class Bucket:
 
     @cached_property
     def _existence(self) -> tuple[Bools, Bools]:
-        """For each value: (whether it must exist, whether it may have to exist).
+        """For each value: (whether its record must exist in the log, whether it may have to exist).
 
         The records of an `ok` op must exist. For an `info` op there are two rules. If its records exist only together
         (in a transaction), all of them must exist if one of them was read, because this proves the commit. If its
@@ -135,12 +139,12 @@ class Bucket:
 
     @property
     def must_exist(self) -> Bools:
-        """For each value: whether it must exist, whatever the unknown settings are."""
+        """For each value: whether its record must exist in the log, whatever the values of unknown settings are."""
         return self._existence[0]
 
     @property
     def may_have_to_exist(self) -> Bools:
-        """For each value: whether it must exist under at least some of the possible values of the unknown settings."""
+        """For each value: whether its record must exist in the log for some possible values of unknown settings."""
         return self._existence[1]
 
     @cached_property
@@ -156,9 +160,10 @@ class Bucket:
         return found
 
     def _emptied(self, found: Ends) -> Ints:
-        """Returns the log start for each key of `found`.
+        """Returns the log start for each key of `found`, raised if the log was deleted up to its end.
 
-        If a log was deleted up to its end, its start is after all records that were sent before that and acknowledged.
+        Such a deletion removes every acknowledged record that was sent before it completed, so the log starts after
+        these records.
         """
         sends, keys = self.sends, self.data.keys
         emptied_ns = found.at(keys, found.emptied_ns, -1)[sends.key]
@@ -171,9 +176,10 @@ class Bucket:
         return log_start
 
     def _begun_at_the_end(self, found: Ends) -> Bools:
-        """Returns, for each key of `found`, whether values are unread and no consumer read the log from the beginning.
+        """Returns, for each key of `found`, whether a consumer at the end of the log may have started there.
 
-        If consumers may start at the end of the log, a position at the end does not prove that such a log was read.
+        Two conditions must hold: some values that must exist were not read, and no consumer reread the log from its
+        beginning. For these keys, a position at the end of the log does not prove that the log was read.
         """
         again = rereads_of(self.small.ends, self.small.assigns).key
         left = self.must_exist & ~self.data.polled_ok
@@ -183,18 +189,18 @@ class Bucket:
 
     @property
     def times_in_order(self) -> bool:
-        """Whether the times of ops can be compared, because the clock of the history never went back."""
+        """Whether the times in the history never decrease, so that the times of ops can be compared."""
         return not any(TIME_GOES_BACK in doubt for doubt in self.small.meta["doubts"])
 
     @cached_property
     def failed(self) -> Bools:
-        """For each value: whether an op that failed (`fail`) sent it."""
+        """For each value: whether an op of type `fail` sent it."""
         aborted = np.zeros(len(self.data.pair_key), np.bool_)
         aborted[self.sends.pair[self.sends.type == FAIL]] = True
         return aborted
 
     def key_ranks(self, codes: Ints) -> Ints:
-        """Returns the rank of each key code; -1 for keys that are in other buckets or have no records."""
+        """Returns each key's index in `data.keys`; -1 for keys that are in other buckets or have no records."""
         keys = self.data.keys
         if len(keys) == 0:
             return np.full(len(codes), -1, np.int64)
@@ -202,9 +208,9 @@ class Bucket:
         return np.where(keys[place] == codes, place, -1)
 
     def key_codes(self, pairs: Ints) -> Ints:
-        """Returns the key code of each pair."""
+        """Returns the coded key of each (key, value) pair."""
         return self.data.keys[self.data.pair_key[pairs]]
 
     def values(self, pairs: Ints) -> Ints:
-        """Returns the value code of each pair."""
+        """Returns the coded value of each (key, value) pair."""
         return self.data.pair_value[pairs]

@@ -1,6 +1,6 @@
 """Clojure's hash function and the order in which its hash sets are iterated.
 
-If Jepsen has to pick one of several values, it takes the first in such a set.
+If Jepsen has to pick one of several values, it puts them into such a set and takes the first one.
 
 Source: jepsen.tests.kafka (`version-orders`, `lost-write-cases`, `precommitted-read-cases`).
 """
@@ -42,8 +42,7 @@ def hashes(values: Ints) -> Words:
 def set_order(values: Ints) -> Ints:
     """Returns a sort key for each integer. Sorted by these keys, the integers are in the order of a Clojure hash set.
 
-    The set is a tree that branches on five bits of the hash at a time, lowest bits first. Jepsen takes the first
-    integer.
+    The set is a tree. Each of its levels branches on five bits of the hash, beginning with the lowest bits.
     """
     state = hashes(values)
     digits = [((state >> np.uint32(5 * place)) & np.uint32(31)).astype(np.int64) for place in range(7)]

@@ -33,7 +33,7 @@ class Cleaned:
 
     upto    for each key rank: the offset up to which the log was cleaned
     known   for each key rank: whether that offset is known
-    since   the op from which on topics were compacted; -1: throughout the run
+    since   the op that switched compaction on; -1: topics were compacted throughout the run
     """
 
     upto: Ints
@@ -42,9 +42,10 @@ class Cleaned:
 
 
 def _all_along(settings: Settings, by_fault: bool) -> bool:
-    """Returns whether topics are compacted without a fault. `by_fault` says whether a fault switches compaction on.
+    """Returns whether topics are compacted throughout the run, even before a fault switches compaction on.
 
-    The cleanup policy in the settings is not sufficient, because it includes what faults change.
+    `by_fault` says whether a fault does so. The `cleanup_policy` of the settings includes the policies that faults set.
+    If a fault switches compaction on, the broker's own settings therefore decide.
     """
     if "compact" not in (settings.cleanup_policy or ""):
         return False
@@ -52,9 +53,9 @@ def _all_along(settings: Settings, by_fault: bool) -> bool:
 
 
 def _spans(nemesis: pa.Table) -> tuple[list[int], int | None]:
-    """Returns when a fault switched compaction on: (indices of the ops that may have started it, index at its end).
+    """Returns when faults switched compaction on and off, as indices of ops: (ops that may have switched it on, end).
 
-    The end is the op after which the fault had ended on all nodes; None if the fault did not end.
+    `end` is the op that switched it off again on all nodes; None if none did.
     """
     names = ("index", "f", "fault", "phase", "value")
     starts, ended = [], None
@@ -79,7 +80,7 @@ def _first_sends(bucket: Bucket) -> Ints:
 
 
 def cleaned(bucket: Bucket) -> Cleaned | None:
-    """Returns how far the logs were cleaned. Returns None if topics were never compacted."""
+    """Returns up to which offsets the log cleaner cleaned the logs. Returns None if topics were never compacted."""
     starts, ended = _spans(bucket.small.nemesis)
     all_along = _all_along(bucket.options.settings, bool(starts))
     if not starts and not all_along:

@@ -1,9 +1,9 @@
-"""Finds the assignments after which a consumer began to read elsewhere than at the group's committed offset.
+"""Finds the assignments after which a consumer did not begin to read at the group's committed offset.
 
 A group member that is assigned a key starts to read at the group's committed offset. If there is none and
 auto.offset.reset is earliest, it starts at the beginning of the log. The first record that the member polls afterwards
-must be the first one at or above the start offset. Any other record is a step that the rebalance does not explain: if
-that record is later in the log, records were skipped; if it is earlier, the group had already processed that record.
+must be the first one at or above the start offset. If it is a later one, records were skipped. If it is an earlier one,
+the group had already processed it. The rebalance explains neither.
 
 A start is checked only if the committed offset was recorded (`committed` of the event, schema.COMMITS) and the key was
 not assigned or revoked again before that poll. Under read_uncommitted, groups that commit offsets in transactions are
@@ -42,7 +42,10 @@ def _found(bucket: Bucket) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
-    """Returns, for each (process, key, op), the row of the first record polled from that op on; -1 for none."""
+    """Returns, for each (process, key, op), the row of the first record that the process polled in this op or later.
+
+    The row is -1 if there is no such record.
+    """
     count = len(process)
     mark = np.concatenate([np.zeros(count, np.int64), np.ones(len(polls), np.int64)])
     by = order(
@@ -66,8 +69,8 @@ def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
 def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) -> Bools:
     """Returns, for each assignment in `op`, whether the poll in the op `until` is certainly the first poll after it.
 
-    This is not certain if the op recorded several assignments of the key. Nor is it if one op both polled the key and
-    recorded other rebalance events of the key, because the poll may have come before them.
+    It is not certain if the op recorded several assignments of the key. It is not certain either if the same op polled
+    the key and recorded other rebalance events of the key, because the poll may have come before these events.
     """
     table = bucket.small.rebalances
     moved_process, moved_op, moved = (
@@ -87,7 +90,11 @@ def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) ->
 
 
 def steps(bucket: Bucket, subscribed: Subscriptions) -> tuple[Steps, Ints]:
-    """Returns (the starts that differ from the committed offset, as steps; the committed offset of each step)."""
+    """Returns (steps, committed offsets) for the consumers that did not start at the committed offset.
+
+    Each step leads from the last value before the offset at which the consumer should have started to the value that
+    it polled first. The committed offset of each step is the offset that the group had committed.
+    """
     process, key, op, offset = _found(bucket)
     polls, orders = bucket.polls, bucket.versions
     if len(process) == 0 or len(polls) == 0:

@@ -1,4 +1,4 @@
-"""Finds which records were still in a log when the log was read once more from its beginning to its end."""
+"""Finds which records were still in a log when a consumer reread the log from its beginning to its end."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from checker.tables.schema import OK
 
 
 def found_on_reread(bucket: Bucket) -> tuple[Bools, Ints]:
-    """Returns what was found when logs were read once more from their beginning.
+    """Returns what was found when consumers reread logs from their beginning: (found, since).
 
-    The result is (for each value: whether that reading found the value, for each key: the op in which that reading
-    began). The op is FOREVER for keys whose log was not read once more.
+    found  for each value: whether a consumer polled it when it reread the log
+    since  for each key: the op in which the first consumer began to reread the log; FOREVER if none did
     """
     data, polls = bucket.data, bucket.polls
     again = rereads_of(bucket.small.ends, bucket.small.assigns)
@@ -34,13 +34,15 @@ def found_on_reread(bucket: Bucket) -> tuple[Bools, Ints]:
 
 
 def missed(bucket: Bucket) -> tuple[Bools, Bools]:
-    """Finds the acknowledged values that a consumer did not find when it read the log once more from its beginning.
+    """Finds the acknowledged values that a consumer did not find when it reread the log from its beginning.
 
-    Returns (surely missing, perhaps missing), two flags per pair. A value counts only if its offset is between the log
-    start and the log end that the consumer saw, and not below the offset of any DeleteRecords request, so that no
-    deletion explains its absence. A value is perhaps missing if the log start had moved and auto.offset.reset is not
-    `earliest`: if the position of the consumer was deleted while it read, it continued at the end of the log, and did
-    not read the records in between.
+    Returns (surely missing, perhaps missing): two flags for each (key, value) pair. Only values that no deletion can
+    have removed are considered: their offset is between the log start and the log end that the consumer saw, and not
+    below the offset of any DeleteRecords request.
+
+    A value is perhaps missing if the log start had moved and auto.offset.reset is not `earliest`. The consumer's
+    position may then have been deleted while it was reading. In this case the consumer continued at the end of the
+    log, and did not read the records in between.
     """
     data, sends, polls, small = bucket.data, bucket.sends, bucket.polls, bucket.small
     surely, perhaps = np.zeros((2, len(data.pair_key)), np.bool_)

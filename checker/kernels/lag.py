@@ -1,4 +1,4 @@
-"""Realtime lag: how far a consumer was behind the log at each of its polls, in time.
+"""Realtime lag: at each poll, for how long a record that the consumer had not read yet had been in the log.
 
 The lag of a key at a poll is the invocation time of the poll minus the completion time of the first known send with a
 higher offset than the consumer has read; 0 if there is none. The lag is computed per bucket from the events that move a
@@ -33,10 +33,11 @@ def _column(table: pa.Table, name: str) -> Ints:
 class Reads:
     """The *reads*, which are the `ok` ops with f poll or txn, ordered by process and op.
 
-    processes  the processes with reads, ascending; the position of a process is its rank
-    bits       the number of bits for an op in `packed`
-    packed     per read: the rank of the process in the high bits, the op in the low `bits`
-    ends       cache of `cell_ends`
+    processes  the processes with reads, ascending; the position of a process in this array is its rank
+    bits       how many bits of an element of `packed` contain the op
+    packed     for each read: the rank of the process in the high bits, and the op in the low bits
+    invoke_ns  for each read: its invocation time
+    ends       the results cached by `cell_ends`
     """
 
     processes: Ints
@@ -46,11 +47,11 @@ class Reads:
     ends: dict[tuple[int, int], Ints] = field(default_factory=dict)
 
     def place(self, rank: Ints, op: Ints) -> Ints:
-        """Returns, for each (process rank, op), the position of the process's first read from that op on."""
+        """Returns, for each (process rank, op), the position of the first read of the process in this op or later."""
         return np.searchsorted(self.packed, (rank << self.bits) | np.minimum(op, (1 << self.bits) - 1))
 
     def cell_ends(self, bins: int, max_ns: int) -> Ints:
-        """Returns the position of each process's last read in each of `bins` cells that divide the run."""
+        """Divides the run into `bins` intervals. Returns the position of each process's last read in each interval."""
         if (bins, max_ns) not in self.ends:
             cell = self.invoke_ns * bins // (max_ns + 1)
             last = np.append(begins(self.packed >> self.bits, cell)[1:], True)
@@ -59,7 +60,7 @@ class Reads:
 
     @classmethod
     def of(cls, ops: Iterable[pa.Table]) -> Reads:
-        """Selects the reads from the table of ops, given as one or several tables."""
+        """Selects the reads from the table of ops, which is given in one or more pieces."""
         found: list[tuple[Ints, Ints, Ints]] = [(empty(), empty(), empty())]
         for table in ops:
             rows = is_one(table, "type", ("ok",)) & is_one(table, "f", ("poll", "txn"))
@@ -83,7 +84,7 @@ class _Known:
     bits: int
 
     def expired(self, key: Ints, offset: Ints) -> Ints:
-        """Returns the first time at which `offset` or a higher offset was known; _NEVER if there was none."""
+        """Returns the first time at which `offset` or a higher offset of the key was known; _NEVER if there is none."""
         if len(self.key) == 0:
             return np.full(len(key), _NEVER)
         place = np.searchsorted(self.packed, (key << self.bits) + np.maximum(offset, 0))
@@ -117,15 +118,17 @@ def _known(bucket: Bucket) -> _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Assigned:
-    """The keys assigned to each process, as counts of its `ok` assigns and subscribes.
+    """The keys assigned to each process, from its `ok` assigns and subscribes.
 
-    A process drops a key by an assign or subscribe that does not list the key. A key was therefore dropped between two
-    ops if the process had more assigns and subscribes in between than assigns that list the key.
+    A process drops a key by a subscribe, or by an assign that does not list the key. To find out whether it dropped a
+    key between two ops, both kinds are counted: it did if the assigns and subscribes between these ops are more than
+    the assigns that list the key.
 
-    every   all assigns and subscribes of each process, packed
-    listed  the assigns that list a key, by key and process, packed
+    every   the assigns and subscribes: process rank and op, packed into one number and sorted
+    listed  the assigns that list a key: key rank, process rank and op, packed into one number and sorted
+    bits    how many bits of a packed number contain the op
     op      the op of each element of `every`
-    start   where each process begins in `every`
+    start   for each process rank: the position of its first element in `every`
     """
 
     every: Ints
@@ -137,7 +140,7 @@ class _Assigned:
 
     @classmethod
     def of(cls, bucket: Bucket, processes: Ints, bits: int) -> tuple[_Assigned, tuple[Ints, Ints, Ints]]:
-        """Returns (the assignments, the columns process rank, key rank and op of each assign that lists a key)."""
+        """Returns (the assignments, (process rank, key rank, op) of each assign that lists a key, as columns)."""
         assigns = bucket.small.assigns
         done = _column(assigns, "type") == OK
         op, process, key, how = (_column(assigns, name)[done] for name in ("op", "process", "key", "how"))
@@ -152,7 +155,7 @@ class _Assigned:
         return assigned, (place[lists], key[lists], op[lists])
 
     def epoch(self, place: Ints, key: Ints, op: Ints) -> Ints:
-        """Returns how often the process had dropped the key, up to and including the op."""
+        """Returns how many times the process dropped the key, up to and including the op."""
         had = np.searchsorted(self.every, (place << self.bits) | op, side="right") - self.start[place]
         group = (key * len(self.processes) + place) << self.bits
         listed_count = np.searchsorted(self.listed, group | op, side="right") - np.searchsorted(self.listed, group)
@@ -180,7 +183,9 @@ class _Assigned:
 
 @dataclass(frozen=True, slots=True)
 class _Stretches:
-    """Ranges of ops in which a process's position in a key does not change, ordered by process, key and op.
+    """Ranges of ops during which a process's position in the log of a key stays the same.
+
+    They are ordered by process, key and op.
 
     place   rank of the process
     key     key rank
@@ -258,7 +263,10 @@ def _stretches(bucket: Bucket, reads: Reads) -> _Stretches:
 
 
 def _at_cell_ends(spans: _Stretches, reads: Reads, ends: Ints) -> tuple[Ints, Ints]:
-    """Returns (stretch, read) for each of the reads `ends` and each key, if the read is in a stretch of that key."""
+    """Finds the stretches in which reads took place. Returns (stretch, read), as columns.
+
+    There is one row for each read of `ends` and each key of its process, if the read is in a stretch of this key.
+    """
     heads = np.flatnonzero(begins(spans.place, spans.key))
     of_process = np.searchsorted(reads.packed[ends], np.arange(len(reads.processes) + 1) << reads.bits)
     count = np.diff(of_process)[spans.place[heads]]
@@ -274,9 +282,10 @@ def _at_cell_ends(spans: _Stretches, reads: Reads, ends: Ints) -> tuple[Ints, In
 
 
 def realtime_lag(bucket: Bucket, reads: Reads, points: int) -> pa.Table:
-    """Returns {time_ns, process, key (code), lag_ns}: for each process, key and cell, the poll with the largest lag.
+    """Returns {time_ns, process, key (code), lag_ns}, one row for each process, key and interval of the run.
 
-    The number of rows is roughly limited to `points`.
+    The row has the poll with the largest lag in this interval. The length of the intervals is chosen so that the table
+    has about `points` rows at most.
     """
     processes = reads.processes
     if len(processes) == 0:

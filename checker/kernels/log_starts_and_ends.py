@@ -7,9 +7,9 @@ Under read_committed, the end is the last stable offset. Only the last note of e
 transaction may hold back the last stable offset, which is then not the end of the log.
 
 Records below the log start were deleted. The deletion is legal if DeleteRecords ops of the key reach that far or the
-settings allow the broker to delete them (checker.kernels.retention); otherwise it is unexplained. What a DeleteRecords
-request of unknown outcome deleted follows from a later check of the log start. Without a later check, the request may
-have deleted everything that it was asked to delete.
+settings allow the broker to delete them (checker.kernels.retention); otherwise it is unexplained. If the outcome of a
+DeleteRecords request is unknown, a later check of the log start shows what the request deleted. Without a later check,
+the request may have deleted everything that it was asked to delete.
 
 Source: KIP-98 (last stable offset); KIP-107 (DeleteRecords, and -1 for the high watermark); KIP-207 (the reported end
 of a log does not go back).
@@ -36,15 +36,15 @@ class Ends:
     """The start and end of each log, as columns with one element per key.
 
     keys        the codes of the keys, ascending
-    log_start   the highest log start that was seen, or that a DeleteRecords op set
+    log_start   the highest log start that a check saw or that an `ok` DeleteRecords op requested; 0 if there is none
     end         the log end that final polls saw; -1 if unknown
     complete    whether final polls read the log to its end
-    end_ns      invocation time of the last final poll that saw the end; -1 if there was none, or if an admin check
-                found records beyond that end
-    maybe_gone  records below this offset may have been deleted by DeleteRecords requests of unknown outcome, after
-                which the log was not checked
-    emptied_ns  completion time of the last DeleteRecords up to the end of the log (offset -1), if the log was not
-                checked afterwards; otherwise -1
+    end_ns      invocation time of the last final poll that noted a log end; -1 if there was none, or if an admin
+                check found records beyond `end`
+    maybe_gone  DeleteRecords requests of unknown outcome may have deleted the records below this offset; 0 if there
+                were no such requests, or if the log was checked after them
+    emptied_ns  completion time of the last `ok` DeleteRecords op that deleted up to the end of the log (offset -1); -1
+                if there was none, or if the log was checked afterwards
     """
 
     keys: Ints
@@ -74,7 +74,7 @@ def _column(table: pa.Table, name: str) -> Ints:
 
 
 def _last_rows(ends: pa.Table) -> dict[str, Ints]:
-    """Returns the last row that a final poll recorded for each (key, process)."""
+    """Returns the last row that a final poll recorded for each (key, process), as columns."""
     names = ("op", "process", "key", "position", "end", "final", "invoke_ns")
     columns = {name: _column(ends, name) for name in names}
     polled = np.flatnonzero((columns["position"] >= 0) & (columns["final"] > 0))
@@ -149,8 +149,8 @@ class MovedStart:
     key         code of the key
     start       the highest log start that was seen
     seen_ns     when the first check that saw this start completed
-    requested   the highest offset up to which a DeleteRecords request asked to delete
-    emptied_ns  when the last request to delete up to the end of the log completed; -1: there was no such request;
+    requested   the highest offset of a DeleteRecords request; 0 if there was none
+    emptied_ns  when the last DeleteRecords request up to the end of the log completed; -1: there was no such request;
                 FOREVER: such a request never completed
     """
 
@@ -162,7 +162,10 @@ class MovedStart:
 
 
 def moved_starts(ends: pa.Table, deletions: pa.Table) -> list[MovedStart]:
-    """Returns the logs whose start is higher than the offset of any DeleteRecords request, ordered by key code."""
+    """Returns the logs whose start is higher than the offset of every DeleteRecords request, ordered by key code.
+
+    Requests up to the end of the log, which have no offset, do not count here.
+    """
     moved = _column(ends, "log_start") > 0
     if not bool(moved.any()):
         return []
@@ -192,11 +195,11 @@ def moved_starts(ends: pa.Table, deletions: pa.Table) -> list[MovedStart]:
 
 @dataclass(frozen=True, slots=True)
 class Rereads:
-    """The logs that were read once more from beginning to end, as columns.
+    """The logs that a process reread from beginning to end, as columns.
 
-    key      key code
-    process  the process that read the log once more
-    since    the op in which the process sought to the beginning
+    key      the code of the log's key
+    process  the process that reread the log
+    since    the op in which the process sought to the beginning of the log
     """
 
     key: Ints
@@ -205,7 +208,7 @@ class Rereads:
 
 
 def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
-    """Returns the logs for which a process sought to the beginning and then reached the end in its last final poll."""
+    """Returns the logs that a process reread: it sought to the beginning, and its last final poll reached the end."""
     last = _last_rows(ends)
     everywhere = ends_of(ends, _NO_DELETIONS)
     _, end, complete = everywhere.of(last["key"])
@@ -228,9 +231,9 @@ def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
 def not_caught_up(ends: pa.Table, meta: Mapping[str, Any]) -> str | None:
     """Returns the reason why the final polls are not complete, as a sentence. Returns None if they are complete.
 
-    Every process that took part in the final phase, and was not replaced during that phase, must have reached the end
-    of the log of each of its keys. `meta["final_processes"]` maps each process to the type of its last op in the final
-    phase.
+    They are complete if every process that took part in the final phase has reached the end of the log of each of its
+    keys. Processes whose last op in that phase is `info` do not count, because new processes replaced them.
+    `meta["final_processes"]` maps each process to the type of its last op in the final phase.
     """
     living = {int(process) for process, kind in meta["final_processes"].items() if kind != "info"}
     if not living:

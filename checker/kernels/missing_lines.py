@@ -1,8 +1,9 @@
-"""Finds out whether lines of a history are missing, in which case absence proves nothing.
+"""Finds out whether lines of a history are missing. Native rules only.
 
-Lines are missing if the indices of ops have gaps, or if the history is truncated in its last line. Then nothing may be
-concluded from a record that was never polled, an op that was not recorded, or an unexplained step. Conclusions from the
-lines that are present remain valid. Native rules only.
+Lines are missing if the indices of ops have gaps, or if the history is truncated in its last line. If so, the missing
+lines may contain the poll of a record that seems never polled, an op that seems not to have taken place, or the
+explanation of a step that seems unexplained. Nothing may then be concluded from what is absent. Conclusions from the
+lines that are present remain valid.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _LAST: Final = 1 << 62
 
 
 def gap(meta: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Returns the indices (before the first missing line, after the last missing line); None if there is no gap.
+    """Returns (index of the op before the first missing line, index of the op after the last missing line).
 
-    If the history is only truncated in its last line, there is no gap.
+    Returns None if there is no gap between lines, even if the history is truncated in its last line.
     """
     if "missing" in meta:
         return None if meta["missing"] is None else tuple(meta["missing"])
@@ -35,7 +36,7 @@ def lines_missing(meta: Mapping[str, Any]) -> bool:
 
 
 def may_lie_between(meta: Mapping[str, Any], after: Ints, until: Ints) -> Bools:
-    """Returns, for each pair of op ids, whether lines may be missing between the two ops."""
+    """Returns, for each pair of op ids (`after[i]`, `until[i]`), whether lines may be missing between the two ops."""
     place = gap(meta)
     if place is None:
         return np.zeros(len(after), np.bool_)

@@ -1,18 +1,19 @@
 """Decides which log starts are explained by retention (age or size), or by deletion up to the end of the log.
 
-Age: a broker deletes a segment once its largest timestamp is older than the limit. A log start is explained if every
-record below it had been sent at least as long ago as the limit when that start was seen. Timestamps are set by
-producers (CreateTime) and are never older than the send. Brokers decide by their own clocks, so if a fault changed
-clocks, age explains nothing.
+Age: a broker deletes a segment once its largest timestamp is older than the limit. A log start is explained if, when it
+was seen, all records below it had been sent longer ago than the limit. Timestamps are set by producers (CreateTime) and
+are never older than the send. Brokers decide by their own clocks, so if a fault changed clocks, age explains nothing.
 
-Size: a broker deletes the oldest segments as long as the remaining log is at least as large as the limit. A log start
-is therefore explained if the remaining log is at least that large.
+Size: a broker deletes the oldest segments of a log while the rest of the log is at least as large as the limit. A log
+start is therefore explained if the log from this offset to its end is at least as large as the limit.
 
 With the cleanup policy `compact` alone, neither limit applies to a topic. The age limit is the topic's retention.ms or,
 if it is not set, the first of the broker's settings log.retention.ms, log.retention.minutes and log.retention.hours
-that is set. The default is a week, and no limit of size. A retention.ms that a fault set for a topic applies until the
-fault's end. Deletion up to the end of the log (a DeleteRecords request with offset -1, KIP-107) explains the removal of
-every record sent before the request completed.
+that is set. By default, the age limit is a week, and there is no limit of size. If a fault set retention.ms for a
+topic, this limit applies until the fault ends.
+
+Deletion up to the end of the log (a DeleteRecords request with offset -1, KIP-107) explains the removal of every record
+that was sent before the request completed.
 
 Source: Kafka documentation, topic and broker configurations (retention.ms, retention.bytes, cleanup.policy,
 message.timestamp.type).
@@ -52,7 +53,7 @@ def _number(text: Any) -> int | None:
 
 
 def age_limit_ns(settings: Settings) -> int | None:
-    """Returns the age in ns at which a segment is deleted; None if there is no limit."""
+    """Returns the age in ns at which brokers delete a segment; None if there is no limit."""
     for name, factor_ms in _AGES:
         if name in settings.broker:
             limit = _number(settings.broker[name])
@@ -61,13 +62,13 @@ def age_limit_ns(settings: Settings) -> int | None:
 
 
 def size_limit(settings: Settings) -> int | None:
-    """Returns how many bytes of a log must remain when a segment is deleted; None if there is no limit."""
+    """Returns how many bytes of a log must remain when brokers delete a segment by size; None if there is no limit."""
     named = [name for name in _SIZES if name in settings.broker]
     return _number(settings.broker[named[0]]) if named else None
 
 
 def _values(nemesis: pa.Table) -> list[tuple[int, str, str, dict[str, Any]]]:
-    """Returns (time, f, fault, value) of each nemesis operation whose value is a mapping."""
+    """Returns (time, f, fault, value) of the completion of each nemesis operation whose value is a mapping."""
     found = []
     names = ("time_ns", "f", "fault", "phase", "value")
     for time_ns, f, fault, phase, text in zip(*(nemesis.column(name).to_pylist() for name in names), strict=True):
@@ -78,7 +79,10 @@ def _values(nemesis: pa.Table) -> list[tuple[int, str, str, dict[str, Any]]]:
 
 
 def changed_ages(nemesis: pa.Table) -> list[tuple[int, int]]:
-    """Returns (limit, time at which the limit ended), in ns, of each retention.ms that a fault set for the topics."""
+    """Returns (age limit, time at which the fault ended), in ns, for each fault that set retention.ms for the topics.
+
+    The time is FOREVER if the fault did not end.
+    """
     found = []
     values = _values(nemesis) if _CHANGE in nemesis.column("f").to_pylist() else []
     for place, (_, f, fault, value) in enumerate(values):
@@ -100,9 +104,9 @@ def clocks_changed(nemesis: pa.Table) -> bool:
 
 
 def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
-    """Returns, for each moved log start, when the latest record below it was sent.
+    """Returns, for each log in `moved`, when the latest of the records below its log start was sent.
 
-    Records below the offset of a DeleteRecords request are not considered.
+    Records below the offset of a DeleteRecords request are not considered. `rank` is the key rank of each log.
     """
     orders, data = bucket.versions, bucket.data
     start = np.zeros(len(data.keys), np.int64)
@@ -117,9 +121,9 @@ def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
 
 
 def _deletes(bucket: Bucket) -> bool:
-    """Returns whether brokers delete records by age and size.
+    """Returns whether brokers delete records by age and size at any time of the run.
 
-    A fault that sets the cleanup policy to compact does not matter, because brokers may delete before and after it.
+    The result is True if a fault sets the cleanup policy to compact, because brokers may delete before and after it.
     """
     faults = bucket.small.nemesis.column("fault").to_pylist()
     changed = any(str(fault).startswith("config-change:compact") for fault in faults)
@@ -127,9 +131,9 @@ def _deletes(bucket: Bucket) -> bool:
 
 
 def unseen_deletions(bucket: Bucket) -> Bools:
-    """Returns, for each value, whether a broker may have deleted it by age or size without a trace.
+    """Returns, for each value, whether a broker may have deleted it by age or size without the history showing it.
 
-    This is so if the start of the value's log was never checked.
+    The history does not show it if the start of the value's log was never checked.
     """
     data, settings = bucket.data, bucket.options.settings
     result = np.zeros(len(data.pair_key), np.bool_)
@@ -151,7 +155,10 @@ def unseen_deletions(bucket: Bucket) -> Bools:
 
 
 def explained(bucket: Bucket) -> list[int]:
-    """Returns the codes of the keys whose log start retention explains, or deletion up to the end of the log."""
+    """Returns the codes of the keys whose log start is explained.
+
+    The explanation is retention (age or size), or a DeleteRecords request up to the end of the log.
+    """
     moved = moved_starts(bucket.small.ends, bucket.small.deletions)
     ranks = bucket.key_ranks(np.array([one.key for one in moved], np.int64))
     moved = [one for one, rank in zip(moved, ranks.tolist(), strict=True) if rank >= 0]

@@ -32,9 +32,9 @@ def _column(table: pa.Table, name: str) -> Ints:
 
 
 def _subscribed(bucket: Bucket) -> Bools:
-    """Returns, for each row of polls, whether the process was subscribed.
+    """Returns, for each row of polls, whether the process was subscribed when it polled.
 
-    It was if the last `ok` assign or subscribe of the process before the poll is a subscribe.
+    It was subscribed if, of its `ok` assigns and subscribes before the poll, the last one is a subscribe.
     """
     assigns = bucket.small.assigns
     done = _column(assigns, "type") == OK
@@ -55,9 +55,9 @@ def _subscribed(bucket: Bucket) -> Bools:
 
 
 def consumed(bucket: Bucket) -> tuple[Counter[int], list[tuple[int, int, int]]]:
-    """Returns (n -> number of values consumed n times, (key, value, n) of those consumed most often).
+    """Returns (n -> number of values consumed n times, list of (key, value, n) of the values consumed most often).
 
-    The second part only has values that were consumed more than once.
+    The list contains only values that were consumed more than once.
     """
     rows = (bucket.polls.type == OK) & _subscribed(bucket)
     times = np.bincount(bucket.polls.pair[rows], minlength=len(bucket.data.pair_key))
@@ -94,7 +94,7 @@ def intermediate_reads(bucket: Bucket) -> int:
 
 
 def of_bucket(bucket: Bucket) -> dict[str, Any]:
-    """Returns the statistics of one bucket."""
+    """Returns the statistics of one bucket, which `of_history` combines with those of the other buckets."""
     data = bucket.data
     sent = np.zeros(len(data.pair_key), np.bool_)
     sent[bucket.sends.pair] = True
@@ -125,7 +125,7 @@ def _rate(part: int, whole: int) -> float | None:
 def latencies(ops: Iterable[pa.Table]) -> dict[str, dict[str, float]]:
     """Returns f -> quantiles and maximum of the latency of the `ok` ops, in milliseconds from invocation to completion.
 
-    The table of ops may be given as several tables.
+    `ops` is the table of ops, in one or more pieces.
     """
     durations: dict[str, list[Ints]] = {}
     for table in ops:
@@ -153,9 +153,11 @@ def of_history(
     counts: Mapping[str, int],
     original: Mapping[int, Any],
 ) -> dict[str, Any]:
-    """Returns the statistics of a history, from the `sums` of all buckets.
+    """Returns the statistics of a history.
 
-    `counts` has each anomaly's number of witnesses.
+    sums      the results of `of_bucket` for all buckets
+    counts    anomaly -> number of its witnesses
+    original  code -> key or value, for keys and values that are not plain integers
     """
     total = {
         name: sum(part[name] for part in sums)

@@ -27,9 +27,15 @@ SKIPPED_CUT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps as rows: each from pair `a` in op `op_a` to pair `b` in op `op_b`, of the same key (rank) and process.
+    """Steps of processes from one value of a key to the next, as columns with one element per step.
 
-    `place` is the slot (see `checker.kernels.version_order`) at which the step starts. `a` is -1 if no value is there.
+    Values are given as pairs, and the log position of a value as a slot; for both see `checker.kernels.version_order`.
+
+    a, op_a  the pair at which the step starts, and its op; the pair is -1 if the step starts before the first value
+    b, op_b  the pair at which the step ends, and its op
+    key      the key rank of both pairs
+    delta    the distance from `a` to `b` in the log (see the module docstring)
+    place    the slot at which the step starts
     """
 
     a: Ints
@@ -59,7 +65,7 @@ def _deltas(bucket: Bucket, a: Ints, b: Ints) -> Ints:
 
 
 def inside(bucket: Bucket, rows: Columns) -> Steps:
-    """Returns the steps whose delta is not 1, between the rows of one op."""
+    """Returns the steps whose delta is not 1, between consecutive values that an op sent or polled (`rows`)."""
     by = order(rows.op, rows.key)
     op, key, pair = rows.op[by], rows.key[by], rows.pair[by]
     same = np.flatnonzero(~begins(op, key))
@@ -72,13 +78,12 @@ def inside(bucket: Bucket, rows: Columns) -> Steps:
 
 
 def _places(bucket: Bucket, pairs: Ints) -> Ints:
-    """Returns, for each pair, the slot that is the pair's index."""
     index = bucket.versions.index
     return index[pairs] if len(index) else pairs
 
 
 def inside_sends(bucket: Bucket) -> Steps:
-    """Returns the steps whose delta is not 1, between the sends of one op."""
+    """Returns the steps whose delta is not 1, between consecutive values that an op sent."""
     return inside(bucket, bucket.sends)
 
 
@@ -120,10 +125,15 @@ def _visits(rows: Columns, nothing: Columns) -> _Visits:
 
 
 def between(bucket: Bucket, rows: Columns, nothing: Columns, any_type: bool) -> Steps:
-    """Returns the steps whose delta is not 1, from one visit of a process to a key to its next visit to that key.
+    """Returns the steps whose delta is not 1, from one op that sends to or polls a key to the process's next such op.
 
-    The first visit must be by an `ok` op, unless `any_type` is set. The second visit may be by an op of any type. If an
-    assign dropped the key between the two, the step is included; see `Subscriptions.dropped`.
+    A step leads from the last value of the first op to the first value of the second op.
+
+    rows      the sends or the polled records
+    nothing   the polls without records; they count as ops that polled the key
+    any_type  whether the first op may be of any type; otherwise it must be `ok`. The second op may be of any type
+
+    Steps are included even if the process dropped the key between the two ops; `kept` removes these.
     """
     visits = _visits(rows, nothing)
     count = len(visits.op)
@@ -152,15 +162,15 @@ def joined(first: Steps, second: Steps) -> Steps:
 
 
 def kept(steps: Steps, subscribed: Subscriptions) -> Steps:
-    """Returns the steps during which no assign or subscribe dropped the key."""
+    """Returns the steps without those during which an assign or subscribe dropped the key."""
     return steps.where(~subscribed.dropped(steps.process, steps.key, steps.op_a, steps.op_b))
 
 
 def skipped(bucket: Bucket, steps: Steps) -> pa.Array:
     """Returns, for each step, the list of values that it skipped; empty if the delta is not above 1.
 
-    If all lists together have more than SKIPPED_MAX values, as when a whole log is read out of order, each list is cut
-    to its first SKIPPED_CUT values. The number of skipped values always follows from the delta.
+    If all lists together have more than SKIPPED_MAX values (for example because a whole log was read out of order),
+    each list is cut to its first SKIPPED_CUT values. The full number of skipped values is the step's delta minus 1.
     """
     picks = bucket.versions.slot_pick
     lengths = np.maximum(steps.delta - 1, 0)
@@ -171,9 +181,9 @@ def skipped(bucket: Bucket, steps: Steps) -> pa.Array:
 
 
 def within_op(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
-    """Returns witnesses {key, values, delta, op} of steps within an op that go back or stay.
+    """Returns witnesses {key, values, delta, op} for the steps within an op that go back in the log or stay.
 
-    If `skips` is set, returns those of steps that skip values. They also have `skipped`.
+    If `skips` is set, the witnesses are for the steps that skip values instead, and have the column `skipped`, too.
     """
     chosen = steps.where(steps.delta > 1 if skips else steps.delta < 1)
     columns = {
@@ -188,9 +198,10 @@ def within_op(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
 
 
 def across_ops(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
-    """Returns witnesses {key, values, delta, ops} of steps between ops that go back or stay, in Jepsen's format.
+    """Returns witnesses {key, values, delta, ops} for the steps between ops that go back in the log or stay.
 
-    If `skips` is set, returns those of steps that skip values. They have `skipped` in place of `values`.
+    If `skips` is set, the witnesses are for the steps that skip values instead, and have the column `skipped` in place
+    of `values`. This is Jepsen's format.
     """
     chosen = steps.where(steps.delta > 1 if skips else steps.delta < 1)
     columns = {"key": bucket.data.keys[chosen.key]}

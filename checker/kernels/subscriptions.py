@@ -31,7 +31,7 @@ def _column(table: pa.Table, name: str) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """Events as sorted (group, op) pairs, which can be counted in ranges of ops. A group is, for example, a process."""
+    """Sorted (group, op) events, to count those of a group in a range of ops. A group is, for example, a process."""
 
     packed: Ints
     bits: int
@@ -76,9 +76,9 @@ class Subscriptions:
         return result
 
     def reset(self, process: Ints, before: Ints, op: Ints) -> Bools:
-        """Returns whether the process dropped every reference after the op `before`, up to and including `op`
+        """Returns whether the process dropped all its references after the op `before`, up to and including `op`.
 
-        (native rules).
+        A reference is the last value that the process read of a key. Native rules only.
         """
         return self.resets.between(self._process(process), before, op) > 0
 
@@ -88,9 +88,9 @@ class Subscriptions:
 
 
 def _resets(op: Ints, process: Ints, how: Ints, seek: Ints) -> tuple[Ints, Ints]:
-    """Returns (process, op) of each op that drops every reference.
+    """Returns (process, op) of each op that drops all references of the process under the native rules.
 
-    These are assigns that seek, and changes between assign and subscribe.
+    These are assigns that seek to the beginning, and changes between assign and subscribe.
     """
     rows = order(process, op)
     process, op, how, seek = process[rows], op[rows], how[rows], seek[rows]

@@ -9,15 +9,15 @@ Native rules add:
 - A seek to the beginning, and a change between assign and subscribe, drop the position, too.
 - A key that was rebalanced in between is exempt.
 - Skips of deleted records are legal. Records are deleted below the log start, and may be deleted as far as the log
-  cleaner had cleaned. If nothing explains the log start, the verdict is unknown (checker.kernels.retention). If the log
-  was read once more later and a record was still there, that record had not been deleted.
+  cleaner had cleaned. If nothing explains the log start, the verdict is unknown (checker.kernels.retention). If a
+  consumer reread the log later and found a record, this record had not been deleted.
 - A consumer whose position was deleted continues at the log start or at the end of the log, depending on
   auto.offset.reset. With `latest` it may skip existing records.
 - If auto.offset.reset is unknown, or it is unknown how far the cleaner had cleaned, a skip that this could explain
   makes the verdict unknown.
 - If the committed offset was recorded when a consumer was assigned a key, the consumer must have started there
   (checker.kernels.consumer_starts). If auto.offset.reset is unknown and the log start was never checked, the verdict is
-  unknown, because that offset may have been deleted before.
+  unknown, because the committed offset may already have been deleted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Judged:
 
 
 def _still_present(bucket: Bucket, steps: Steps) -> Bools:
-    """Returns, for each step, whether a record that it skipped was found when the log was read once more later."""
+    """Returns, for each step, whether a consumer that reread the log later found a record that the step skipped."""
     read, since = bucket.once(found_on_reread)
     orders = bucket.versions
     slot_read = np.zeros(len(orders.slot_offset), np.bool_)
@@ -63,9 +63,10 @@ def _next_offsets(bucket: Bucket, steps: Steps) -> Ints:
 
 
 def _judged(bucket: Bucket, steps: Steps, position: Ints | None = None) -> Judged:
-    """Classifies steps. Legal steps, such as skips of deleted records only, are left out (native rules).
+    """Classifies steps. Legal steps are left out, for example those that skip only deleted records.
 
-    `position` is the offset at which each step started; None: the offset after the previous record.
+    `position` is the offset at which the consumer stood before each step; None: the offset after the previous record.
+    Under Jepsen's rules, all steps are bad.
     """
     no_steps = steps.where(np.zeros(len(steps.delta), np.bool_))
     if bucket.options.jepsen_compatible or len(steps.delta) == 0:

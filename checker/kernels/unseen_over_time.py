@@ -19,9 +19,9 @@ UNSEEN_POINTS = 2000
 
 
 def _first_ok(bucket: Bucket, rows: Columns) -> tuple[Ints, Ints]:
-    """Returns, for each value, (op, completion time) of its first row with an `ok` op.
+    """Returns, for each value, (op, completion time) of the first `ok` op in `rows` that has the value.
 
-    Both are the largest integer if there is no such row.
+    Both are the largest integer if there is no such op.
     """
     none = np.iinfo(np.int64).max
     op, at = np.full(len(bucket.data.pair_key), none), np.full(len(bucket.data.pair_key), none)
@@ -32,9 +32,10 @@ def _first_ok(bucket: Bucket, rows: Columns) -> tuple[Ints, Ints]:
 
 
 def unseen(bucket: Bucket, points: int) -> pa.Table:
-    """Returns {key (code), time_ns, unseen}: for each key and cell, the maximum number of unseen values.
+    """Returns {key (code), time_ns, unseen}, one row for each key and interval of the run.
 
-    The last row of a key has the number at the end. The number of rows is roughly limited to `points`.
+    `unseen` is the maximum number of unseen values in the interval. The last row of a key has the number at the end of
+    the run. The length of the intervals is chosen so that the table has about `points` rows at most.
     """
     data = bucket.data
     sent_op, sent_at = _first_ok(bucket, bucket.sends)

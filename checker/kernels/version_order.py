@@ -36,9 +36,9 @@ class Versions:
     slot_pick     per slot: the pair that gets the index
     slot_values   per slot: the number of its values
     key_start     per key rank: its first slot; one more element at the end is the number of slots
-    index         per pair: the slot that is its index; -1 if unknown
-    first         per pair: the first slot that has it; -1 if none does
-    last          per pair: the last slot that has it; -1 if none does
+    index         per pair: its index in the version order, given as a slot; -1 if it has none
+    first         per pair: the first slot that has the pair; -1 if none does
+    last          per pair: the last slot that has the pair; -1 if none does
     """
 
     entry_pair: Ints
@@ -54,7 +54,7 @@ class Versions:
     last: Ints
 
     def within_key(self, slots: Ints) -> Ints:
-        """Returns the position of each slot within its key, counted from 0. For a slot of -1, returns -1."""
+        """Returns, for each slot, its position among the slots of its key, counted from 0; -1 for a slot of -1."""
         inside = slots - self.key_start[self.slot_key[np.maximum(slots, 0)]] if len(self.slot_key) else slots
         return np.where(slots < 0, -1, inside)
 
@@ -62,7 +62,7 @@ class Versions:
 def _entries(pair: Ints, offset: Ints, pairs: int) -> tuple[Ints, Ints]:
     """Returns the distinct (pair, offset) rows.
 
-    Nearly every pair has a single offset. Writing the offsets into an array finds these pairs without sorting.
+    Nearly every pair has a single offset. These pairs are found without sorting: their offsets are written to an array.
     """
     where = np.full(pairs, -1, np.int64)
     where[pair] = offset
@@ -80,12 +80,14 @@ def _entries(pair: Ints, offset: Ints, pairs: int) -> tuple[Ints, Ints]:
 def build(
     pair: Ints, offset: Ints, pair_key: Ints, keys: int, preference: Callable[[Ints], Ints] | None = None
 ) -> Versions:
-    """Builds the version orders from rows (pair, offset), offset >= 0.
+    """Builds the version orders from rows (pair, offset).
 
-    pair_key    the key rank of each pair
-    keys        the number of key ranks
-    preference  pairs -> numbers: of several pairs at an offset, the one with the lowest number gets the index; None:
-                the lowest pair gets it
+    pair        the (key, value) of each row, as a pair (see the module docstring)
+    offset      the offset of each row, at least 0
+    pair_key    for each pair: the rank of its key
+    keys        the number of keys
+    preference  a function that returns a number for each pair. If several pairs have the same offset, the pair with
+                the lowest number gets the index. None: the pair with the smallest value gets it
     """
     pairs = len(pair_key)
     if len(pair) == 0:

@@ -1,8 +1,8 @@
 """Tables of witnesses, and their conversion to plain data.
 
-A kernel returns its witnesses as an Arrow table of int64 columns, some of them lists or nullable. One of the sets below
-names the columns that contain op ids; the others name those that contain codes of keys and values. Field names are
-those of Jepsen's error maps.
+A kernel returns its witnesses as an Arrow table of int64 columns, some of them lists or nullable. The columns in
+OP_FIELDS contain ids of ops. The columns in CODED_FIELDS contain codes of keys and values. The columns have the names
+of the fields in Jepsen's error maps.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ def int_lists(flat: Ints, lengths: Ints) -> pa.Array:
 
 
 def pairs_of(a: Ints, b: Ints) -> pa.Array:
-    """Returns the list [a, b] for each row."""
+    """Returns a column of lists [a, b]."""
     flat = np.empty(2 * len(a), np.int64)
     flat[0::2], flat[1::2] = a, b
     return int_lists(flat, np.full(len(a), 2, np.int64))
 
 
 def nullable(column: Ints) -> pa.Array:
-    """Returns the column with negative numbers replaced by null."""
+    """Returns the column with negative numbers replaced with null."""
     return pa.array(column, mask=column < 0)
 
 
 def worst(found: pa.Table, limit: int | None, worst_first: tuple[str, bool] | None) -> pa.Table:
     """Returns the `limit` most severe rows, worst first; all rows in their own order if `limit` is None.
 
-    `worst_first` is (the column that ranks rows by severity, whether larger is worse). Lists are ranked by length.
+    `worst_first` is (the column that gives the severity, whether larger is worse). If the column has lists, their
+    length is the severity. If `worst_first` is None, the rows keep their order.
     """
     if limit is None:
         return found
@@ -64,12 +65,12 @@ def worst(found: pa.Table, limit: int | None, worst_first: tuple[str, bool] | No
 
 
 def plain(found: pa.Table, original: Mapping[int, Any]) -> list[dict[str, Any]]:
-    """Returns the rows as plain data, with codes replaced by the original keys and values."""
+    """Returns the rows of a table as dicts, with codes replaced with the original keys and values."""
     return decoded(found.to_pylist(), original)
 
 
 def decoded(rows: list[dict[str, Any]], original: Mapping[int, Any]) -> list[dict[str, Any]]:
-    """Replaces, in the rows themselves, codes by the original keys and values. Returns the rows."""
+    """Replaces codes in `rows` with the original keys and values. Changes the rows in place, and returns them."""
     if not original:
         return rows
 

@@ -13,9 +13,10 @@ T = TypeVar("T")
 
 
 def spread(spark: Any, task: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-    """Runs the task on every item and returns the results in order. Without Spark, the items are processed one by one.
+    """Runs the task on every item, and returns the results in the order of the items.
 
-    Raises the exception of a task that fails.
+    If `spark` is None, the items are processed one by one in this process. A HarnessError that a task raises is raised
+    again.
     """
     if spark is None or not items:
         return [task(item) for item in items]
@@ -29,9 +30,9 @@ def spread(spark: Any, task: Callable[[Item], T], items: Sequence[Item]) -> list
 
 
 def _answer(task: Callable[[Item], T], item: Item) -> tuple[HarnessError | None, T | None]:
-    """Returns (None, the task's result), or (its HarnessError, None).
+    """Runs the task on an item. Returns (None, the result), or (the HarnessError that it raised, None).
 
-    The error is returned because an exception that is raised through Spark loses its type.
+    The error is returned because Spark does not keep the type of an exception that a task raises.
     """
     try:
         return None, task(item)

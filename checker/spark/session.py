@@ -89,7 +89,7 @@ def _launch(settings: dict[str, str], noise: Path) -> None:
 def _made(builder: Any, master: str) -> Any:
     """Returns the session from its builder.
 
-    Raises Missing with only the first line of Spark's message, often a page long.
+    Raises Missing if Spark fails. Spark's message is often a page long; the error has only its first line.
     """
     from py4j.protocol import Py4JError
 
@@ -119,11 +119,13 @@ def start(
 ) -> Any:
     """Returns the existing SparkSession, or starts one.
 
-    master     the master as in --spark-master, for a new session
-    warm       whether to make every worker import the kernels
+    master     the Spark master, in the form of --spark-master
+    warm       whether to make every Python worker import the kernels now
     brief      whether the session will check only one run's history
-    extra      further settings, for a new session
-    jvm_flags  options of the JVM, for a new session
+    extra      further Spark settings
+    jvm_flags  options of the JVM
+
+    If there is a session already, only `warm` has an effect.
 
     Raises BadInput for an invalid master. Raises Missing if there is no Java that Spark can use, or if the master does
     not answer.

@@ -1,7 +1,7 @@
 """Defines `Source`: the history that a check judges, as tables split into buckets by key.
 
-A `Source` runs tasks on its buckets. The tables are in memory or in a folder. From a folder, the buckets are loaded one
-by one, by Spark tasks or in this process. The result of a task must be small.
+A `Source` runs tasks on its buckets. The tables are in memory or in a folder. If they are in a folder, each task loads
+one bucket, either in a Spark worker or, one after another, in this process. The result of a task must be small.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from checker.tables.schema import BUCKETED, INFO, OK
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A reference to one bucket, which is passed to a task. The task loads the bucket where it runs."""
+    """A reference to one bucket of a history. A task gets this reference, and loads the bucket itself."""
 
     number: int
     folder: str
@@ -35,14 +35,17 @@ class Part:
     tables: make_tables.Tables | None = None
 
     def load(self) -> tuple[Data, Small]:
-        """Returns the rows of this bucket and the small tables. Raises BadHistory."""
+        """Returns the rows of this bucket, and the other tables that kernels need. Raises BadHistory."""
         if self.tables is not None:
             tables = self.tables
             return Data.of(tables.sends, tables.polls), make_tables.small_of(tables.small, tables.meta)
         return read_tables.load(Path(self.folder), self.number, self.meta)
 
     def ops(self, *names: str) -> Iterator[pa.Table]:
-        """Yields some columns of the ops of all buckets, in chunks. Raises DamagedTables."""
+        """Yields the columns `names` of the table of ops, piece by piece. Raises DamagedTables.
+
+        That table is not split: it has the ops of all buckets.
+        """
         if self.tables is not None:
             yield self.tables.ops.select(list(names))
             return
@@ -53,7 +56,7 @@ class Part:
         return None if self.tables is not None else read_tables.stamp(Path(self.folder))
 
     def visible_info(self) -> Ints:
-        """Returns the ids, ascending, of those `info` ops that sent a value which an `ok` op polled in this bucket."""
+        """Returns the ascending ids of the `info` ops that sent a value of this bucket that an `ok` op polled."""
         if self.tables is not None:
             return self.load()[0].visible_info()
         folder = Path(self.folder)
@@ -66,7 +69,10 @@ class Part:
         return visible_info(infos, read.filter(pa.array(read.column("type").to_numpy() == OK)))
 
     def ops_between(self, low: int, high: int) -> Iterator[pa.Table]:
-        """Yields the ops with ids in [low, high], in chunks, with the columns that the dependency graph needs."""
+        """Yields the ops with ids from low to high inclusive, piece by piece.
+
+        They have the columns that the dependency graph needs.
+        """
         names = ("index", "invoke_index", "process", "type", "f")
         if self.tables is None:
             yield from read_tables.ops_between(Path(self.folder), low, high, *names)
@@ -80,10 +86,10 @@ class Source:
     """A history as tables.
 
     run    the run folder, to which results are written; None: no results are written
-    parts  one per bucket
+    parts  a reference to each bucket
     meta   the metadata of the tables: see `checker.tables.make_tables`
-    spark  a SparkSession, or None to run in this process
-    noted  a run folder from which only events/ is read, used if `run` is None
+    spark  a SparkSession, or None to run tasks in this process
+    noted  the folder whose events/ is read if `run` is None; None: no events are read
     """
 
     run: Path | None
@@ -102,9 +108,9 @@ class Source:
         return 1 if self.spark is None else int(self.spark.sparkContext.defaultParallelism)
 
     def spread(self, task: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-        """Runs the task on every item, as one Spark job if there is a session.
+        """Runs the task on every item, and returns the results in the order of the items.
 
-        Raises the exception of a task that fails.
+        This is one Spark job if there is a session. An error that a task raises is raised again.
         """
         return spread(self.spark, task, items)
 
@@ -115,7 +121,10 @@ class Source:
 
     @contextmanager
     def scratch(self) -> Iterator[Path | None]:
-        """Yields a temporary folder next to the tables that tasks may write to; None for tables in memory."""
+        """Yields the path of a temporary folder for the files of tasks; None if the tables are in memory.
+
+        The folder is in the folder of the tables. It does not exist yet, and is removed at the end.
+        """
         if self.parts[0].tables is not None:
             yield None
             return
@@ -126,25 +135,25 @@ class Source:
             shutil.rmtree(folder, ignore_errors=True)
 
     def small(self, name: str) -> pa.Table:
-        """Returns the table of this name; only for tables that are not split into buckets."""
+        """Returns a table that is not split into buckets, by its name."""
         first = self.parts[0]
         if first.tables is not None:
             return first.tables.small[name]
         return read_tables.load_small(Path(first.folder), name)
 
     def texts(self) -> list[str]:
-        """Returns the texts of the keys and values that are not plain integers, ordered by code."""
+        """Returns the keys and values that are not plain integers, as JSON texts in the order of their codes."""
         first = self.parts[0]
         return list(first.tables.texts) if first.tables is not None else read_tables.texts(Path(first.folder))
 
 
 def in_memory(tables: make_tables.Tables) -> Source:
-    """Returns the source for tables in memory, to be checked in this process."""
+    """Returns a `Source` with tables in memory. Its tasks run in this process."""
     return Source(None, (Part(0, "", tables.meta, tables),), tables.meta)
 
 
 def on_disk(run: Path | None, folder: Path, meta: Mapping[str, Any], spark: Any = None) -> Source:
-    """Returns the source for the tables in `folder`."""
+    """Returns a `Source` with the tables in `folder`, whose metadata is `meta`."""
     needed = {name: value for name, value in meta.items() if name != "files"}
     parts = tuple(Part(number, str(folder), needed) for number in range(meta["buckets"]))
     return Source(run, parts, meta, spark)

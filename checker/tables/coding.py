@@ -1,8 +1,8 @@
 """Encodes the keys and values of a history as int64.
 
-An integer below BASE in magnitude is its own code, so a typical history needs no dictionary. Any other key or value (a
-string, another type, a huge integer) gets a code from BASE upwards, in the order of first occurrence. The dictionary
-keeps the text of that key or value, so that witnesses can show the original.
+An integer whose absolute value is below BASE is its own code, so a typical history needs no dictionary. Any other key
+or value (a string, another type, a huge integer) gets a code from BASE upwards, in the order of first occurrence. The
+dictionary keeps its JSON text, so that witnesses can show the original.
 """
 
 from __future__ import annotations
@@ -36,19 +36,22 @@ def text_of(value: Any) -> str:
 
 
 def ints(values: Iterable[int]) -> Ints:
-    """Returns integers as an array, in half the time that numpy needs. Raises OverflowError, TypeError."""
+    """Returns Python integers as an int64 array. Raises OverflowError, TypeError.
+
+    This takes half the time of `np.array`.
+    """
     return np.frombuffer(array("q", values), np.int64)
 
 
 class Coder:
-    """A growing dictionary of the keys and values that are not plain integers."""
+    """Encodes keys and values. Those that are not plain integers are added to its dictionary."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._codes = {text: BASE + n for n, text in enumerate(texts)}
 
     @property
     def texts(self) -> list[str]:
-        """The texts of the dictionary in the order of their codes, from BASE upwards."""
+        """The JSON texts in the dictionary, in the order of their codes. The code of the first one is BASE."""
         return list(self._codes)
 
     def code(self, value: Any) -> int:
@@ -62,7 +65,7 @@ class Coder:
         return self._codes.setdefault(text, BASE + len(self._codes))
 
     def codes(self, values: Sequence[Any]) -> Ints:
-        """Returns the codes of many values; fast if all are plain integers."""
+        """Returns the codes of many values. This is fast if all of them are plain integers."""
         if set(map(type, values)) <= {int}:
             try:
                 plain = ints(values)
@@ -74,8 +77,8 @@ class Coder:
 
 
 def decoder(texts: Sequence[str]) -> Mapping[int, Any]:
-    """Returns code -> original value, for the codes from BASE upwards.
+    """Returns code -> original value for the dictionary `texts` (see `Coder.texts`).
 
-    A value of a type that only EDN has becomes text.
+    If only EDN has the type of a value, the mapping has the value's EDN text.
     """
     return {BASE + n: ops.shown(orjson.loads(text)) for n, text in enumerate(texts)}

@@ -71,7 +71,10 @@ def _columns(table: pa.Table, pair: Ints, key: Ints) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class Small:
-    """The tables that are not split into buckets, as Arrow tables, and the metadata (`checker.tables.make_tables`)."""
+    """The tables other than ops, sends and polls, as Arrow tables, and the metadata (`checker.tables.make_tables`).
+
+    Except for `commits`, they are not split into buckets.
+    """
 
     assigns: pa.Table
     rebalances: pa.Table
@@ -87,12 +90,12 @@ class Small:
 class Data:
     """The rows of one bucket.
 
-    keys        the distinct key codes, ascending; the position of a code is its key rank
-    pair_key    key rank of each (key, value) pair
-    pair_value  value code of each pair
-    sends       sends in history order
-    polls       polled records in history order
-    nothing     polls of a key that returned no record
+    keys        the distinct key codes, ascending; the position of a code in this array is its key rank
+    pair_key    for each (key, value) pair: the key rank
+    pair_value  for each (key, value) pair: the coded value
+    sends       the sends, in the order of the history
+    polls       the polled records, in the order of the history
+    nothing     the polls of a key that returned no record
     send_txn    for each row of `sends`: whether the op's `f` is "txn"
     """
 
@@ -106,7 +109,7 @@ class Data:
 
     @classmethod
     def of(cls, sends: pa.Table, polls: pa.Table) -> Data:
-        """Returns the rows of a bucket from its tables of sends and polls."""
+        """Makes the rows of a bucket from its tables of sends and polls."""
         sends, polls = _ascending(sends), _ascending(polls)
         keys, key = ranks(np.concatenate([_ints(sends, "key"), _ints(polls, "key")]))
         send_key, poll_key = key[: sends.num_rows], key[sends.num_rows :]
@@ -138,7 +141,7 @@ class Data:
 
     @cached_property
     def writer_row(self) -> Ints:
-        """For each pair: the row in `sends` of the last send of the value; -1 if no op sent the value."""
+        """For each pair: the row in `sends` of the last send of the value; -1 if the value was not sent."""
         row = np.full(len(self.pair_key), -1, np.int64)
         row[self.sends.pair] = np.arange(len(self.sends))
         return row
@@ -155,12 +158,12 @@ class Data:
 
     @cached_property
     def writer_offset(self) -> AnyInts:
-        """For each pair: the offset that was acknowledged to the op that sent the value last; -1 if there is none."""
+        """For each pair: the offset that the last send of the value returned; -1 if there is none."""
         return self._of_writer(self.sends.offset)
 
     @cached_property
     def writer_txn(self) -> Bools:
-        """For each pair: whether `f` is "txn" in the op that sent the value last."""
+        """For each pair: whether the op that sent the value last is a transaction (its `f` is "txn")."""
         result: Bools = self._of_writer(self.send_txn) > 0
         return result
 
@@ -170,16 +173,16 @@ class Data:
         return np.where(self.writer_row < 0, -1, column[np.maximum(self.writer_row, 0)])
 
     def visible_info(self) -> Ints:
-        """Returns the ids, ascending, of those `info` ops that sent a value which an `ok` op polled in this bucket."""
+        """Returns the ascending ids of the `info` ops that sent a value of this bucket that an `ok` op polled."""
         rows = (self.sends.type == INFO) & self.polled_ok[self.sends.pair]
         return np.unique(self.sends.op[rows])
 
 
 def visible_info(infos: pa.Table, polls: pa.Table) -> Ints:
-    """Returns the same ids as `Data.visible_info`, but needs fewer columns.
+    """Returns the same ids as `Data.visible_info`, from tables with fewer columns.
 
-    infos  op, key and value of `info` sends
-    polls  key and value of the records that `ok` ops polled
+    infos  op, key and value of each send of an `info` op
+    polls  key and value of each record that an `ok` op polled
     """
     sent_key, sent_value, op = (_ints(infos, name) for name in ("key", "value", "op"))
     key, value = _ints(polls, "key"), _ints(polls, "value")
@@ -189,7 +192,10 @@ def visible_info(infos: pa.Table, polls: pa.Table) -> Ints:
 
 
 def _ascending(table: pa.Table) -> pa.Table:
-    """Returns the rows sorted by op. The files are not always sorted: invocations without completion are at the end."""
+    """Returns the rows sorted by op.
+
+    They may be unsorted: the rows of invocations that were never completed are at the end of the files.
+    """
     op = _ints(table, "op")
     if len(op) and bool((op[1:] < op[:-1]).any()):
         return table.take(pa.array(np.argsort(op, kind="stable")))

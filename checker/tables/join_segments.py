@@ -3,8 +3,8 @@
 The tables have the same rows as those that `make_tables.make` makes in one process. If a segment cannot be converted
 independently (see checker.tables.segment_tables), `make_tables.make` converts the whole log and reports the cause.
 `roll` converts a segment as soon as the run has finished writing this segment. All pieces must use the same dictionary
-for keys and values that are not plain integers. A piece with other codes is converted again with the complete
-dictionary.
+for keys and values that are not plain integers. If a piece used different codes, it is converted again with the
+complete dictionary.
 
     python -m checker.tables.join_segments SEGMENT TABLES      convert one segment, in a separate process
 """
@@ -39,7 +39,7 @@ ROLL_BUCKETS: Final = 32
 def roll(segment: Path, tables: Path) -> None:
     """Converts a segment that the run has finished writing, if all earlier segments have been converted.
 
-    If an earlier segment has not been converted, `roll` does nothing, and the check converts both later. Raises
+    If an earlier segment has not been converted, `roll` does nothing; the check then converts both segments. Raises
     BadHistory, Missing.
     """
     rolled = _rolled(sources(segment.parent.parent), tables, by_size)
@@ -64,9 +64,9 @@ def _state_after(rolled: Sequence[Mapping[str, Any]]) -> State:
 
 
 def by_size(files: Sequence[Path], identities: Sequence[Sequence[Any]]) -> bool:
-    """Returns whether the files have the names and sizes in `identities`, as stored in a segment's record.json.
+    """Returns whether the files have the names and sizes in `identities` (see `identity` in `read_history`).
 
-    This is quicker than to compare their content, which happens only when the pieces are joined.
+    Comparing the content as well would take longer; this is done only when the pieces are joined.
     """
     return [[file.name, file.stat().st_size] for file in files] == [[name, size] for name, size, _ in identities]
 
@@ -76,10 +76,10 @@ def _rolled(
     tables: Path,
     same: Callable[[Sequence[Path], Sequence[Sequence[Any]]], bool] = make_tables.same_content,
 ) -> list[dict[str, Any]]:
-    """Returns the record.json of each segment at the beginning of the log that has been converted.
+    """Returns the record.json of each segment that `roll` converted, in order.
 
-    The list ends before the first segment whose tables are missing or incomplete, or whose file has changed since
-    (according to `same`).
+    The list ends before the first segment whose tables are missing or incomplete, or whose file has changed since the
+    conversion according to the function `same`.
     """
     found: list[dict[str, Any]] = []
     for file in files:
@@ -104,9 +104,9 @@ def make(
     progress: Callable[[str], None],
     spark: Any = None,
 ) -> dict[str, Any]:
-    """Makes the same tables as `make_tables.make`, but keeps what was converted during the run.
+    """Makes the same tables as `make_tables.make`, but does not convert again what was converted during the run.
 
-    The other segments are converted in parallel.
+    If `spark` is given, the other segments are converted in parallel. Raises BadHistory, Missing.
     """
     files = sources(path)
     logs = len(files) > 1 and all(file.suffix == ".jsonl" for file in files)
@@ -159,9 +159,11 @@ def in_pieces(
     progress: Callable[[str], None],
     spark: Any,
 ) -> dict[str, Any] | None:
-    """Makes the same tables as `make_tables.make`. Returns None if the segments cannot be converted independently.
+    """Makes the same tables as `make_tables.make`, and returns their metadata.
 
-    Raises BadHistory, Missing.
+    rolled  the record.json of each segment that was converted during the run
+
+    Returns None if the segments cannot be converted independently. Raises BadHistory, Missing.
     """
     count = ROLL_BUCKETS if rolled else buckets or make_tables.buckets_for([*files])
     with make_tables.writing(folder):
@@ -247,7 +249,10 @@ def _last(values: Iterable[str | None]) -> str | None:
 
 
 def main() -> None:
-    """Converts one segment. Ignores errors, because the check converts the segment later and reports the cause."""
+    """Converts one segment; for the arguments, see the module docstring.
+
+    Errors are ignored: the check will convert the segment again, and report the cause.
+    """
     segment, tables = sys.argv[1:]
     with suppress(HarnessError):
         roll(Path(segment), Path(tables))

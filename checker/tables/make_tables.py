@@ -96,7 +96,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """A whole history in memory, as one bucket."""
+    """The tables of a whole history in memory, as one bucket."""
 
     ops: pa.Table
     sends: pa.Table
@@ -132,9 +132,10 @@ def collect(path: Path) -> Tables:
 
 
 def of_ops(ops: Iterable[Op], part: bool = False) -> Tables:
-    """Returns the tables of ops that are already in memory, in index order. Raises BadHistory.
+    """Returns the tables of ops that are already in memory. Raises BadHistory.
 
-    part  whether the ops were selected from a history, so that gaps between their indices do not mean missing ops
+    ops   the ops in the order of their indices
+    part  whether the ops were selected from a history; gaps between their indices are then no defect
     """
     lines = (Line(op_json.to_data(op), number, "ops") for number, op in enumerate(ops, 1))
     return _in_memory(lines, Notes(part=part))
@@ -152,29 +153,29 @@ def _in_memory(lines: Iterable[Line | Stretch], notes: Notes) -> Tables:
 
 
 def small_of(tables: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> Small:
-    """Returns the tables other than sends and polls, for the kernels."""
+    """Selects from `tables` those that kernels get as `Small`, which are all except ops, sends and polls."""
     return Small(**{name: tables[name] for name in schema.BESIDE}, meta=meta)
 
 
 def buckets_for(files: list[Path]) -> int:
-    """Returns the number of buckets for the history in these files; 1 if a single task can handle the whole history."""
+    """Returns into how many buckets to split the history in these files; 1 if one task can handle all of it."""
     return buckets_of(size_of(files))
 
 
 def size_of(files: Iterable[Path]) -> int:
-    """Returns the approximate total size of the files in bytes, estimated for the decompressed text."""
+    """Returns the total size of the files in bytes. For gzipped files, the size of the content is estimated."""
     return sum(file.stat().st_size * (8 if file.suffix == ".gz" else 1) for file in files)
 
 
 def buckets_of(size: int) -> int:
-    """Returns the number of buckets for a history of this size in bytes."""
+    """Returns into how many buckets to split a history of this size in bytes."""
     return int(min(MAX_BUCKETS, max(1, -(-size // BUCKET_BYTES))))
 
 
 class Writer:
-    """Writes parts of tables below a folder.
+    """Writes the tables of a history to a folder, in parts: several Parquet files per table and bucket.
 
-    The names of the parts begin with `prefix`. Sorted by name, the parts are in the order of their ops.
+    `prefix` is the beginning of the parts' file names. Sorted by name, the parts are in the order of their ops.
     """
 
     def __init__(self, folder: Path, buckets: int, prefix: str = "") -> None:
@@ -208,7 +209,7 @@ class Writer:
         return [spread.slice(low, high - low) for low, high in pairwise(cuts)]
 
     def small_tables(self) -> dict[str, pa.Table]:
-        """Returns the tables that are not split into buckets, with the rows so far."""
+        """Returns the tables that are not split into buckets, with the rows of all parts written so far."""
         return {kind: pa.concat_tables([form.empty_table(), *self.small[kind]]) for kind, form in schema.SMALL.items()}
 
     def finish(self, meta: Mapping[str, Any], texts: list[str]) -> None:
@@ -230,7 +231,10 @@ class Writer:
 def make(
     path: Path, folder: Path, buckets: int | None = None, progress: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any]:
-    """Makes the tables of a history in `folder`, replacing its content. Raises BadHistory, Missing."""
+    """Makes the tables of a history in `folder`, replacing its content, and returns their metadata.
+
+    Raises BadHistory, Missing.
+    """
     files = sources(path)
     count = buckets or buckets_for(files)
     with writing(folder):
@@ -239,7 +243,7 @@ def make(
 
 
 def clear(folder: Path) -> None:
-    """Replaces whatever is at `folder` by an empty folder."""
+    """Replaces whatever is at `folder` with an empty folder."""
     if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder)
     else:
@@ -266,9 +270,9 @@ def _make(path: Path, folder: Path, files: list[Path], count: int, progress: Cal
 
 
 def read_meta(folder: Path) -> dict[str, Any] | None:
-    """Returns the metadata of the tables; None if there are no complete tables.
+    """Returns the metadata of the tables in `folder`; None if the folder does not have complete tables.
 
-    Raises BadHistory for a newer schema.
+    Raises BadHistory if the tables have a newer schema than this version knows.
     """
     file = folder / META
     if not file.is_file():
@@ -296,7 +300,11 @@ def _complete(folder: Path, files: Any) -> bool:
 
 
 def ready(path: Path, folder: Path, buckets: int | None = None) -> dict[str, Any] | None:
-    """Returns the metadata of the tables in `folder`. Returns None if they were not made from exactly this history."""
+    """Returns the metadata of the tables in `folder`, or None if they have to be made again.
+
+    They have to be made again if they are incomplete, have another schema or another number of buckets than `buckets`
+    (if given), or were not made from exactly this history. Raises BadHistory.
+    """
     meta = read_meta(folder)
     if meta is None or meta["schema"] != schema.SCHEMA or (buckets and meta["buckets"] != buckets):
         return None

@@ -1,8 +1,8 @@
 """Sorts and groups integer columns by packing them into a single int64.
 
 `np.sort` of packed int64s uses vector instructions and is more than ten times faster than `np.lexsort` of the same
-columns, so every kernel orders its rows with `order`. If the ranges of the columns together need more than 63 bits, the
-columns are not packed, and the same result takes longer.
+columns, so every kernel orders its rows with `order`. If the columns together need more than 63 bits, they are not
+packed; `order` then returns the same result, but takes longer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def empty() -> Ints:
 
 
 def _span(column: AnyInts) -> tuple[int, int]:
-    """Returns (smallest value, bits needed for the largest minus the smallest value) of a column that is not empty."""
+    """Returns (smallest value, number of bits of the largest minus the smallest value) of a column with rows."""
     low, high = int(column.min()), int(column.max())
     return low, (high - low).bit_length()
 
@@ -36,7 +36,7 @@ def _span(column: AnyInts) -> tuple[int, int]:
 def pack(*columns: AnyInts) -> Ints | None:
     """Packs the columns into one int64 per row. Returns None if they do not fit in 63 bits.
 
-    Sorted by these numbers, the rows are in order of the first column, then the second, and so on.
+    Sorting the rows by these numbers sorts them by the first column, then by the second, and so on.
     """
     return _pack(columns, [_span(column) for column in columns])
 
@@ -53,7 +53,10 @@ def _pack(columns: tuple[AnyInts, ...], spans: list[tuple[int, int]]) -> Ints | 
 
 
 def order(*columns: AnyInts) -> Ints:
-    """Returns the stable permutation that sorts the rows by the first column, then the second, and so on."""
+    """Returns the permutation that sorts the rows by the first column, then by the second, and so on.
+
+    Equal rows keep their order.
+    """
     rows = len(columns[0])
     if rows == 0:
         return empty()
@@ -83,7 +86,7 @@ def ranks(column: AnyInts) -> tuple[Ints, Ints]:
 
 
 def begins(*sorted_columns: AnyInts) -> Bools:
-    """Returns, for sorted columns, whether each row starts a new group of equal rows."""
+    """Returns, for each row of sorted columns, whether it differs from the row before it (or is the first row)."""
     rows = len(sorted_columns[0])
     new = np.ones(rows, np.bool_)
     if rows:
@@ -94,7 +97,7 @@ def begins(*sorted_columns: AnyInts) -> Bools:
 
 
 def member(values: Ints, ascending: Ints) -> Bools:
-    """Returns whether each value occurs in the ascending list."""
+    """Returns, for each value, whether it occurs in `ascending`, which is sorted."""
     if len(ascending) == 0:
         return np.zeros(len(values), np.bool_)
     place = np.searchsorted(ascending, values)
@@ -104,7 +107,7 @@ def member(values: Ints, ascending: Ints) -> Bools:
 
 
 def expand(first: Ints, lengths: Ints) -> Ints:
-    """Returns, for each row i, the lengths[i] integers that start at first[i], as one array."""
+    """Returns one array: for each i, the lengths[i] integers first[i], first[i] + 1, ..."""
     total = int(lengths.sum())
     if total == 0:
         return empty()
@@ -115,10 +118,10 @@ def expand(first: Ints, lengths: Ints) -> Ints:
 
 
 def joint_ranks(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
-    """Numbers the distinct rows of two tables, `left` and `right`, each given as a pair of columns.
+    """Numbers the distinct rows of two tables, `left` and `right`, each of which is a pair of columns.
 
-    Returns (first column of each number, second column of each number, numbers of the left rows, numbers of the right
-    rows). The numbers are 0, 1, ... in ascending order of the rows.
+    The numbers are 0, 1, ... in ascending order of the rows. Returns (first cell of each distinct row, second cell of
+    each distinct row, number of each left row, number of each right row).
     """
     first = np.concatenate([left[0], right[0]])
     second = np.concatenate([left[1], right[1]])
@@ -140,9 +143,9 @@ def joint_ranks(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints
 
 
 def tails(heads: Ints, rows: int) -> Ints:
-    """Returns the row after each group's last row.
+    """Returns the end of each group of neighbouring rows: the row after its last row.
 
     heads  the first row of each group
-    rows   the number of all rows
+    rows   the total number of rows
     """
     return np.append(heads[1:], rows) if len(heads) else empty()

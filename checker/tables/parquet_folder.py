@@ -2,8 +2,9 @@
 
     <the tables that checker.tables.schema describes>  _checksums.json  plan.yaml  events/
 
-_checksums.json has the CRC-32 of every file of the tables. Parquet's own checksums cover pages but not the footer, and
-these files may have been copied over networks. The tables/ folder of a run has the same layout, but no checksums.
+_checksums.json has the CRC-32 of every file of the tables, because these files may be copied over networks, and
+Parquet's own checksums cover pages but not the footer. The tables/ folder of a run has the same layout, but no
+_checksums.json.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ AGAIN: Final = "export the history again: harness export RUN --format parquet"
 
 
 def is_tables(path: Path) -> bool:
-    """Returns whether the path is a Parquet folder, complete or not, and not a run folder."""
+    """Returns whether the path is a Parquet folder, even if files are missing. A run folder is not one."""
     if not path.is_dir() or (path / "history").is_dir():
         return False
     return (path / make_tables.META).exists() or (path / "ops").is_dir() or any(path.glob("*.parquet"))
 
 
 def source(folder: Path, spark: Any = None) -> Source:
-    """Returns the source for the tables in the folder.
+    """Returns a `Source` with the tables in a Parquet folder.
 
-    Raises BadHistory, which names a file that is missing or has changed.
+    Raises BadHistory if a file is missing or has changed; the error names the file.
     """
     if not (folder / make_tables.META).is_file():
         raise BadHistory(
@@ -55,7 +56,7 @@ def source(folder: Path, spark: Any = None) -> Source:
 
 
 def _wrong(folder: Path) -> str:
-    """Returns what is wrong with metadata that `read_meta` rejects."""
+    """Returns why `read_meta` rejects the metadata of the folder, in words."""
     try:
         meta = orjson.loads((folder / make_tables.META).read_bytes())
         for name, size in meta["files"].items():
@@ -69,7 +70,7 @@ def _wrong(folder: Path) -> str:
 
 
 def _sound(folder: Path, meta: Mapping[str, Any]) -> None:
-    """Raises BadHistory for impossible metadata."""
+    """Raises BadHistory if the metadata has values of a wrong type or an impossible number of buckets."""
     integers = ("lines", "ops", "last_ok_op", "last_ok_ns", "max_ns", "buckets")
     texts = (str, type(None))
     sound = (
@@ -93,7 +94,7 @@ def _sound(folder: Path, meta: Mapping[str, Any]) -> None:
 
 
 def _verify(folder: Path) -> None:
-    """Raises BadHistory for a file that has changed since the folder was made.
+    """Raises BadHistory if a file listed in _checksums.json is missing or has changed since the folder was made.
 
     Does nothing if there is no _checksums.json.
     """

@@ -37,12 +37,12 @@ COLLECT_EVERY: Final = 50_000
 
 @dataclass(slots=True)
 class Notes:
-    """Facts about a history that reading its files reveals.
+    """Facts about a history, filled in while its files are read.
 
     truncated  where the history was cut off, as a sentence for the verdict; None if it was not
     run        name of the run, from the header
-    record     whether EDN ops are tagged as Jepsen's records
-    part       whether `harness shrink` selected the ops from a complete history; gaps in the indices are then no defect
+    record     whether the ops in an EDN file are tagged as Clojure records (`#jepsen.history.Op{...}`)
+    part       whether `harness shrink` selected the ops from a history; gaps in the indices are then no defect
     """
 
     truncated: str | None = None
@@ -52,7 +52,7 @@ class Notes:
 
 
 class Line(NamedTuple):
-    """One raw op: a mapping with the fields of op_json, and its position."""
+    """One raw op: a mapping with the fields that `harness.model.op_json` describes, and its place in the history."""
 
     data: Mapping[str, Any]
     number: int
@@ -124,9 +124,9 @@ def checksum(file: Path) -> tuple[int, int]:
 
 
 def identity(file: Path) -> list[Any]:
-    """Returns [name, size, CRC-32] of a history file.
+    """Returns [name, size, CRC-32] of a history file. Raises BadHistory.
 
-    The tables store this to recognize a changed file. Raises BadHistory.
+    The metadata of the tables contains it, to find out later whether the file has changed.
     """
     try:
         return [file.name, *checksum(file)]
@@ -142,7 +142,8 @@ def is_edn(path: Path) -> bool:
 def read(path: Path, notes: Notes, exact: bool = False) -> Iterator[Line]:
     """Yields the raw ops of a history, file by file.
 
-    exact  whether to keep everything that is needed to write the same EDN again (`edn.ops`)
+    notes  is filled in with facts about the history
+    exact  whether to keep the details of an EDN file that are needed to write the same EDN again (`edn.ops`)
     """
     yield from read_files(sources(path), True, notes, exact)
 
@@ -150,7 +151,7 @@ def read(path: Path, notes: Notes, exact: bool = False) -> Iterator[Line]:
 def read_files(files: Sequence[Path], last: bool, notes: Notes, exact: bool = False) -> Iterator[Line]:
     """Yields the raw ops of some files.
 
-    last   whether the last of these files is the last file of its history, so that its last line may be incomplete
+    last   whether the last one of `files` is the last file of its history; its last line may then be incomplete
     exact  see `read`
     """
     for file in files:
@@ -335,9 +336,9 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _deep(data: Any) -> bool:
-    """Returns whether data is nested deeper than EDN allows.
+    """Returns whether data is nested more deeply than the EDN reader allows.
 
-    Searches breadth first, so deep data cannot exhaust the stack.
+    The search goes level by level, not by recursion, so deeply nested data cannot exhaust the stack.
     """
     level = [data]
     for _ in range(reader.MAX_DEPTH + 1):

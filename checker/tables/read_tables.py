@@ -20,7 +20,7 @@ def _table(file: Path) -> pa.Table:
 
 
 def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Small]:
-    """Returns one bucket's rows and the small tables. Raises DamagedTables."""
+    """Returns the rows of one bucket, and the other tables that kernels need. Raises DamagedTables."""
     with reading(folder):
         sends, polls = (bucket_columns(folder, name, bucket, *schema.KERNEL[name]) for name in schema.BUCKETED)
         small = {name: load_small(folder, name) for name in schema.SMALL}
@@ -29,7 +29,10 @@ def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Smal
 
 
 def bucket_columns(folder: Path, kind: str, bucket: int, *names: str) -> pa.Table:
-    """Returns some columns of one bucket's sends, polls or commits. Raises DamagedTables."""
+    """Returns the columns `names` of one bucket of a table. Raises DamagedTables.
+
+    kind  "sends", "polls" or "commits"
+    """
     form = pa.schema([schema.SPREAD[kind].field(name) for name in names])
     with reading(folder):
         found = [
@@ -47,15 +50,15 @@ def stamp(folder: Path) -> tuple[str, int, int]:
 
 
 def load_small(folder: Path, name: str) -> pa.Table:
-    """Returns the table of this name; only for tables that are not split into buckets. Raises DamagedTables."""
+    """Returns a table that is not split into buckets, by its name. Raises DamagedTables."""
     with reading(folder):
         return _table(folder / f"{name}.parquet").cast(schema.SMALL[name])
 
 
 def ops_between(folder: Path, low: int, high: int, *names: str) -> Iterator[pa.Table]:
-    """Yields some columns of the ops with ids from low to high inclusive, file by file.
+    """Yields the columns `names` of the ops with ids from low to high inclusive, file by file.
 
-    The columns must include `index`. Columns of texts are dictionary-encoded. Raises DamagedTables.
+    `names` must include `index`. The columns `type` and `f` are dictionary-encoded. Raises DamagedTables.
     """
     with reading(folder):
         for file in _files(folder / "ops"):
@@ -70,7 +73,10 @@ def ops_between(folder: Path, low: int, high: int, *names: str) -> Iterator[pa.T
 
 
 def ops_columns(folder: Path, *names: str) -> Iterator[pa.Table]:
-    """Yields some columns of the table of ops, file by file, with texts dictionary-encoded. Raises DamagedTables."""
+    """Yields the columns `names` of the table of ops, file by file. Raises DamagedTables.
+
+    The columns `type` and `f` are dictionary-encoded.
+    """
     with reading(folder):
         for file in _files(folder / "ops"):
             opened = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=["type", "f"])
@@ -89,7 +95,10 @@ def _overlaps(file: pq.ParquetFile, group: int, low: int, high: int) -> bool:
 
 
 def texts(folder: Path) -> list[str]:
-    """Returns the texts of the keys and values that are not plain integers, ordered by code. Raises DamagedTables."""
+    """Returns the keys and values that are not plain integers, as JSON texts in the order of their codes.
+
+    Raises DamagedTables.
+    """
     with reading(folder):
         found: list[str] = orjson.loads((folder / DICTIONARY).read_bytes())
     return found

@@ -1,7 +1,7 @@
 """Collects the rows of a history in flat lists, and turns them into tables.
 
-Extending a flat list is the cheapest way in Python to add a row. The fields of an op are stored once. When the tables
-are made, numpy repeats them for each of the op's sends and polls.
+In Python, the cheapest way to add a row is to extend a flat list by its cells. The fields of an op are stored once.
+When the tables are made, numpy repeats them for each of the op's sends and polled records.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ _FS: Final = pa.array(FS)
 
 
 def _columns(cells: list[Any], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Splits cells, stored row after row, into columns."""
+    """Splits a flat list of cells, one row after another, into columns."""
     return {name: cells[place :: len(names)] for place, name in enumerate(names)}
 
 
 class RowBuffers:
-    """Growing rows, stored as flat lists of cells.
+    """The rows added so far. Each attribute is a flat list: the cells of all rows, one row after another.
 
-    ops         9 cells per op: the columns of the table OPS (checker.tables.schema)
-    type_codes  the type of each op, as a code
-    sends       5 cells per send: row of its op in `ops`, micro-op, key, value, offset
-    polls       4 cells per poll and key: row of its op in `ops`, micro-op, key, number of records; the offsets and
-                values of these records are in poll_offset and poll_value
-    empties     3 cells per poll and key without records: row of its op in `ops`, micro-op, key
-    small       rows of the tables that are not split into buckets
+    ops          9 cells per op: the columns of the table OPS (checker.tables.schema)
+    type_codes   1 cell per op: its type as a code
+    sends        5 cells per send: row of its op in `ops`, number of its micro-op, key, value, offset
+    polls        4 cells per poll and key: row of its op in `ops`, number of its micro-op, key, number of records
+    poll_offset  1 cell per polled record: its offset
+    poll_value   1 cell per polled record: its value
+    empties      3 cells per poll and key without records: row of its op in `ops`, number of its micro-op, key
+    small        not flat: table -> list of rows, for the tables other than ops, sends and polls
     """
 
     __slots__ = ("empties", "ops", "poll_offset", "poll_value", "polls", "sends", "small", "type_codes")
@@ -56,7 +57,7 @@ class RowBuffers:
         self.small: dict[str, list[tuple[Any, ...]]] = {name: [] for name in schema.BESIDE}
 
     def bad_offset(self) -> str:
-        """Returns the message about the first polled offset that is not a 64-bit integer, and its op."""
+        """Returns the error message for the first polled offset that is not a 64-bit integer."""
         bad = next(
             place
             for place, offset in enumerate(self.poll_offset)

@@ -163,9 +163,9 @@ KERNEL: Final = {
 
 
 def is_one(table: pa.Table, name: str, texts: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    """Returns, for each row, whether the cell in the column `name` equals one of `texts`.
+    """Returns, for each row, whether its text in the column `name` is one of `texts`.
 
-    The column has texts, plain or dictionary-encoded.
+    The column may be dictionary-encoded.
     """
     result = np.zeros(table.num_rows, np.bool_)
     begin = 0

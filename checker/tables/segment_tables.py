@@ -1,7 +1,7 @@
-"""Converts a piece of a run's log, which consists of neighbouring segments, to a part of the tables.
+"""Converts a *piece* of a run's log (some neighbouring segments) to a part of the tables.
 
-A piece can be converted independently if the state of the log before the piece is known: the invocations that are still
-open, the last index and the last time. A quick scan of the beginnings of lines (`scan`) finds this state. `convert`
+A piece can be converted without the earlier pieces if the state of the log before it is known: the invocations that are
+still open, the last index and the last time. `scan` finds this state quickly, from the beginnings of lines. `convert`
 writes ops, sends and polls to the tables' folder; it writes the small tables and record.json to `.segments/<first
 segment>/`. checker.tables.join_segments joins the pieces.
 """
@@ -32,9 +32,9 @@ _START: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of the log before a piece.
+    """The state of a log after some of its lines, or how further lines change this state.
 
-    open        process -> the line of its open invocation, one without a completion so far
+    open        process -> the line of its open invocation, which has not been completed so far
     last_index  the index of the last line
     last_ns     the time of the last line
     """
@@ -44,9 +44,9 @@ class State:
     last_ns: int = -LIMIT
 
     def then(self, later: State) -> State:
-        """Returns the state after the changes `later`.
+        """Returns this state after the changes `later`, which `scan` found in the following lines.
 
-        There, an empty line means that the process has no open invocation.
+        In `later.open`, "" means that the process has no open invocation any more.
         """
         still_open = {process: line for process, line in {**self.open, **later.open}.items() if line}
         return State(still_open, later.last_index, later.last_ns)
@@ -54,7 +54,13 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Neighbouring segments, the state before them, and the dictionary (`checker.tables.coding`) so far."""
+    """Some neighbouring segments of a log.
+
+    files   their paths
+    last    whether the last one of `files` is the last segment of the log
+    before  the state of the log before the first segment
+    texts   the dictionary (`checker.tables.coding`) before the first segment
+    """
 
     files: tuple[str, ...]
     last: bool
@@ -67,7 +73,10 @@ class Piece:
 
 
 def scan(files: Sequence[str]) -> State | None:
-    """Returns how complete segments change the state. Returns None if a line is not in the harness's own format."""
+    """Returns how these segments change the state of the log; for "" in `open`, see `State.then`.
+
+    Returns None if a segment is incomplete, or if a line is not in the harness's own format.
+    """
     changed: dict[str, str] = {}
     index, time_ns = -1, -LIMIT
     for file in files:
@@ -91,9 +100,9 @@ def scan(files: Sequence[str]) -> State | None:
 
 
 def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
-    """Writes a piece's part of the tables.
+    """Converts a piece, and writes its part of the tables to `folder`.
 
-    Returns the content of record.json. Raises BadHistory, Missing.
+    Returns the content of the piece's record.json. Raises BadHistory, Missing.
     """
     own = folder / FOLDER / piece.name
     with make_tables.writing(folder), rarely_collecting():

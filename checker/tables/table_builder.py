@@ -1,7 +1,7 @@
 """Converts raw ops to rows: joins invocations with their completions and splits micro-ops.
 
-The rows of an op are adjacent, and ops are in the order of completion. The records of a poll are added to the lists all
-at once, and numpy repeats the fields of the op for them at the end, so the cost per polled record is small. Anything
+The rows of an op are adjacent, and ops are in the order of completion. The cost per polled record is small: all records
+of a poll are added to the lists at once, and numpy repeats the fields of the op for them at the end. Anything
 that is not a valid op raises BadHistory with file and line.
 """
 
@@ -34,13 +34,13 @@ OF_CLIENTS = MICRO | {"assign", "subscribe", "debug-topic-partitions"}  # ops (b
 
 
 def _short(value: Any) -> str:
-    """Returns a value shortened for a message."""
+    """Returns the repr of a value, shortened for a message."""
     text = repr(value)
     return text if len(text) <= SHORT else f"{text[: SHORT - 3]}..."
 
 
 class _Broken(Exception):
-    """The value of an op does not have the required form, or the op does not fit its process.
+    """The value of an op does not have the required form, or its process cannot have this op now.
 
     The text of the exception says what is wrong.
     """
@@ -82,10 +82,10 @@ def _error_text(error: Any) -> str:
 
 
 class Builder:
-    """Converts lines to rows.
+    """Converts the lines of a history to the rows of its tables.
 
-    Lines are added in order. `finish` completes the open invocations after the last line. `tables` returns the rows so
-    far and clears them.
+    The lines are added in order, with `add`. After the last line, `finish` completes the open invocations. `tables`
+    returns the rows that have not been returned so far.
     """
 
     def __init__(self, coder: Coder) -> None:
@@ -105,13 +105,13 @@ class Builder:
 
     @property
     def rows(self) -> int:
-        """The number of ops and polled records so far, as a measure of the memory in use."""
+        """The number of ops and polled records since the last call of `tables`, to estimate the memory in use."""
         return self._size + row_buffers.size(self.buffers)
 
     # --- lines ----------------------------------------------------------------------------------------
 
     def add(self, line: Line) -> None:
-        """Adds one raw op."""
+        """Adds one line. Raises BadHistory."""
         data = line[0]
         try:
             index, time_ns, process = data["index"], data["time_ns"], data["process"]
@@ -176,7 +176,7 @@ class Builder:
             raise BadHistory(f"{line.where}: {error}") from None
 
     def _doubt(self, kind: str, text: str) -> None:
-        """Records a defect that still allows a verdict; only the first one of each kind."""
+        """Records a defect of the history that still allows a verdict. Of each kind, only the first defect is kept."""
         self.doubts.setdefault(kind, text)
 
     def _missing_since(self, op: int) -> bool:
@@ -184,10 +184,10 @@ class Builder:
         return self.missing is not None and self.missing[1] > op
 
     def _lost_invocation(self, code: int, process: Any, kind: str, time_ns: int) -> tuple[int, int]:
-        """Returns (index, time) of the earliest possible invocation of an op whose invocation is not in the history.
+        """Returns (index, time) of the earliest possible invocation of an op without an invocation in the history.
 
-        A process that is not a client may write an `info` line without an invocation; the index is -1 then. For a
-        client, the invocation must be in a gap of missing lines; if there is no gap, _Broken is raised.
+        A process that is not a client may write an `info` line without an invocation; the index is then -1. In all
+        other cases the invocation must be in a gap of missing lines. Raises _Broken if there is no such gap.
         """
         if kind == "info" and type(process) is not int:
             return -1, time_ns
@@ -201,7 +201,7 @@ class Builder:
         raise _Broken(f"process {_short(process)} completes an op as {kind} without an invocation")
 
     def reopen(self, data: Mapping[str, Any]) -> None:
-        """Adds an invocation from an earlier part of the log that had not been completed there."""
+        """Adds an invocation from an earlier piece of the log that was not completed in that piece."""
         process = data["process"]
         if process.__class__ is not int or not -BASE < process < BASE:
             process = self.coder.code(process)
@@ -209,7 +209,7 @@ class Builder:
         self.open[process] = (data["index"], data["time_ns"], data["f"], data.get("value"), extra)
 
     def finish(self) -> None:
-        """Completes, as `info`, every invocation that is still open."""
+        """Completes every invocation that is still open as `info`. Raises BadHistory."""
         for process, (index, *_) in sorted(self.open.items(), key=lambda item: item[1][0]):
             try:
                 self._never_completed(process)
@@ -447,7 +447,7 @@ class Builder:
                 raise _Broken("`positions` must be a list of [key, offset], and `ends` of [key, start, end]") from None
 
     def _commits(self, cells: tuple[Any, ...], extra: Mapping[str, Any]) -> None:
-        """Adds the consumer offsets that the op committed or that it fetched at an assignment."""
+        """Adds the consumer offsets that the op committed, and those that it fetched when keys were assigned to it."""
         found = [(False, _listed(extra, "committed"))]
         found += [(True, _listed(event, "committed")) for event in _rebalances(extra)]
         try:
@@ -473,7 +473,7 @@ class Builder:
                 self.buffers.small["cleaned"].extend(rows)
 
     def tables(self) -> dict[str, pa.Table]:
-        """Returns the tables (ops, sends, polls and the small tables) of the lines added since the last call."""
+        """Returns name -> table, with the rows of the lines added since the last call. Raises BadHistory."""
         parts = [*self._parts, self.buffers]
         self._parts, self._size, self.buffers = [], 0, RowBuffers()
         return row_buffers.tables(parts, self.coder)

@@ -31,7 +31,7 @@ def _step(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def witness(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a witness in Jepsen's format. A cycle keeps only the fields that Jepsen reports."""
+    """Returns a witness in Jepsen's format. If the witness is a cycle, it has only the fields that Jepsen reports."""
     shaped: dict[str, Any] = {}
     for name, field in found.items():
         if "cycle" in found and name not in _OF_CYCLE:

@@ -1,4 +1,4 @@
-"""Writes the Parquet files in results/ of a run folder: all witnesses, and time series.
+"""Writes the Parquet files in results/ of a run folder: all witnesses, and the time series for the plots.
 
     results/witnesses/<anomaly>.parquet   one row per witness: op (the witness's first op), witness (JSON)
     results/unseen.parquet                time_ns, key, unseen
@@ -27,12 +27,12 @@ FORM: Final = pa.schema([("op", pa.int64()), ("witness", pa.string())])
 
 
 def texts_of(part: Part) -> list[str]:
-    """Returns the texts of the keys and values that are not integers, from memory or from the tables folder."""
+    """Returns the keys and values that are not plain integers, as JSON texts in the order of their codes."""
     return list(part.tables.texts) if part.tables is not None else read_tables.texts(Path(part.folder))
 
 
 def clear(run: Path) -> None:
-    """Removes the witnesses of an earlier check."""
+    """Removes the witnesses of an earlier check from the run folder."""
     for folder in (run / "results" / "witnesses", run / "results" / ".parts"):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -46,7 +46,7 @@ def _first_op(witness: Mapping[str, Any]) -> int | None:
 
 
 def write_part(run: Path, name: str, bucket: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes all witnesses of one anomaly in one bucket to a part."""
+    """Writes all witnesses (`rows`) of one anomaly in one bucket to a part, which `finish` joins with the others."""
     folder = run / "results" / ".parts" / name
     texts = [orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS).decode() for row in rows]
     table = pa.table(
@@ -71,7 +71,7 @@ def finish(run: Path) -> None:
 
 
 def _named(table: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """Returns the table with key codes replaced by the original keys as text."""
+    """Returns the table with key codes replaced with the texts of the original keys."""
     place = table.schema.get_field_index("key")
     texts = [str(original.get(key, key)) for key in table.column("key").to_pylist()]
     return table.set_column(place, "key", pa.array(texts, pa.string()))
@@ -91,7 +91,14 @@ def series(
     lag: Sequence[pa.Table | None],
     original: Mapping[int, Any],
 ) -> dict[str, Any]:
-    """Joins the time series of all buckets, and writes them to the run folder, if any. Returns the worst lag."""
+    """Joins the time series of all buckets, and writes them to the run folder if the source has one.
+
+    unseen    for each bucket: the number of unseen values over time
+    lag       for each bucket: the realtime lag over time
+    original  code -> key or value, for keys and values that are not plain integers
+
+    Returns {"worst_realtime_lag": the row with the largest lag, or None}.
+    """
     lags = pa.concat_tables([table for table in lag if table is not None])
     worst_lag = _worst_lag(lags)
     if worst_lag is not None:

@@ -30,7 +30,10 @@ FINAL_POLLS_COMPLETE: Final = ("phase", "final polls complete")
 
 
 def faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[str]:
-    """Returns those of the expected faults that never took effect, according to the history."""
+    """Returns the expected faults that never took effect.
+
+    nemesis  the table NEMESIS of the history
+    """
     took: set[str] = set()
     for fault, value in zip(nemesis.column("fault").to_pylist(), nemesis.column("value").to_pylist(), strict=True):
         data = orjson.loads(value)
@@ -41,7 +44,11 @@ def faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[st
 
 @dataclass(frozen=True, slots=True)
 class RunEvents:
-    """The content of a run's events/harness.jsonl: its events, and the numbers of the lines that are not events."""
+    """The content of a run's events/harness.jsonl.
+
+    events   the events, in the order of the file
+    damaged  the numbers of the lines that are not events
+    """
 
     events: tuple[Mapping[str, Any], ...]
     damaged: tuple[int, ...]
@@ -70,10 +77,10 @@ def run_events(run: Path) -> RunEvents | None:
 
 
 def unfinished_final_polls(run: Path, options: CheckOptions) -> list[str]:
-    """Returns the reasons why the final polls may be incomplete although every recorded final poll succeeded.
+    """Returns the reasons why the final polls may be incomplete although the history shows no incomplete one.
 
-    If the last final poll of a client never completed, the client is not among those that must have read to the end,
-    and perhaps no other client replaced it. Only the run's events show whether the final polls finished.
+    If a client's last final poll never completed, `not_caught_up` does not require this client to have read to the end,
+    because a new client normally replaces it. Only the run's events show whether the final polls really finished.
     """
     if not options.require_final_polls:
         return []
@@ -89,9 +96,9 @@ def unfinished_final_polls(run: Path, options: CheckOptions) -> list[str]:
 
 
 def perhaps_lost(count: int, settings: Settings) -> list[str]:
-    """Returns the reason for `unknown` if it depends on unknown settings whether `count` missing records are lost.
+    """Returns a list with the reason for `unknown` if it depends on unknown settings whether missing records are lost.
 
-    Returns an empty list if `count` is 0.
+    `count` is the number of these records. If it is 0, the list is empty.
     """
     if not count:
         return []
@@ -109,7 +116,7 @@ def _were(count: int) -> str:
 
 
 def trouble(run: Path) -> list[str]:
-    """Returns the reasons for `unknown` in the run's events: trouble, interruptions, and damaged lines."""
+    """Returns the reasons for `unknown` that the run's events give: trouble, interruptions, and damaged lines."""
     events = run_events(run)
     if events is None:
         return []
@@ -129,7 +136,7 @@ def trouble(run: Path) -> list[str]:
 
 
 def truncated_history(meta: Mapping[str, Any]) -> list[str]:
-    """Returns the reason for `unknown` if the history is truncated in its last line, else an empty list."""
+    """Returns a list with the reason for `unknown` if the history is truncated in its last line; otherwise []."""
     if meta.get("truncated") is None:
         return []
     return [f"{meta['truncated']}, so records missing from the rest prove nothing; check the complete history"]
@@ -145,7 +152,11 @@ def reasons(
 ) -> list[str]:
     """Returns the reasons why the verdict cannot be `valid`, each as a sentence.
 
-    `unseen` is the number of values that must exist and were never polled.
+    meta        the metadata of the tables (checker.tables.make_tables)
+    statistics  the totals of the history (checker.kernels.statistics)
+    unseen      the number of values that must exist and were never polled
+    nemesis     the table NEMESIS
+    ends        the table ENDS
     """
     if meta["ops"] == 0:
         return ["the history contains no operations"]
