@@ -154,11 +154,12 @@ def _column(
     """Returns a column of sends, polls or empties. `firsts`: the first op of each part, to be added to rows."""
     arrays = []
     for place, part in enumerate(parts):
+        cells: Any = {"sends": part.sends, "polls": part.polls, "empties": part.empties}[kind]
         if isinstance(part, RowBuffers):
             names = _NAMES[kind]
-            found = convert(getattr(part, kind)[names.index(name) :: len(names)])
+            found = convert(cells[names.index(name) :: len(names)])
         else:
-            found = getattr(part, kind)[name]
+            found = cells[name]
         arrays.append(found if firsts is None else found + firsts[place])
     joined: Ints = _joined(arrays)
     return joined
