@@ -93,6 +93,7 @@ ci: ## exactly what CI runs
 	$(MAKE) rootless
 
 nightly: compilers ## the tests that CI skips: repetitions, combinations of faults, every version of Kafka
+	$(BIN)/python -m tests.e2e.s3_server >/dev/null & # tests/e2e/test_object_store.py needs it
 	$(BIN)/python -m harness.cluster.distribution.jars 2.8 3.4 3.8 3.9 4.0 4.1 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "nightly and not alone" tests
 	$(BIN)/pytest -v --durations 20 -m "nightly and alone" tests

@@ -12,7 +12,7 @@ file: `*.jsonl`, or Jepsen's `*.edn`, plain or gzipped.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 from checker.checks.table import CHECKS
 from checker.tables import join_segments, make_tables, parquet_folder
 from checker.tables.buckets_of_a_history import Source, in_memory, on_disk
+from checker.tables.storage import UPLOAD
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result, from_data, to_data, worst
 from harness.model.errors_and_exit_codes import EXIT_CRASH, BadHistory, BadInput, HarnessError
@@ -70,10 +71,18 @@ def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None]
     meta = make_tables.ready(run, folder, options.buckets)
     if meta is not None:
         with suppress(make_tables.DamagedTables):
-            return judge(on_disk(run, folder, meta, spark), options)
+            return judge(on_disk(run, folder, _cut_off(run, meta), spark), options)
         progress("the tables are damaged; making them again from the history")
     meta = join_segments.make(run, folder, options.buckets, progress, spark)
-    return judge(on_disk(run, folder, meta, spark), options)
+    return judge(on_disk(run, folder, _cut_off(run, meta), spark), options)
+
+
+def _cut_off(run: Path, meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the metadata of a run's tables. If the run is a part of an upload, the history counts as truncated."""
+    if not (run / UPLOAD).is_file():
+        return meta
+    last = meta["sources"][-1][0]
+    return {**meta, "truncated": f"the run's upload has not finished: it ends with the segment {last}"}
 
 
 def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:

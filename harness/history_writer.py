@@ -23,17 +23,27 @@ from typing import Any, Final
 
 import orjson
 
+from checker.tables.storage import uri_of
 from harness.model import op_json
 from harness.model.errors_and_exit_codes import BadInput, Missing
 
-SEGMENT_BYTES: Final = 64 << 20
+# Smaller segments reach an object store sooner (`harness run --runs URI`).
+SEGMENT_BYTES: Final = int(os.environ.get("HARNESS_SEGMENT_BYTES", 64 << 20))
 SYNC_INTERVAL_S: Final = 1.0
 OWNER: Final = "owner"  # file in the run folder that names the run's process while it is running
 
 
 def new_run(runs: Path, name: str) -> Path:
-    """Creates the run folder runs/<time>-<name>/ and its subfolders. Raises Missing if this fails."""
+    """Creates the run folder runs/<time>-<name>/ and its subfolders. Raises Missing if this fails.
+
+    Raises BadInput if `runs` is a URI.
+    """
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    if (uri := uri_of(runs)) is not None:
+        raise BadInput(
+            f"{uri}: this command creates runs in a local folder only; choose one with --runs, and then: "
+            f"harness upload RUN {uri}"
+        )
     try:
         runs.mkdir(parents=True, exist_ok=True)
         for attempt in range(1000):

@@ -146,12 +146,12 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
 
     def run(**options: Any) -> Run:
         from harness.model.errors_and_exit_codes import HarnessError
-        from harness.run import test
+        from harness.run import allowed_commands, test
         from harness.stored import stored_run
 
         try:
             plan = _plan({**chosen, **options})
-            outcome = test.run(plan, runs, lambda text: None, quiet=True, commands=plan.client)
+            outcome = test.run(plan, runs, lambda text: None, quiet=True, commands=allowed_commands.commands_of(plan))
         except HarnessError as error:
             pytest.fail(f"harness run: {error}", pytrace=False)
         made.append(stored_run.Run(outcome.folder))

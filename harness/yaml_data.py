@@ -7,6 +7,7 @@ that aliases repeat counts each time. Every error message starts with file:line:
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ BYTES_MAX: Final = 1 << 20
 PLAIN: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 VALUES_MAX: Final = 100_000
 DEPTH_MAX: Final = 50
+UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 # Path from the top of a document, of keys and list indices: ("schedule", 2, "for").
 Place = tuple[str | int, ...]
@@ -126,6 +128,21 @@ class _Reader:
 
 def _mark(node: yaml.Node) -> Mark:
     return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def seconds(value: Any) -> Any:
+    """Returns a duration in seconds, given as "10s", "500ms", "2m", "1h", or a plain number. Raises ValueError.
+
+    Returns None unchanged.
+    """
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*", value, re.ASCII)
+        if not found:
+            raise ValueError(f"{value!r} is not a duration: write 10s, 500ms or 2m")
+        return float(found[1]) * UNITS[found[2] or "s"]
+    if isinstance(value, bool) or (value is not None and not isinstance(value, int | float)):
+        raise ValueError(f"{value!r} is not a duration: write 10s, 500ms or 2m")
+    return value
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.generator import Then
 from harness.model.fault_and_generator_protocols import Workload
-from workloads import delivery, pipeline, queue
+from workloads import app, delivery, pipeline, queue
 from workloads.recovery import workload as recovery
 from workloads.recovery.scenarios import SCENARIOS
 
@@ -73,4 +73,5 @@ WORKLOADS: Final[dict[str, Row]] = {
     "recovery": Row(_recovery, RecoveryOptions, lambda options: frozenset(SCENARIOS[options.scenario].needs)),
     LOG_MODEL: Row(_log_model, NoOptions),
     "pipeline": Row(pipeline.workload, pipeline.Options),
+    "app": Row(app.workload, app.Options),
 }

@@ -26,24 +26,25 @@ Kind: TypeAlias = Literal["records", "cycle", "output", "offset", "start", "disk
 class Anomaly:
     """One row of the catalogue.
 
-    A *witness* is one occurrence of the anomaly, as a row of named fields such as {key, value, op}.
+    A *witness* is one occurrence of the anomaly, as a row of named fields such as {key, value, op}. *Native rules* are
+    the rules of this project, as opposed to those of Jepsen's checker.
 
     name              the name that Jepsen or Adya uses, if there is one
     summary           the definition in one sentence
     source            the source of the rule
-    kind              where the anomaly occurs
+    kind              the kind of data in which the anomaly occurs (see `Kind`)
     prose             describes a witness in sentences
-    guarantee         the settings that rule the anomaly out; None: no settings do
-    guarantee_of      returns the guarantee that applies to the given witnesses; None: `guarantee` applies to all
-    modes             the modes of a pipeline that rule the anomaly out
+    guarantee         when Kafka guarantees that the anomaly does not occur; None: never
+    guarantee_of      returns the guarantee that the given witnesses violate; None: all violate `guarantee`
+    modes             for anomalies of pipelines: the modes of a pipeline that rule the anomaly out
     bad               returns whether the witnesses that `find` returned count against the verdict
     jepsen_allows     returns whether Jepsen's list of allowed errors contains the anomaly
     find              returns the witnesses in a `Bucket`, as int64 columns (see checker.kernels.witness); None: a check
                       finds them in another way
-    if_lines_missing  keeps only the witnesses that are still proven if lines of the history are missing (native rules)
-    worst_first       (the column that ranks witnesses by severity, whether larger is worse)
+    if_lines_missing  keeps only the witnesses that are proven even if lines of the history are missing (native rules)
+    worst_first       (the column that ranks witnesses by severity, whether larger values are worse)
     per_op            whether Jepsen reports at most one witness per op. If so, under Jepsen's rules `find` adds a
-                      column `place`, and only the witness with the lowest place of each op is kept
+                      column `place`, and the witness with the lowest place is kept for each op
     native            whether the anomaly exists under native rules only
     """
 

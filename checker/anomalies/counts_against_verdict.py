@@ -1,8 +1,8 @@
 """Decides which anomalies count against the verdict.
 
-Under native rules, the functions with `rows` decide. Under Jepsen's rules, all anomalies count that are not in Jepsen's
-list of allowed errors (the functions `jepsen_...`). Sources: Kafka's documentation of isolation.level;
-jepsen.tests.kafka (`allowed-error-types`).
+Under native rules (this project's own), the functions that take `rows`, the witnesses, decide. Under Jepsen's rules, an
+anomaly counts unless Jepsen's list of allowed errors contains it (the functions `jepsen_...`). Sources: Kafka's
+documentation of isolation.level; jepsen.tests.kafka (`allowed-error-types`).
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ def never(rows: Rows, options: CheckOptions) -> bool:
 
 
 def forbidden(rows: Rows, options: CheckOptions) -> bool:
-    """Returns whether one of the cycles is impossible in any order of events (checker.cycles.event_cycles)."""
+    """Returns whether one of the cycles cannot result from any order of events (checker.cycles.event_cycles)."""
     return any(row.get("forbidden") for row in rows)
 
 
 def unless_uncommitted(rows: Rows, options: CheckOptions) -> bool:
-    """Returns whether consumers must not read uncommitted records."""
+    """Returns False if consumers may read uncommitted records, else True."""
     return not uncommitted_is_read(options)
 
 
 def uncommitted_is_read(options: CheckOptions) -> bool:
     """Returns whether consumers may read uncommitted records.
 
-    Returns False if there are no transactions, because no record is uncommitted then: a failed send appended nothing,
-    and an op may poll what it has sent before.
+    Without transactions the result is False at every isolation level, because no record is uncommitted then.
     """
     return options.settings.isolation_level == "read_uncommitted" and options.settings.txn is not False
 
@@ -52,15 +51,18 @@ def jepsen_never_allows(options: CheckOptions) -> bool:
 
 
 def jepsen_always_allows(options: CheckOptions) -> bool:
-    """Returns True: Kafka does not promise that the writes of transactions are isolated."""
+    """Returns True, because Kafka does not isolate the writes of transactions from each other."""
     return True
 
 
 def jepsen_allows_with_subscribe(options: CheckOptions) -> bool:
-    """Returns whether consumers subscribe, because a rebalance can then happen between any two polls."""
+    """Returns whether consumers subscribe to topics. If they do, a rebalance can happen between any two polls."""
     return "subscribe" in options.sub_via
 
 
 def jepsen_allows_with_ww(options: CheckOptions) -> bool:
-    """Returns whether ww edges are drawn: then interleaved writes of transactions produce cycles, t0 <ww t1 <wr t0."""
+    """Returns whether the dependency graph has ww edges.
+
+    If it has, transactions whose writes are interleaved form cycles such as t0 <ww t1 <wr t0.
+    """
     return options.ww_deps

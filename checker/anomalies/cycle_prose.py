@@ -1,7 +1,8 @@
 """Describes cycles in sentences, as Elle does: why each operation precedes the next one, up to a contradiction.
 
-A witness is {"type", "cycle": [op, ..., first op], "steps": [one per edge]}. If a component was too large to search,
-or no single cycle was identified, it is {"type", "not", "subgraph", "scc-size", "scc"}.
+A witness is {"type", "cycle": [op, ..., first op], "steps": [one per edge]}. If a strongly connected component was too
+large to search, or no single cycle was identified, the witness describes the component: {"type", "not" (the violated
+isolation level), "subgraph" (the kinds of edges), "scc-size", "scc" (the ops)}.
 
 Source: Elle's explanations (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental
 Observations", VLDB 2020), with the edges of jepsen.tests.kafka.
@@ -63,7 +64,7 @@ def _ops(cycle: Sequence[int]) -> dict[int, str]:
 
 
 def then(witness: Witness, phrases: Phrases) -> list[str]:
-    """Returns the reasons for the steps of a cycle, one sentence each. The last sentence contradicts the others."""
+    """Returns one sentence for each step of a cycle, with its reason. The last sentence states the contradiction."""
     steps, left_out = _reasons(witness, phrases, let(witness))
     sentences = [f"{one} < {two}, because {why}." for one, two, why in steps[:-1]]
     if left_out:
@@ -149,7 +150,7 @@ REASONS: Final[Mapping[str, Callable[[Step, int, int, Mapping[int, str], Phrases
 
 
 def _sent_at(phrases: Phrases, key: Any, value: Any) -> str:
-    """Returns the offset of a value in words, from its send or from an op that polled the value; empty if unknown."""
+    """Returns a phrase with the offset at which a value was sent or, if that is unknown, polled; empty if unknown."""
     for record in (*phrases.sends(key, value), *phrases.polls(key, value)):
         if record.offset is not None:
             return at_offset(record.offset)

@@ -10,11 +10,11 @@ copy, because the operating system still has the written data in its page cache.
 a fault destroys copies. If a fault may have truncated logs, nothing about later reads is guaranteed: the logs lose not
 only records, but also sequence numbers, transaction markers and committed offsets, and offsets are assigned again.
 
-Sources: Kafka's documentation of producer, consumer, topic and broker configurations (4.1); "Replication" and
-"Message Delivery Semantics" (Design, 4.6, 4.7); KIP-966; and STUDY. Some anomalies have no guarantee: G0 and
-int-send-skip, because Kafka does not isolate the writes of transactions from each other, and cycles with rw edges,
-because Kafka does not guarantee that a read returns the latest record. Deletion by age, size or DeleteRecords needs
-no condition: the kernels exempt deletions that the history explains.
+Sources: Kafka's documentation of producer, consumer, topic and broker configurations (4.1); "Replication" and "Message
+Delivery Semantics" (Design, 4.6, 4.7); KIP-966; and the study named in `STUDY`. Some anomalies have no guarantee: G0
+and int-send-skip, because Kafka does not isolate the writes of transactions from each other, and cycles with rw edges,
+because Kafka does not guarantee that a read returns the latest record. Deletion by age, size or DeleteRecords needs no
+condition: the kernels exempt deletions that the history explains.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class Guarantee:
 
 
 def every(*answers: bool | None) -> bool | None:
-    """Returns False if an answer is False, else None if an answer is None (unknown), else True."""
+    """Returns the logical "and" of answers, some of which may be None (unknown).
+
+    The result is False if any answer is False, else None if any is None, else True.
+    """
     if False in answers:
         return False
     return None if None in answers else True
@@ -73,7 +76,7 @@ def acks_all(settings: Settings) -> bool | None:
 
 
 def copies_kept(settings: Settings) -> bool | None:
-    """Returns whether everything that all in-sync replicas had is still on a replica that can become leader."""
+    """Returns whether each record that all in-sync replicas had is still on a replica that can become leader."""
     return _kept(settings, settings.replication, settings.min_insync_replicas, flushed=settings.flush_messages == 1)
 
 
@@ -82,9 +85,9 @@ def _kept(settings: Settings, replication: int | None, min_isr: int | None, flus
 
     If a power failure hits the last in-sync replica, its unflushed records are lost: this replica becomes leader again,
     and the others truncate their logs to match. With eligible leader replicas (KIP-966), a server that shut down
-    uncleanly does not become leader, but a replica that left the ISR while fewer than `min.insync.replicas` replicas
-    were in sync. At startup a server verifies only the end of a log. Whether a damaged copy is restored from the other
-    replicas therefore depends on which part was damaged.
+    uncleanly does not become leader. Instead, a replica can become leader that left the ISR while fewer than
+    `min.insync.replicas` replicas were in sync. At startup a server verifies only the end of a log. Whether a damaged
+    copy is restored from the other replicas therefore depends on which part was damaged.
     """
     damaged, unsynced = settings.damaged_copies, 0 if flushed else settings.unsynced_copies
     if not damaged and not unsynced:
@@ -144,7 +147,10 @@ def exactly_once_log(settings: Settings) -> bool | None:
 
 
 def in_order(settings: Settings) -> bool | None:
-    """Returns whether retries keep the order of batches: by sequence numbers, or with one request in flight."""
+    """Returns whether batches stay in order when they are retried.
+
+    Sequence numbers ensure this, and so does a limit of one request in flight.
+    """
     if settings.idempotence or settings.txn or settings.max_in_flight == 1:
         return True
     return None if settings.idempotence is None else False
@@ -182,7 +188,7 @@ def one_reader(settings: Settings) -> bool | None:
 def place_kept(settings: Settings) -> bool | None:
     """Returns whether the next consumer of a partition starts at the group's committed offset.
 
-    With manual assignment there is no group, and this holds trivially.
+    With manual assignment there is no group, and the result is True.
     """
     return True if settings.sub_via == frozenset({"assign"}) else group_log_kept(settings)
 
@@ -195,15 +201,15 @@ def not_compacted(settings: Settings) -> bool | None:
 def nothing_removed(settings: Settings) -> bool | None:
     """Returns whether no record is removed by age, by the size of its log, by DeleteRecords, or by compaction.
 
-    If brokers have a retention limit, the result is None, because it depends on the duration and size of the run
-    whether the limit removes records.
+    If brokers have a retention limit, the result is None: whether records reach the limit depends on the duration and
+    size of the run.
     """
     limits = {settings.broker[name] for name in RETENTION if name in settings.broker}
     return every(not settings.deletes, not_compacted(settings), None if limits - {"-1"} else True)
 
 
 def damage_noticed(settings: Settings) -> bool | None:
-    """Returns whether no file was damaged, or consumers verify checksums."""
+    """Returns whether consumers never deliver damaged data: no file was damaged, or consumers verify checksums."""
     return settings.check_crcs if settings.damaged_copies else True
 
 

@@ -1,6 +1,7 @@
 """Internal nonmonotonic poll: within one op, the polled values of a key go back in the log, or repeat.
 
-Keys in the op's rebalance log are exempt. Witness {key, values, delta, op}.
+Keys that were reassigned during the op (its rebalance log) are exempt. Witness {key, values, delta, op}: `delta` is how
+many positions the second value is after the first in the log.
 Source: jepsen.tests.kafka, `int-poll-skip+nonmonotonic-cases`.
 """
 
@@ -17,7 +18,7 @@ from checker.kernels.unexcused_poll_steps import inside_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness for each step within an op that goes back in the log or stays (delta below 1)."""
+    """Returns a witness wherever an op's next polled value of a key is not after the previous one in the log."""
     return within_op(bucket, bucket.once(inside_op), skips=False)
 
 

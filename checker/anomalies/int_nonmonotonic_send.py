@@ -1,6 +1,7 @@
 """Internal nonmonotonic send: two consecutive sends of one op to a key are in the log in reverse order.
 
-Witness {key, values, delta, op}. Source: jepsen.tests.kafka, `int-send-skip+nonmonotonic-cases`.
+Witness {key, values, delta, op}: `delta` is how many positions the second value is after the first in the log. Source:
+jepsen.tests.kafka, `int-send-skip+nonmonotonic-cases`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from checker.kernels.steps_between_values import inside_sends, within_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness for each step within an op that goes back in the log or stays (delta below 1)."""
+    """Returns a witness wherever an op's next sent value of a key is not after the previous one in the log."""
     return within_op(bucket, bucket.once(inside_sends), skips=False)
 
 

@@ -1,6 +1,7 @@
 """Internal poll skip: within one op, consecutive polls of a key skip values of the log.
 
-Keys in the op's rebalance log are exempt. Witness {key, values, delta, skipped, op}.
+Keys that were reassigned during the op (its rebalance log) are exempt. Witness {key, values, delta, skipped, op}:
+`delta` is how many positions the second value is after the first in the log, `skipped` has the values in between.
 Source: jepsen.tests.kafka, `int-poll-skip+nonmonotonic-cases`.
 """
 
@@ -18,7 +19,7 @@ from checker.kernels.unexcused_poll_steps import inside_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness for each step within an op that skips values (delta above 1)."""
+    """Returns a witness wherever the log has other values between two values that an op polled consecutively."""
     return within_op(bucket, bucket.once(inside_op), skips=True)
 
 

@@ -1,7 +1,8 @@
 """Internal send skip: the log has other values between two consecutive sends of one op to a key.
 
 This anomaly never counts against the verdict: Kafka does not isolate the writes of transactions from each other.
-Witness {key, values, delta, skipped, op}. Source: jepsen.tests.kafka, `int-send-skip+nonmonotonic-cases`.
+Witness {key, values, delta, skipped, op}: `delta` is how many positions the second value is after the first in the log,
+`skipped` has the values in between. Source: jepsen.tests.kafka, `int-send-skip+nonmonotonic-cases`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from checker.kernels.steps_between_values import inside_sends, within_op
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness for each step within an op that skips values (delta above 1)."""
+    """Returns a witness wherever the log has other values between two values that an op sent consecutively."""
     return within_op(bucket, bucket.once(inside_sends), skips=True)
 
 

@@ -3,7 +3,7 @@
 Jepsen's rule, per key: an index is a position in the key's version order (checker.kernels.version_order). A value that
 is at several offsets has a first and a last index. The *bound* is the highest first index among the values that `ok`
 ops polled. A value is lost if its last index is at or below the bound, no `ok` op polled it, and its writer must have
-committed. That is so if the writer is `ok`, or if it is `info` and an `ok` op read one of its writes.
+committed. A writer must have committed if it is `ok`, or if it is `info` and an `ok` op read one of its writes.
 
 Native rules differ:
 
@@ -16,11 +16,11 @@ Native rules differ:
   lost if both rules say so. If only one rule says so, the verdict is unknown (`perhaps_lost`).
 - Tail loss: if the final polls read a log to its end, every value that must exist and was not polled is lost, even
   beyond the bound or without a known offset.
-- Later loss: if a client read a log once more from beginning to end, every value that must exist and was not found is
+- Later loss: if a client reread a log from beginning to end, every value that must exist and was not found is
   lost, even if it was read before, since a power failure can destroy records that were already read. This includes
   records that were read but never acknowledged, because consumers only see records that all in-sync replicas have.
-- Truncation: if the last check of a log saw it end before the offset at which a record was read or acknowledged
-  earlier, the record is lost, whether or not a consumer read on from there.
+- Truncation: if the last check found that a log ends before an offset at which a record was read or acknowledged
+  earlier, this record is lost, even if no consumer read beyond it.
 - Deletion: values below the log start are exempt. Values without a known offset are exempt, too, unless they were sent
   after a record at or above the log start was acknowledged. With acks=0 nothing proves that a value without a known
   offset was ever in the log, so the verdict is unknown. The verdict is also unknown if nothing explains the log start
@@ -30,8 +30,9 @@ Native rules differ:
   offset is not recorded, a missing value makes the verdict unknown, unless another record was read at its offset or its
   offset is beyond the end of the log.
 - auto.offset.reset=latest: a consumer whose position was deleted continues at the end of the log. If the broker deletes
-  records by itself, values that it did not read make the verdict unknown, even if they were deleted only later.
-- Missing lines: if lines of the history are missing, nothing is reported, because such a line may contain the read.
+  records by itself, values that the consumer did not read make the verdict unknown, even if they were deleted later.
+- Missing lines: if lines of the history are missing, nothing is reported, because a missing line may contain the poll
+  of a value.
 - Indeterminate polls: an indeterminate op may have consumed records and committed the offset without recording it. If
   there are indeterminate polls, and consumers are subscribed or transactional, nothing is therefore reported for logs
   that were not read to the end.
@@ -74,10 +75,10 @@ UNPLACED: Final = 4  # acks=0: the value may never have been in the log
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """How many missing values of a key may be explained by a cause.
+    """The number of values of a key that may be missing for a legal reason, the `cause`.
 
     key    code of the key
-    cause  COMPACTION, UNFINISHED, RESET, UNSEEN or UNPLACED
+    cause  one of the constants COMPACTION, UNFINISHED, RESET, UNSEEN and UNPLACED
     count  number of missing values
     """
 
@@ -99,10 +100,11 @@ def _bound(bucket: Bucket) -> Ints:
 
 
 def _sent_beyond(bucket: Bucket, offset: Ints) -> Bools:
-    """Returns, for each value, whether it was sent after a record of its key at or above `offset` was acknowledged.
+    """Returns, for each value, whether the log of its key had already reached `offset` when the value was sent.
 
-    If so, the value cannot be below that offset. `offset` is given per key rank. An acknowledged record counts only if
-    it was read: if it was truncated again instead, later records may have lower offsets.
+    If so, the value cannot be below that offset. `offset` has one element per key rank. The log had reached the offset
+    if a record at or above it had been acknowledged. The record must also have been read: otherwise it may have been
+    truncated again, and later records may have lower offsets.
     """
     data, sends = bucket.data, bucket.sends
     confirmed = (sends.type == OK) & (sends.offset >= offset[sends.key]) & data.polled_ok[sends.pair]
@@ -115,7 +117,7 @@ def _sent_beyond(bucket: Bucket, offset: Ints) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class Excuses:
-    """Whether each value may legally be missing, as columns with one element per pair.
+    """Whether each value may legally be missing, as columns with one element per (key, value) pair.
 
     legal   whether the history shows that the value was deleted
     unsure  the cause (COMPACTION, UNFINISHED, ...) that may explain why the value is missing; -1: no cause
@@ -177,10 +179,10 @@ def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, leg
 
 
 def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
-    """Returns, per key rank, the offset from which the log was read once more without another reset of the position.
+    """Returns, per key rank, the lowest offset at or above the log start that a client found when it reread the log.
 
-    This is the offset of the first record that was read at or above the log start: from there on, the position cannot
-    be below the log start again. FOREVER if there is no such record.
+    Before it found this offset, its position may have been reset, so that it skipped records. Afterwards its position
+    cannot have been below the log start again. The result is FOREVER if it found no such offset.
     """
     orders, key = bucket.versions, bucket.data.pair_key[bucket.versions.entry_pair]
     read, _ = bucket.once(found_on_reread)
@@ -205,7 +207,7 @@ def excused(bucket: Bucket) -> Bools:
 
 
 def _missing_on_reread(bucket: Bucket) -> Bools:
-    """Returns, for each value, whether it was missing when its log was read once more from beginning to end."""
+    """Returns, for each value, whether it was missing when its log was reread from beginning to end."""
     read, since = bucket.once(found_on_reread)
     _, _, complete = bucket.ends.of(bucket.data.keys)
     whole = complete & (since < FOREVER)
@@ -214,10 +216,10 @@ def _missing_on_reread(bucket: Bucket) -> Bools:
 
 
 def _truncated(bucket: Bucket) -> Bools:
-    """Returns, for each value, whether its log ended before the value's known offset when the log was last checked.
+    """Returns, for each value, whether its log was last found to end before the value's known offset.
 
-    A value that was acknowledged but not read counts only if no open transaction can hold back the end of the log: the
-    last stable offset does not advance beyond an open transaction.
+    The end that was found may be the last stable offset, which does not advance beyond an open transaction. Where that
+    is possible, a value that was acknowledged but not read does not count.
     """
     data, orders, sends, polls, ends = bucket.data, bucket.versions, bucket.sends, bucket.polls, bucket.ends
     _, end, _ = ends.of(data.keys)
@@ -246,7 +248,7 @@ def _truncated(bucket: Bucket) -> Bools:
 def _offsets_prove_reads(bucket: Bucket) -> bool:
     """Returns whether every value below the highest one that was read must have been read by a recorded op.
 
-    If so, a value that no op read is lost, even if there were no final polls. This is not so if consumers may start at
+    If so, a value that no op read is lost, even if there were no final polls. Returns False if consumers may start at
     the end of the log, or if an indeterminate op of a group may have read the value.
     """
     if bucket.options.settings.auto_offset_reset in (None, "latest"):
@@ -260,9 +262,9 @@ def _offsets_prove_reads(bucket: Bucket) -> bool:
 def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
     """Returns, for each unread value, whether consumers passed over it after it was sent.
 
-    They did if an `ok` op read a record at a higher offset or, if several values are at one offset, another record at
-    that offset. Reads before the value was sent do not count, because the log may have been truncated since, and its
-    offsets assigned again.
+    They did if an `ok` op read a record at a higher offset. If several values were acknowledged at one offset, they did
+    if an `ok` op read another record at this offset. Reads before the value was sent do not count, because the log may
+    have been truncated since, and its offsets assigned again.
     """
     data, orders, polls = bucket.data, bucket.versions, bucket.polls
     last, bound = orders.last, _bound(bucket)[data.pair_key]
@@ -291,7 +293,7 @@ def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
 
 
 def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
-    """Returns, for each value, whether it must exist and is missing, even if its absence is legal (native rules)."""
+    """Returns, for each value, whether it must exist and is missing, legally or not (native rules)."""
     if bucket.lines_missing:
         return np.zeros(len(bucket.data.pair_key), np.bool_)
     data = bucket.data
@@ -307,7 +309,7 @@ def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
 
 
 def lost_pairs(bucket: Bucket) -> Ints:
-    """Returns the lost values as pairs, ascending, under the rules that the options select."""
+    """Returns the indices of the (key, value) pairs that are lost, ascending, by the rules that the options select."""
     if bucket.options.jepsen_compatible:
         data, orders = bucket.data, bucket.versions
         below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
@@ -320,7 +322,7 @@ def _missing_for_sure(bucket: Bucket) -> Bools:
 
 
 def perhaps_lost(bucket: Bucket) -> int:
-    """Returns how many more values would count as lost under other possible values of the unknown settings."""
+    """Returns how many values are lost under some, but not all, possible values of the settings that are unknown."""
     unsure = bucket.may_have_to_exist & ~bucket.must_exist
     if not bool(unsure.any()):
         return 0

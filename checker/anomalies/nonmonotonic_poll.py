@@ -1,7 +1,8 @@
-"""Nonmonotonic poll: from one op of a process to another, its position in a key went back, or did not advance.
+"""Nonmonotonic poll: between two ops of a process, its position in a key went back, or did not advance.
 
 The last value that an `ok` op polled of the key is compared with the first value that the process's next op polled of
-the key. The next op may be of any type. Witness {key, values, delta, ops}. Source: jepsen.tests.kafka,
+the key. The next op may be of any type. Witness {key, values, delta, ops}: `delta` is how many
+positions the second value is after the first in the log. Source: jepsen.tests.kafka,
 `poll-skip+nonmonotonic-cases`.
 """
 
@@ -20,7 +21,7 @@ from checker.kernels.unexcused_poll_steps import between_ops
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness for each step between two ops that goes back in the log or stays (delta below 1)."""
+    """Returns a witness wherever a process's next op on a key starts at or before the last value of its previous op."""
     return across_ops(bucket, bucket.once(between_ops), skips=False)
 
 

@@ -1,8 +1,9 @@
-"""Nonmonotonic send: from one op of a process to another, its sends to a key go back in the log.
+"""Nonmonotonic send: between two ops of a process, its sends to a key go back in the log.
 
-`ok` and `info` ops are compared. In Jepsen, an assignment without the key starts a new comparison. Under native rules
-it does not, because a producer does not depend on what its process's consumer is assigned.
-Witness {key, values, delta, ops}. Source: jepsen.tests.kafka, `nonmonotonic-send-cases`.
+`ok` and `info` ops are compared. Under Jepsen's rules, the comparison starts anew when the process's consumer is
+assigned other keys. Under native rules it does not, because the producer does not depend on the consumer's assignment.
+Witness {key, values, delta, ops}: `delta` is how many positions the second value is after the first in the log. Source:
+jepsen.tests.kafka, `nonmonotonic-send-cases`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from checker.tables.schema import FAIL
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness for each step between two ops that goes back in the log or stays (delta below 1)."""
+    """Returns a witness wherever a process's next op on a key starts at or before the last value of its previous op."""
     sends = bucket.sends.where(bucket.sends.type != FAIL)
     steps = between(bucket, sends, sends.where(slice(0, 0)), any_type=True)
     if bucket.options.jepsen_compatible:

@@ -11,9 +11,9 @@ rebalance log. An op takes effect between its invocation and its completion. The
 Under read_uncommitted the offsets committed in an `ok` transaction may become visible late, so they are never reported
 as lost. The offsets of `info` ops, and those of ops that failed outside a transaction, may or may not have been
 committed. Offsets that no op recorded, such as those of automatic commits, are not considered. There is one witness
-{key, kind, committed, found, ops} per regressing op and key; the first op in `ops` is the one that committed (or
-aborted). Native rules only. Source: Kafka documentation, Design, 4.5 (consumer position), 4.7 (offsets in
-transactions); KIP-98; KIP-447 (fencing by generation, stable offsets).
+{key, kind, committed, found, ops} for each op and key whose offset regressed. `ops` contains the op that committed (or
+aborted), then the op whose offset regressed. Native rules only. Source: Kafka documentation, Design, 4.5 (consumer
+position), 4.7 (offsets in transactions); KIP-98; KIP-447 (fencing by generation, stable offsets).
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ class Rows:
 
 
 def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
-    """Returns (the rows of this bucket's keys, fetched, transactional, type), the last three as one element per row.
+    """Returns (rows, fetched, transactional, type) for the keys of this bucket.
 
-    `fetched` is whether the offset was fetched at an assignment, and not committed. `transactional` is whether the op
-    is a transaction. `type` is the type of the op.
+    The last three have one element per row.
+    `fetched` tells whether the offset was fetched at an assignment, and not committed. `transactional` tells whether
+    the op is a transaction. `type` is the type of the op.
     """
     commits = bucket.small.commits
 
@@ -74,7 +75,7 @@ def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
 
 
 def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
-    """Returns, for each (key, time), the highest offset committed until then, and the op that did so; -1 for none."""
+    """Returns, for each (key, time), the highest offset committed earlier, and the op that committed it; -1: none."""
     if len(done.op) == 0:
         return np.full(len(key), -1, np.int64), np.full(len(key), -1, np.int64)
     by = order(done.key, done.op)
@@ -95,7 +96,7 @@ def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
 
 
 def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, Ints]:
-    """Returns the rows of `later` that have a lower offset than a row of `done` that had completed before."""
+    """Returns witnesses for the rows of `later` whose offset is below that of an earlier row of `done` (same key)."""
     highest, owner = _highest_before(done, later.key, later.begun)
     odd = later.offset < highest
     return {
@@ -109,7 +110,7 @@ def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, 
 
 
 def _aborted(bucket: Bucket, done: Rows, aborted: Rows, fetched: Rows) -> dict[str, Ints]:
-    """Returns the rows of `fetched` whose offset was committed by aborted transactions and by no other op."""
+    """Returns witnesses for the rows of `fetched` whose offset was committed only by aborted transactions."""
     keys = np.concatenate([done.key, aborted.key, fetched.key])
     offsets = np.concatenate([done.offset, aborted.offset, fetched.offset])
     distinct, rank = ranks(offsets)

@@ -70,7 +70,7 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 def keep_proven(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """Keeps the witnesses of records that do not verify, and of values that were sent later.
+    """Keeps the witnesses of records whose payload does not verify, and of values that were sent later.
 
     The others are dropped, because a missing line may contain the op that sent the value.
     """

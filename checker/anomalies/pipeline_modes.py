@@ -2,7 +2,7 @@
 
 A mode says when the pipeline commits its input offsets (see below). It rules an anomaly out as long as the brokers keep
 the logs that the pipeline depends on: its input and output, its group's committed offsets, and the outcome of its
-transactions. Anomalies that the clients cause by themselves do not depend on these logs.
+transactions. Anomalies that only the clients can cause do not depend on these logs.
 
 Modes: "exactly-once" and "files" commit offsets and outputs (or references to files) in one transaction,
 "at-least-once" commits offsets after the outputs, "at-most-once" before them, and "auto-commit" by a timer.
@@ -53,9 +53,9 @@ SENT: Final = Guarantee(LOG, "records whose send failed do not appear in the log
 
 
 def of_pipeline(settings: Settings) -> Settings:
-    """Returns the settings with the producer settings replaced by those of the pipeline's producer.
+    """Returns a run's settings with those of the pipeline's own producer.
 
-    In a run's settings, the producer settings are those of the clients that write the pipeline's input.
+    These replace the settings of the producers that write the pipeline's input.
     """
     return replace(settings, acks="all", idempotence=True, txn=True, max_in_flight=None)
 
@@ -66,7 +66,7 @@ class Modes:
 
     promising   the modes that rule the anomaly out
     always_bad  whether the anomaly counts against the verdict in the other modes, too
-    of_memory   whether the anomaly depends on the mode only if the transform is stateful
+    of_memory   whether every mode rules the anomaly out if the transform is stateless
     """
 
     promising: frozenset[str]
@@ -76,8 +76,7 @@ class Modes:
     def promise(self, mode: str, transform: str = "") -> bool | None:
         """Returns whether a mode rules the anomaly out; None if the mode is unknown.
 
-        The output of a stateless transform does not depend on the mode. The output of a stateful transform, such as a
-        count, does.
+        An anomaly with `of_memory` is ruled out in every mode if the transform is stateless.
         """
         if self.of_memory and transform not in ("", AGGREGATE):
             return True

@@ -1,7 +1,8 @@
-"""Poll skip: from one op of a process to another, its position in a key skipped values of the log.
+"""Poll skip: between two ops of a process, its position in a key skipped values of the log.
 
 The last value that an `ok` op polled of the key is compared with the first value that the process's next op polled of
-the key. The next op may be of any type. Witness {key, skipped, delta, ops}. Source: jepsen.tests.kafka,
+the key. The next op may be of any type. Witness {key, skipped, delta, ops}: `delta` is how many
+positions the second value is after the first in the log. Source: jepsen.tests.kafka,
 `poll-skip+nonmonotonic-cases`.
 """
 
@@ -20,7 +21,7 @@ from checker.kernels.unexcused_poll_steps import between_ops
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness for each step between two ops that skips values (delta above 1)."""
+    """Returns a witness if a process's next op on a key skipped values after the last value of its previous op."""
     return across_ops(bucket, bucket.once(between_ops), skips=True)
 
 

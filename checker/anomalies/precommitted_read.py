@@ -1,9 +1,9 @@
 """Precommitted read: an op polled a value that the same op sends.
 
 Consumers at read_committed never see uncommitted records, so an op cannot see the records that it sends itself. Ops of
-every type count. There is one witness {key, value, op} for each value. Jepsen has only one witness for each op: from
-the first key with such values that the op sent to, it takes the value that is first in a hash set. Source:
-jepsen.tests.kafka, `precommitted-read-cases`.
+every type count. There is one witness {key, value, op} for each value. Jepsen has only one witness for
+each op: of the keys with such values, it takes the one that the op sent to first; of the key's values, the one that is
+first in a hash set. Source: jepsen.tests.kafka, `precommitted-read-cases`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def find(bucket: Bucket) -> pa.Table:
 def _places(bucket: Bucket, op: Ints, pair: Ints) -> Ints:
     """Returns sort keys for the order in which Jepsen finds the values of an op.
 
-    They are ordered by the op's first send to their key, then as in a hash set.
+    Values are ordered by the place of the op's first send to their key, then as in a hash set.
     """
     sends, pair_key = bucket.sends, bucket.data.pair_key
     rows = np.flatnonzero(member(sends.op, np.unique(op)))
@@ -76,7 +76,7 @@ def _places(bucket: Bucket, op: Ints, pair: Ints) -> Ints:
 def bad(rows: Rows, options: CheckOptions) -> bool:
     """Returns whether ops are transactions and consumers must not read uncommitted records.
 
-    Without transactions no record is uncommitted, and an op may poll what it has sent before.
+    Without transactions no record is uncommitted, so an op may poll a record that it has just sent.
     """
     return options.settings.txn is not False and unless_uncommitted(rows, options)
 

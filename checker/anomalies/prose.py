@@ -39,10 +39,10 @@ class Phrases(Protocol):
     def op(self, id_: int | None, /) -> OpTimes | None: ...
 
     def who(self, id_: int, /) -> str:
-        """Returns the process, the op and its time."""
+        """Returns a phrase that names the process, the op and its time."""
 
     def when(self, id_: int, /) -> str:
-        """Returns the op and its time, for sentences that have already mentioned the process."""
+        """Returns a phrase that names the op and its time, for sentences that have already mentioned the process."""
 
     def faults(self, *ids: int | None) -> str:
         """Returns, as the end of a sentence, the faults that were active while any of the ops ran."""
@@ -52,16 +52,16 @@ class Phrases(Protocol):
     def polls(self, key: Any, value: Any, /) -> Sequence[Place]: ...
 
     def sent(self, key: Any, value: Any, op: int | None = None, /) -> str:
-        """Returns which process sent a value, when, with which outcome, and which faults were active then."""
+        """Returns a phrase that says who sent a value, when and with which outcome, and names the active faults."""
 
     def read(self, key: Any, value: Any, offset: int | None = None, /) -> str:
-        """Returns which process first read a value (at `offset`, if given)."""
+        """Returns a phrase that says which process was the first to read a value (at `offset`, if given)."""
 
     def place(self, verb: str, key: Any, op: int, value: Any, last: bool = False) -> str:
-        """Returns the offset at which an op first (or last) polled or sent a value."""
+        """Returns a phrase with the offset at which an op first (or last) polled or sent a value."""
 
     def step(self, verb: str, key: Any, op: int, values: Sequence[Any], /) -> tuple[str, str]:
-        """Returns the offsets of two values that an op polled (or sent) consecutively."""
+        """Returns two phrases with the offsets of two values that an op polled (or sent) consecutively."""
 
 
 Prose: TypeAlias = Callable[[Witness, Phrases], str]
@@ -69,7 +69,7 @@ VERBS: Final = {"polled": "polled", "sent": "sent to"}
 
 
 def fields(witness: Witness, phrases: Phrases) -> str:
-    """Returns the fields of a witness as text, for anomalies without a better description."""
+    """Returns the fields of a witness as text, for anomalies without a description of their own."""
     return ", ".join(f"{name} {listed(field) if isinstance(field, list) else field}" for name, field in witness.items())
 
 

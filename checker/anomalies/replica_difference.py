@@ -1,6 +1,6 @@
 """Replica difference: two replicas of a partition have different bytes below the high watermark.
 
-Kafka guarantees equal replicas under the settings under which it guarantees to keep records. Witness {log, node, other,
+If the settings guarantee that records are kept, they also guarantee that replicas are equal. Witness {log, node, other,
 offset, has, other_has}, found by checker.checks.replicas.
 """
 

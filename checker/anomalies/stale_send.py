@@ -44,7 +44,7 @@ def _latest_before(key: Ints, begun: Ints) -> Ints:
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness for each acknowledged record that is preceded by a record sent after the acknowledgement."""
+    """Returns a witness for each record that was acknowledged before a record ahead of it in the log was sent."""
     data, orders, sends = bucket.data, bucket.versions, bucket.sends
     pick = orders.slot_pick
     alone = (orders.slot_values == 1) & (orders.first[pick] == orders.last[pick])

@@ -33,7 +33,7 @@ def _transactional(bucket: Bucket) -> np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def suspects(bucket: Bucket) -> Ints:
-    """Returns the transactions that may be torn, as far as this bucket shows.
+    """Returns the ids of the transactions that may be torn, judging by the keys of this bucket.
 
     These are the transactions that lost a write, and those that failed although an `ok` op polled one of their writes.
     """

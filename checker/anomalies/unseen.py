@@ -6,7 +6,7 @@ single witness {time, unseen, messages}. Jepsen counts the values that `ok` ops 
 - Values of `info` ops count, too, if they must exist.
 - Legally deleted values do not count.
 - The anomaly counts against the verdict only for keys whose log the final polls read to the end (`complete`). For other
-  keys, values for which it is unknown whether they must exist count as well.
+  keys, values also count if it is unknown whether they must exist.
 
 Under Jepsen's rules a quirk of Jepsen is kept: if a key has no acknowledged sends, and its first `ok` poll is in the
 last `ok` op of the history, the values of this poll count. Source: jepsen.tests.kafka, `unseen`.
@@ -34,7 +34,8 @@ from harness.model.values_as_text import LISTED, first_of, joined, seconds
 def _polled_at_last(bucket: Bucket) -> Bools:
     """Returns, for each value, whether it counts only because of Jepsen's quirk.
 
-    This is so if the last `ok` op polled the value, and no earlier op polled the key or had a send to it acknowledged.
+    This is so if the last `ok` op polled the value, no earlier `ok` op polled its key, and no send to the key was
+    acknowledged.
     """
     data = bucket.data
     last = bucket.small.meta["last_ok_op"]

@@ -18,19 +18,19 @@ Filter: TypeAlias = Callable[[Bucket, pa.Table, Mapping[int, Any]], pa.Table]
 
 
 def keep_all(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """Keeps all witnesses, for anomalies that follow from the lines that are present."""
+    """Keeps all witnesses. For anomalies that are proven by lines that are present."""
     return rows
 
 
 def keep_none(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """Keeps no witness, for anomalies that follow from the absence of something: a missing line may contain it."""
+    """Keeps no witness. For anomalies that consist in the absence of something, which a missing line may contain."""
     return rows.slice(0, 0)
 
 
 def keep_without_gap(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """Keeps the steps between two ops without a gap of missing lines in between.
+    """Keeps the witnesses without missing lines between their two ops.
 
-    A missing line may explain the others.
+    A missing line may explain the other witnesses.
     """
     ops = rows.column("ops").combine_chunks().flatten().to_numpy().reshape(-1, 2)
     return rows.filter(pa.array(~may_lie_between(bucket.small.meta, ops[:, 0], ops[:, 1])))

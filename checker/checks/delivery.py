@@ -5,8 +5,8 @@
     lost          number of records that were acknowledged and are not in the log
     phantoms      number of records that were not acknowledged and are in the log
     duplicates    number of records that are in the log more than once
-    out_of_order  number of records whose first copy is before the first copy of a record that the same process sent to
-                  the same key earlier
+    out_of_order  number of records that overtook another record: the same process had sent the other record to the same
+                  key earlier, but the first copy of the other record has a higher offset
 
 The check only counts and judges nothing; the counts are in `statistics["delivery"]`. Which counts are legal depends on
 the settings, and the queue check judges that. The verdict is unknown if the history is incomplete, because counts of
@@ -35,7 +35,7 @@ COPIES_MAX: Final = 100
 
 
 def counts(part: Part) -> tuple[Counter[tuple[str, int]], int]:
-    """Returns ((outcome, number of copies) -> number of records, number of records out of order) of one bucket."""
+    """Returns the counts of one bucket: records by (outcome, number of copies), and records out of order."""
     data, _ = part.load()
     copies, first = _copies(data)
     sends = data.sends
@@ -51,7 +51,7 @@ def counts(part: Part) -> tuple[Counter[tuple[str, int]], int]:
 
 
 def _copies(data: Data) -> tuple[Any, Any]:
-    """Returns, for each value, (the number of offsets at which it was read, the lowest of these offsets or -1)."""
+    """Returns, for each value, (the number of offsets at which it was read, the lowest of these offsets; -1: none)."""
     read = data.polls.where(data.polls.offset >= 0)
     by = order(read.pair, read.offset)
     pair, offset = read.pair[by], read.offset[by]

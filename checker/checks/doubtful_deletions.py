@@ -36,9 +36,9 @@ _MISSING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """The report of one bucket.
+    """The report of one bucket of keys.
 
-    explained  codes of the keys whose log start is explained by the settings
+    explained  codes of the keys for which the settings (such as retention limits) explain where the log starts
     missing    number of missing values that may have been deleted, per key and cause
     skipped    codes of the keys in which a consumer skipped records that may have been deleted
     """

@@ -23,7 +23,7 @@ _NEEDED: Final = ("log-append", "log-read")
 
 
 def check(source: Source, options: CheckOptions) -> Result:
-    """Returns the divergences recorded in the run's events as anomalies."""
+    """Returns a result in which each divergence that the run recorded is an anomaly."""
     folder = source.run or source.noted
     recorded = unknown_reasons.run_events(folder) if folder is not None else None
     events = None if recorded is None else recorded.events

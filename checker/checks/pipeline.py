@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import orjson
 
+from checker.anomalies.pipeline_outputs import OF_WRITERS
 from checker.pipeline import judge, witnesses
 from checker.pipeline.context import Faults
 from checker.tables.buckets_of_a_history import Source
@@ -28,7 +29,7 @@ def check(source: Source, options: CheckOptions) -> Result:
 
 
 def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
-    """Judges a run folder by `judge_runs`, and adds the reasons for `unknown` that the run recorded."""
+    """Judges a run folder with the function `judge_runs`, and adds the reasons for `unknown` that the run recorded."""
     folder = source.run or source.noted
     if folder is None or source.spark is None:
         lacks = "a run folder" if folder is None else "Spark"
@@ -45,7 +46,10 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
     valid: Verdict = "unknown" if why and found.valid == "valid" else found.valid
     figures = {"ops": source.meta["ops"], **found.statistics}
     at_first = _at_first(folder)
-    anomalies = tuple(replace(one, promised=_promised(one, options.settings, at_first)) for one in found.anomalies)
+    promises = {one.name: _promised(one, options.settings, at_first) for one in found.anomalies}
+    if _about(folder).get("application") is not None:
+        promises |= {name: _of_application(name, promise) for name, promise in promises.items()}
+    anomalies = tuple(replace(one, promised=promises[one.name]) for one in found.anomalies)
     judged = replace(found, valid=valid, reasons=why, anomalies=anomalies, statistics=figures)
     return replace(judged, promised=witnesses.promise(anomalies))
 
@@ -54,8 +58,8 @@ def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | No
     """Returns whether the mode and the settings rule the anomaly out; None if that is unknown.
 
     With auto.offset.reset=latest a consumer may skip records in partitions that were added during the run
-    (KAFKA-12478). In the first `at_first` partitions, which existed from the beginning, it cannot, because the group
-    committed offsets there before the load.
+    (KAFKA-12478). It cannot skip records in the first `at_first` partitions, which existed from the beginning, because
+    the group committed offsets of these partitions before the load began.
     """
     promise = witnesses.still_promised(one, settings)
     if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:
@@ -63,13 +67,29 @@ def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | No
     return promise if any(int(each.get("partition", 0)) < at_first for each in one.witnesses) else False
 
 
+def _of_application(name: str, promise: bool | None) -> bool | None:
+    """Returns whether the settings rule an anomaly out for an application, whose producers' settings are unknown.
+
+    promise  the same for our own pipeline
+    """
+    return promise if name in OF_WRITERS or promise is False else None
+
+
 def _at_first(folder: Path) -> int:
     """Returns the initial number of partitions of each topic; EVERY if the run did not record it."""
     try:
-        found = orjson.loads((folder / "pipeline" / "pipeline.json").read_bytes())["partitions"]
-        return int(found)
-    except (OSError, ValueError, KeyError, TypeError):
+        return int(_about(folder)["partitions"])
+    except (ValueError, KeyError, TypeError):
         return EVERY
+
+
+def _about(folder: Path) -> Mapping[str, Any]:
+    """Returns what the run recorded in pipeline.json; nothing if it cannot be read."""
+    try:
+        found = orjson.loads((folder / "pipeline" / "pipeline.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def faults_of(source: Source) -> Faults:
@@ -94,7 +114,7 @@ def _names(value: Any) -> list[Any]:
 
 
 def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[str]:
-    """Returns the reasons for `unknown` that the run recorded: trouble, and faults that had no effect."""
+    """Returns the reasons for `unknown`: faults without effect, unfinished final polls, and trouble of the harness."""
     if source.meta["ops"] == 0:
         return ["the history contains no operations"]
     idle = unknown_reasons.faults_without_effect(source.small("nemesis"), options.expected_faults)

@@ -53,7 +53,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The part of a bucket's result that the verdict depends on."""
+    """The part of a bucket's result on which the verdict depends."""
 
     found: Mapping[str, Found]
     suspects: Ints
@@ -95,7 +95,7 @@ def kernels(
     buckets: int,
     scratch: Path | None,
 ) -> tuple[Judged | None, Figures | None]:
-    """Computes those results of one bucket that `work` asks for."""
+    """Returns the results of one bucket: (`Judged`, `Figures`). A result that `work` does not ask for is None."""
     data, small = work.part.load()
     bucket = Bucket(data, small, data.visible_info() if committed is None else committed, options)
     judged = _judged(work.part, bucket, run, scratch) if work.judge else None
@@ -108,7 +108,7 @@ LATENCY_COLUMNS: Final = ("type", "f", "invoke_ns", "complete_ns")
 
 @lru_cache(maxsize=1)
 def _stored_reads(stamp: tuple[str, int, int]) -> lag.Reads:
-    """Returns the same as `reads`, cached in the Spark worker. `stamp` changes when the tables are made again."""
+    """Returns the same as `reads`, cached in the Spark worker. `stamp` names the tables and changes with them."""
     return lag.Reads.of(read_tables.ops_columns(Path(stamp[0]), *READ_COLUMNS))
 
 
@@ -157,7 +157,7 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
 def works_of(source: Source) -> list[Work]:
     """Returns the work on all buckets.
 
-    Each bucket that is too large for one core is split between two tasks, which come first.
+    Each bucket that is too large for one core is split between two tasks. These tasks come first.
     """
     hot = [part for part in source.parts if source.spark is not None and source.bytes(part) > HOT_BYTES]
     halves = [Work(part, judge, not judge) for part in hot for judge in (True, False)]
@@ -165,7 +165,7 @@ def works_of(source: Source) -> list[Work]:
 
 
 def answers_of(works: list[Work], done: list[tuple[Judged | None, Figures | None]]) -> list[Answer]:
-    """Joins the results of the tasks into one answer per bucket."""
+    """Joins the results of the tasks into one `Answer` per bucket."""
     judged: dict[int, Judged] = {}
     figures: dict[int, Figures] = {}
     for work, (one, other) in zip(works, done, strict=True):
@@ -184,7 +184,7 @@ def torn_parts(part: Part, options: CheckOptions, committed: Ints | None, ops: I
 
 
 def reasons_of_edges(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
-    """Returns the reasons for the edges between the given ops, as far as they follow from one bucket."""
+    """Returns those reasons for the edges between the given ops that follow from the keys of one bucket."""
     data, small = part.load()
     visible = data.visible_info() if committed is None else committed
     return search.explain(Bucket(data, small, visible, options), options, ops)

@@ -52,7 +52,10 @@ def acts(source: Source) -> list[dict[str, Any]]:
 
 
 def due(log: Mapping[str, Any], recovers: str) -> list[int]:
-    """Returns the base offsets of those segments of a log that the broker must recover when it starts."""
+    """Returns the base offsets of those segments of a log that the broker must recover when it starts.
+
+    `recovers` is "none", "all", or any other text for the segment with the recovery point and all later ones.
+    """
     bases = [base for base, _ in log["segments"]]
     if recovers == "none":
         return []
@@ -64,7 +67,7 @@ def due(log: Mapping[str, Any], recovers: str) -> list[int]:
 
 
 def differences(act: Act) -> list[dict[str, Any]]:
-    """Returns each difference between the starts in an act and what the scenario expects of them, per node."""
+    """Returns one row for each difference between how a node started in an act and what the scenario expects."""
     expect = act.get("expect") or {}
     found: list[dict[str, Any]] = []
     for node in act.get("log", ()) if act.get("do") == "start" else ():

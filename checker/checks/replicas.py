@@ -34,7 +34,7 @@ class Compared:
 
 
 def look(run: Path | None, settings: Settings) -> Compared:
-    """Compares the replicas that a run kept. If it kept none, the result only has the reason for `unknown`."""
+    """Compares the replicas that a run kept. If it kept none, the result only contains the reason for `unknown`."""
     kept = run / "data" if run is not None else None
     nodes = data_folder.nodes(kept) if kept is not None and kept.is_dir() else {}
     if not nodes:

@@ -1,8 +1,8 @@
 """Strongly connected components of the graph of ops in a group of windows, and the data needed to find cycles in each.
 
-Three things are computed for all components together: the components of every subgraph that a type of cycle uses (no
-cycle leaves its component, so components do not affect each other), real-time and process order, and the components of
-the graph of events (checker.cycles.event_cycles). Then each component is searched for short cycles by itself.
+Three things are computed for all components together: the components of every subgraph that a type of cycle uses,
+real-time and process order, and the components of the graph of events (checker.cycles.event_cycles). This is possible
+because no cycle leaves its component. Then each component is searched for short cycles separately.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Cycle:
 
     name        the type of the cycle (checker.cycles.types_and_levels)
     ops         the ops of the cycle, with the first one repeated at the end; empty if only its existence is known
-    kinds       the kind of edge of each step
+    kinds       the kind of the edge at each step
     members     the ops of the strongly connected component in which the type was found, ascending
-    forbidden   whether no order of events explains the cycle, even without isolation of writes
+    forbidden   whether no order of events can produce the cycle, even if the writes of transactions are interleaved
                 (checker.cycles.event_cycles)
     invoked     the index of the invocation of each op of the cycle
     processes   the process of each op of the cycle
@@ -44,7 +44,7 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Tangle:
-    """All components of a group of windows together.
+    """All components of the graph of ops in a group of windows (see checker.cycles.windows).
 
     ops     all ops that belong to a component
     label   the number of each op's component
@@ -65,9 +65,9 @@ class Tangle:
         return components(self.ops, self.source[rows], self.target[rows], kinds)
 
     def ordered(self, kinds: int, ops_max: int) -> Tangle:
-        """Returns the components with edges added for process and real-time order, if these are among `kinds`.
+        """Returns the components with further edges: those of process and real-time order, if these are among `kinds`.
 
-        Only components of at most `ops_max` ops get these edges.
+        Only components of at most `ops_max` ops get further edges.
         """
         size = np.bincount(self.label)[self.label]
         some = np.flatnonzero(size <= ops_max)
@@ -89,9 +89,9 @@ class Component:
     source   the source of each edge, as a position in `ops`
     target   the target of each edge, as a position in `ops`
     kind     the kind of each edge
-    labels   kinds of edges (bits) -> each op's component in the subgraph with only these kinds; -1 for none
+    labels   kinds of edges (bits) -> each op's component in the subgraph with only these kinds; -1 for an op in none
     circles  the component of each event in the graph of events (checker.cycles.event_cycles), with 4 events per op; -1
-             for none
+             for an event in none
     """
 
     ops: Ops
@@ -117,7 +117,7 @@ class Component:
         return adjacent(zip(self.source.tolist(), self.target.tolist(), self.kind.tolist(), strict=True))
 
     def named(self, places: Sequence[int]) -> tuple[int, ...]:
-        """Returns the ids of the ops at these positions."""
+        """Returns the ids of the ops at the positions `places`."""
         return tuple(self.ops.op[np.asarray(places, np.int64)].tolist())
 
     def cycle(
@@ -158,7 +158,7 @@ def adjacent(edges: Iterable[tuple[int, int, int]]) -> Adjacent:
 
 
 def split(tangle: Tangle, labels: dict[int, Ints], circles: Ints) -> Iterator[Component]:
-    """Yields the components one by one."""
+    """Yields the components of `tangle` one by one, each with its part of `labels` and `circles` (see `Component`)."""
     by = np.argsort(tangle.label, kind="stable")
     heads = np.flatnonzero(np.diff(tangle.label[by], prepend=-1))
     place = np.empty(len(by), np.int64)

@@ -2,8 +2,8 @@
 
     ww   from the op that sent a value to the op that sent the next value in the key's version order
     wr   from the op that sent a value to each op that polled the value; the ops may have any type
-    rw   from an `ok` op that polled a key to the op that sent the next value: the one after the highest value that the
-         first op polled, in the key's version order
+    rw   from an `ok` op that polled a key to the op that sent the next value, which is the value after the highest
+         polled one in the key's version order
 
 Edges of the kinds process and realtime do not depend on keys: see checker.cycles.realtime_and_components.
 
@@ -49,7 +49,7 @@ DETAILS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Edges as columns: from op `source` to op `target`, of a kind, because of the pairs `a` and `b`.
+    """Edges as columns: each leads from op `source` to op `target`, and follows from the pairs `a` and `b`.
 
     A pair is a (key, value). For ww and rw, `b` follows `a` in the version order; for wr, `a` and `b` are equal.
     """
@@ -65,7 +65,7 @@ class Edges:
 
 
 def _edges(kind: int, source: Ints, target: Ints, a: Ints, b: Ints) -> Edges:
-    """Returns the edges, except those whose source or target is unknown and those from an op to itself."""
+    """Returns the edges without those whose source or target is unknown, and without those from an op to itself."""
     found = Edges(source, target, np.full(len(source), kind, np.int64), a, b)
     return found.where((source >= 0) & (target >= 0) & (source != target))
 
@@ -102,19 +102,19 @@ _DRAWN: Final = {"ww": _ww, "wr": _wr, "rw": _rw}
 
 
 def of_bucket(bucket: Bucket, kinds: frozenset[str]) -> list[Edges]:
-    """Returns the ww, wr and rw edges, as far as their kinds are requested by `kinds`.
+    """Returns the edges of those of the kinds ww, wr and rw that are in `kinds`.
 
-    If an edge has several reasons, it occurs once for each reason.
+    An edge that follows from several pairs occurs once for each.
     """
     return [draw(bucket) for kind, draw in _DRAWN.items() if kind in kinds and len(bucket.data.pair_key)]
 
 
 def details(bucket: Bucket, kinds: frozenset[str], ops: Ints) -> pa.Table:
-    """Returns why the edges between the given ops exist, as a table with the schema DETAILS.
+    """Returns the reasons for the edges between the given ops, as a table with the schema DETAILS.
+
+    Keys and values in the table are codes (integers).
 
     ops  the ids of the ops, ascending
-
-    Keys and values in the table are coded.
     """
     found = [edges.where(member(edges.source, ops) & member(edges.target, ops)) for edges in of_bucket(bucket, kinds)]
     if not found:

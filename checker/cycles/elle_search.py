@@ -29,7 +29,7 @@ class _Path(NamedTuple):
     """A path of ops, stored from its end.
 
     op       the last op
-    before   the path up to the op before the last one; None if there is no other op
+    before   the path without its last op; None if the path has only one op
     seen     the ops of `before`, as bits
     missing  the wanted kinds of edges that the path has not used yet, as bits
     """
@@ -78,7 +78,6 @@ class _Graph:
         return cls({a: neighbours[a] for a in _order(list(edges), hash_of)}, hash_of)
 
     def only(self, ops: set[int]) -> _Graph:
-        """Returns the subgraph with only these ops."""
         kept = {a: {b: kinds for b, kinds in out.items() if b in ops} for a, out in self.edges.items() if a in ops}
         return self._ordered(kept, self.hash_of)
 
@@ -96,8 +95,8 @@ def _map_hashes(ops: Ints) -> list[int]:
 def _order(places: list[int], hash_of: Sequence[int], shift: int = 0) -> list[int]:
     """Returns the keys of a hash map in the order in which Bifurcan lists them.
 
-    The map is a tree over the digits of the keys' hashes. A node first lists the keys whose digit no other key has,
-    then the keys of its subtrees.
+    The map is a tree over the digits of the keys' hashes. A node first lists the keys that share their digit with
+    no other key, then the keys of its subtrees.
     """
     if len(places) < 2 or shift > 32:
         return sorted(places)
@@ -149,7 +148,11 @@ class _Search:
 
 
 def _steps(graph: _Graph, path: _Path) -> Iterator[_Path]:
-    """Yields every extension of a path by one op: first along edges of a missing kind, then along the others."""
+    """Yields the extensions of a path by one op.
+
+    For each neighbour, extensions along an edge of a missing kind come first. If kinds are wanted, the first edge of a
+    path must be of a wanted kind.
+    """
     missing = path.missing
     for target, kinds in graph.edges[path.op].items():
         wanted = kinds & missing
@@ -162,13 +165,13 @@ def _steps(graph: _Graph, path: _Path) -> Iterator[_Path]:
 
 
 def find(adjacent: Adjacent, ops: Ints, kinds: int, wanted: int) -> list[int] | None:
-    """Returns the first cycle that Elle would find, as positions of ops, the first of which is repeated at the end.
+    """Returns the first cycle that Elle would find, as positions of ops. The last position equals the first.
 
     ops     the id of the op at each position
     kinds   the kinds of edges that the cycle may contain, as bits
-    wanted  the kinds of edges of which the cycle must contain at least one each, as bits
+    wanted  the kinds of edges that must each occur in the cycle at least once, as bits
 
-    Returns None if there is no such cycle. Raises TooManyPathsError where Elle's search would take too long.
+    Returns None if there is no such cycle. Raises TooManyPathsError if the search takes too long.
     """
     edges = ((a, b, bits & kinds) for a, out in adjacent.items() for b, bits in out.items() if bits & kinds)
     graph = _Graph.of(edges, _map_hashes(ops))

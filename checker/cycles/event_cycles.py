@@ -1,13 +1,13 @@
 """Cycles that are impossible even though Kafka does not isolate the writes of transactions from each other.
 
 Kafka interleaves the writes of transactions, so most cycles with ww edges are legal. Jepsen allows all of them when it
-draws ww edges. A cycle of single events is never legal, if each event must happen before the next one. The order of
-events follows from these rules:
+draws ww edges. A cycle of single events, each of which must happen before the next one, is never legal. The
+order of events follows from these rules:
 
     an op begins, then polls and sends, then ends (if it is `ok`)
     a record is sent before it is polled
-    in real time, an op that completed before another was invoked ended before the other began
-    under read_committed a transaction's records are visible only after its commit, hence after all of its polls
+    if an op completed before another op was invoked (real time), its end is before the begin of the other op
+    under read_committed, a transaction's records become visible when it commits, which is after all of its polls
 
 Each op is split into four events: begin, poll, send and end. A cycle among events is an anomaly of the log.
 """
@@ -77,9 +77,9 @@ def circles(tangle: Tangle, options: CheckOptions) -> Ints:
 
 
 def impossible(component: Component, options: CheckOptions, ops_max: int) -> Cycle | None:
-    """Returns a cycle in the component that no order of events explains; None if there is none.
+    """Returns a cycle in the component that no order of events can produce; None if there is none.
 
-    If more than `ops_max` ops are involved, no single cycle is searched for, and the result has no steps.
+    If more than `ops_max` ops are involved, the result only states that such a cycle exists, and has no steps.
     """
     events = smallest(component.circles.tolist())
     if not events:

@@ -41,7 +41,7 @@ class Ops:
 
 
 def ops_of(tables: Iterable[pa.Table]) -> Ops:
-    """Returns the send, poll and txn ops in the table of ops, which is given as one or several tables.
+    """Returns the send, poll and txn ops of the given tables, in ascending order of their ids.
 
     Other ops are not in the graph.
     """
@@ -67,7 +67,7 @@ def _ops(table: pa.Table) -> Ops:
 
 
 def process_edges(ops: Ops) -> tuple[Ints, Ints]:
-    """Returns (sources, targets): the positions of all pairs of consecutive `ok` ops of one process."""
+    """Returns (sources, targets): the positions of each `ok` op and of the next `ok` op of the same process."""
     oks = np.flatnonzero(ops.ok)
     by = oks[order(ops.process[oks], ops.op[oks])]
     same = np.flatnonzero(~begins(ops.process[by])) if len(by) else by
@@ -75,10 +75,10 @@ def process_edges(ops: Ops) -> tuple[Ints, Ints]:
 
 
 def realtime_edges(ops: Ops) -> tuple[Ints, Ints]:
-    """Returns (sources, targets): the positions of `ok` ops and of ops invoked after their completion.
+    """Returns (sources, targets): the position of an `ok` op, and that of an op that was invoked after its completion.
 
-    A pair is left out if another `ok` op was invoked and completed between the two, because the order then follows from
-    the other pairs.
+    An edge is left out if another `ok` op was invoked and completed between the two ops, because their order then
+    follows from the other edges.
     """
     oks = np.flatnonzero(ops.ok)
     if len(oks) == 0:
@@ -110,7 +110,7 @@ def components(ops: Ops, source: Ints, target: Ints, kinds: int) -> Ints:
 
     source  the sources of the ww, wr and rw edges, as positions in `ops`
     target  the targets of these edges, as positions in `ops`
-    kinds   kinds of edges as bits; if process or realtime is among them, the edges of that order are added
+    kinds   kinds of edges as bits; edges of process and real-time order are added if `kinds` contains them
     """
     sources, targets, extra = [source], [target], 0
     if kinds & (1 << PROCESS):
@@ -125,14 +125,14 @@ def components(ops: Ops, source: Ints, target: Ints, kinds: int) -> Ints:
 
 
 def strong(source: Ints, target: Ints, count: int, size: int) -> Ints:
-    """Returns the strongly connected component of each of the first `count` vertices of a graph.
+    """Returns the number of the strongly connected component of each of the first `count` vertices of a graph.
+
+    The number is -1 for a vertex whose component contains no other of the first `count` vertices.
 
     source  the source of each edge
     target  the target of each edge
-    count   the number of vertices to return; those after them only connect other vertices
+    count   the number of vertices in the result; all further vertices only serve to connect these
     size    the number of all vertices
-
-    The result is -1 for a vertex whose component has no other one of the first `count` vertices.
     """
     matrix = coo_array((np.ones(len(source), np.int32), (source, target)), shape=(size, size))
     _, label = connected_components(matrix.tocsr(), directed=True, connection="strong")
@@ -143,7 +143,7 @@ def strong(source: Ints, target: Ints, count: int, size: int) -> Ints:
 
 
 def places(ops: Ops, graph: Graph) -> tuple[Ints, Ints, Ints]:
-    """Returns (sources, targets, kinds) of the edges between these ops; sources and targets are positions."""
+    """Returns (sources, targets, kinds) of the edges between these ops, with positions in `ops` in place of ids."""
     known = member(graph.source, ops.op) & member(graph.target, ops.op)
     source, target, kind = graph.source[known], graph.target[known], graph.kind[known]
     return np.searchsorted(ops.op, source), np.searchsorted(ops.op, target), kind

@@ -52,7 +52,7 @@ def _levels(component: Component, kinds: int) -> Iterator[Cycle]:
 
 
 def _types(component: Component, kinds: int, as_elle: bool) -> Iterator[Cycle]:
-    """Yields a cycle of each type in the component. Types that are implied by a type already found are left out."""
+    """Yields a cycle for each type found in the component, except for types that an earlier type implies."""
     implied: set[str] = set()
     explain = len(component.ops) <= EXPLAINED_MAX
     for spec in SPECS:
@@ -83,7 +83,10 @@ def _shortest(component: Component, spec: Spec, kinds: int) -> list[int] | None:
 
 
 def _first(component: Component, spec: Spec, kinds: int) -> list[int] | None:
-    """Returns the cycle that Elle would report when it searches for this type; None if Elle would find none."""
+    """Returns the cycle that Elle would report when it searches for this type; None if Elle would find none.
+
+    If Elle's search would take too long, returns a short cycle instead.
+    """
     try:
         return elle_search.find(component.adjacent, component.ops.op, spec.kinds & kinds, spec.needed)
     except elle_search.TooManyPathsError:
@@ -103,8 +106,8 @@ def _is(graph: Adjacent, name: str, cycle: list[int]) -> bool:
 def classify(component: Component, options: CheckOptions) -> list[Cycle]:
     """Returns a cycle for each type found in the component.
 
-    Each type occurs once. Under Jepsen's rules a type can occur several times, because Elle's search for one type may
-    report a cycle of another type.
+    Under native rules, each type occurs once. Under Jepsen's rules, a type can occur several times, because Elle's
+    search for one type may report a cycle of another type.
     """
     kinds = kinds_of(drawn(options))
     if options.jepsen_compatible:
@@ -153,7 +156,7 @@ def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> 
 
 
 def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]) -> list[Cycle]:
-    """Finds the cycles of a history in the edges that its buckets stored. Returns them ordered by the ops involved."""
+    """Returns the cycles of a history, ordered by the ops involved. `found` has the edges of each bucket."""
     stored_edges = [one for one in found if one is not None]
     if not stored_edges:
         return []
@@ -167,7 +170,7 @@ def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]
 
 
 def explain(bucket: Bucket, options: CheckOptions, ops: Ints) -> pa.Table:
-    """Returns the reasons for the edges between these ops, as far as they follow from one bucket of keys."""
+    """Returns those reasons for the edges between these ops that follow from the keys of one bucket."""
     return dependency_edges.details(bucket, drawn(options), ops)
 
 
@@ -213,7 +216,7 @@ def _witness(cycle: Cycle, why: Why) -> dict[str, Any]:
 
 
 def _step(cycle: Cycle, place: int, why: Why) -> dict[str, Any]:
-    """Returns why the op at position `place` of the cycle precedes the next op, as data for the witness."""
+    """Returns data for the witness: why the op at position `place` of the cycle precedes the next op."""
     a, b, kind = cycle.ops[place], cycle.ops[place + 1], cycle.kinds[place]
     step: dict[str, Any] = {"type": KINDS[kind]}
     if kind == REALTIME:

@@ -18,17 +18,20 @@ _RW_BIT = 1 << RW
 
 
 def explained(kinds: int) -> int:
-    """Returns which kind explains an edge of several kinds: a data dependency if any, else process, else realtime."""
+    """Returns the one kind that explanations name for an edge of several kinds (bits).
+
+    This is a data dependency if there is one, else process, else realtime.
+    """
     return next(kind for kind in range(len(KINDS)) if kinds & (1 << kind))
 
 
 def steps(adjacent: Adjacent, cycle: Sequence[int]) -> list[int]:
-    """Returns the kind that explains each step of a cycle. `cycle` ends with its first op."""
+    """Returns the kind of edge that explains each step of a cycle. `cycle` ends with its first op."""
     return [explained(adjacent[a][b]) for a, b in pairwise(cycle)]
 
 
 def _path(adjacent: Adjacent, kinds: int, start: int, goal: int) -> list[int] | None:
-    """Returns a shortest path from start to goal over edges of these kinds, or a shortest cycle if they are equal.
+    """Returns a shortest path from start to goal over edges of these kinds; if `start` equals `goal`, a shortest cycle.
 
     Returns None if there is no such path.
     """
@@ -53,9 +56,9 @@ def _path(adjacent: Adjacent, kinds: int, start: int, goal: int) -> list[int] | 
 def _plain(
     adjacent: Adjacent, kinds: int, starts: Sequence[int], good: Callable[[list[int]], bool]
 ) -> list[int] | None:
-    """Returns the shortest cycle over edges of these kinds; None if there is no cycle.
+    """Returns a shortest cycle over edges of these kinds through one of `starts`; None if there is no cycle.
 
-    If several are equally short, returns one for which `good` is true, if any, else the first one.
+    Of equally short cycles, one for which `good` is true is preferred. At most STARTS_MAX of `starts` are tried.
     """
     best: list[int] | None = None
     for start in starts[:STARTS_MAX]:
@@ -115,8 +118,9 @@ def find(
 ) -> list[int] | None:
     """Returns a short cycle [op, ..., op] over edges of these kinds, with the number of rw edges that `rw` requires.
 
-    `good` tells whether a cycle has the type that is searched for, given the kinds that explain its steps. If `rw` is
-    "none" and no good cycle was found, the result may be another cycle. Otherwise the result is a good cycle or None.
+    `good` returns whether a cycle has the type that is searched for. If `rw` is "none" and no good cycle was found, the
+    result may be another cycle. Otherwise the result is a good cycle or None. `starts` are the ops from which cycles
+    are searched.
     """
     if rw == "none":
         return _plain(adjacent, kinds, starts, good)

@@ -2,9 +2,9 @@
 
 A cycle is named after its edges, as in Elle. Its data dependencies determine the first part of the name: Adya's G0
 (write cycle), G1c (circular information flow), G-single (one anti-dependency) and G2 (several), and Elle's
-G-nonadjacent (several, no two of them adjacent). The suffix -process or -realtime means that the cycle needs an edge of
-that kind. In each strongly connected component the types are tried in the order of the table, most severe first. Types
-that are implied by a type already found are skipped, so a cycle needs every kind of edge in its name.
+G-nonadjacent (several, no two of them adjacent). The suffix -process or -realtime means that the cycle contains an edge
+of that kind. In each strongly connected component the types are tried in the order of the table, most severe first.
+Types that are implied by a type already found are skipped.
 
 Sources: Adya, Weak Consistency (1999), 3.3, 4.2 and 5.2; Kingsbury and Alvaro, Elle (VLDB 2020), 4.3. The types that
 end in -cycle-exists stand for Adya's levels PL-1, PL-2 and PL-2.99. With the prefix `strong-session-` they include
@@ -33,7 +33,7 @@ class Spec:
     """One type of cycle.
 
     kinds    the kinds of edges other than rw that the cycle may contain, as bits
-    rw       how many rw edges the cycle contains
+    rw       the rw edges that the cycle contains: "none", "single" (one), "nonadjacent" (several) or "several"
     implies  the types that are not searched for once this type has been found
     """
 
@@ -45,7 +45,7 @@ class Spec:
 
     @property
     def needed(self) -> int:
-        """The kinds of edges, as bits, each of which must occur in the cycle at least once."""
+        """The kinds of edges that must each occur in the cycle at least once, as bits."""
         return self.kinds & (mask((PROCESS, REALTIME)) | (mask((WR,)) if self.name.startswith("G1c") else 0))
 
 
@@ -55,7 +55,7 @@ class Level:
 
     friendly   the level's usual name
     weaker     the next weaker levels; if one of them is violated, this level is not reported
-    subgraph   the kinds of edges as Jepsen lists them
+    subgraph   the names of the kinds of edges, as Jepsen's results list them
     """
 
     name: str

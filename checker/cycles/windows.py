@@ -6,7 +6,7 @@ each cycle lies within one window. Real-time and process order never point backw
 covers the whole history.
 
 If a bucket has few edges, its task returns them with its result. Otherwise the task writes them to a file in the tables
-folder, ordered by their earlier op, so that the search of a window reads only a slice of the file.
+folder, ordered by the earlier of their two ops, so that the search of a window reads only a slice of the file.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A bucket's edges, ordered by their earlier op, and the intervals of op ids that the backward edges span.
+    """A bucket's edges, and the intervals of op ids that its backward edges span.
 
     starts  the first op of each interval
     ends    the last op of each interval
-    rows    array (3, n) with three numbers per edge: earlier op, distance to the later op, and kind with an additional
-            bit for backward edges; None if the edges are in `file`
+    rows    array (3, n) with three numbers per edge: the earlier of its two ops (ascending), the distance to the later
+            op, and the kind with an additional bit for backward edges; None if the edges are in `file`
     file    the path of a file with the content of `rows`; None if there is no file
     """
 
@@ -74,7 +74,7 @@ class Stored:
 def merged(starts: Ints, ends: Ints, limit: int | None = None) -> tuple[Ints, Ints]:
     """Merges overlapping intervals.
 
-    If more than `limit` remain, also merges those with the smallest gaps between them.
+    If more than `limit` intervals remain, also merges those with the smallest gaps between them.
     """
     if len(starts) == 0:
         return empty(), empty()

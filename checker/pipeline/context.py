@@ -1,4 +1,4 @@
-"""Adds context to the anomalies of a pipeline's outputs: the responsible instance, and the events and faults around.
+"""Adds context to the anomalies of a pipeline's outputs: the responsible instance, related events, and earlier faults.
 
 Runs in Spark tasks, one per input partition, with the anomalies and the events of that partition. *Events* are those
 that the instances of the pipeline logged (checker.pipeline.events).
@@ -68,7 +68,7 @@ class Trail:
         return [self.events[row] for row in rows.tolist()]
 
     def passed(self, offset: int) -> Event | None:
-        """Returns the first event that commits a higher offset; None if there is none."""
+        """Returns the first commit of an offset above `offset`; None if there is none."""
         rows = np.flatnonzero(self.commit > offset)
         return self.events[int(rows[0])] if len(rows) else None
 
@@ -100,7 +100,7 @@ def data(event: Event) -> dict[str, Any]:
 
 
 def faults_near(faults: Faults, time_ns: int | None) -> list[dict[str, Any]]:
-    """Returns the last few faults that began or ended shortly before the time; an empty list if the time is unknown."""
+    """Returns the last few faults that began or ended shortly before `time_ns`; an empty list if this is None."""
     if time_ns is None:
         return []
     near = [(at, what) for at, what in faults if time_ns - NEAR_NS <= at <= time_ns]

@@ -18,12 +18,12 @@ _NAMES: Final = tuple(part.split()[0] for part in FORM.split(", "))
 
 
 def by_partition(rows: Any) -> Any:
-    """Returns the events with one row for each partition that an event concerns, as a data frame with the schema FORM.
+    """Returns one row for each event and each partition that it concerns, as a data frame with the schema FORM.
 
     rows  the lines of the kind `checker.pipeline.tables.EVENT`
 
-    An event that concerns a whole instance (aborted, closed, ...) is repeated for every partition of which the same
-    incarnation of the instance logged other events. If an event has a single offset, that offset is in `first`.
+    An event that concerns a whole instance (aborted, closed, ...) is repeated for every partition that occurs in other
+    events of the same incarnation (start of the instance's process). If an event has a single offset, it is in `first`.
     """
     from pyspark.sql import functions as F
 

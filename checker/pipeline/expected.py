@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 
-def with_expected(inputs: Any, transforms: Mapping[str, str]) -> Any:
+def with_expected(inputs: Any, transforms: Mapping[str, str | int]) -> Any:
     """Adds a column `want` to the input records: how many outputs each of them must have.
 
     inputs      has the columns run, id and key
-    transforms  run -> its transform
+    transforms  run -> its transform, or how many outputs every record must have
     """
     names = dict(transforms)
 
@@ -21,7 +21,8 @@ def with_expected(inputs: Any, transforms: Mapping[str, str]) -> Any:
 
         for batch in batches:
             columns = (batch.column(name).to_pylist() for name in ("run", "id", "key"))
-            want = [expected_count(names[run], id_, key) for run, id_, key in zip(*columns, strict=True)]
+            rows = ((names[run], id_, key) for run, id_, key in zip(*columns, strict=True))
+            want = [each if isinstance(each, int) else expected_count(each, id_, key) for each, id_, key in rows]
             yield batch.append_column("want", pa.array(want, pa.int64()))
 
     form = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in inputs.schema.fields)

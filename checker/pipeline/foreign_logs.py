@@ -55,10 +55,10 @@ class LogPattern:
     """How to read a log.
 
     events    patterns of events; the first one that matches a line applies
-    line      a pattern for what every line has, such as the group `time`; empty: no such pattern
+    line      a pattern with groups that are common to all lines, such as `time`; empty: no such pattern
     time      format of the group `time`: a strptime format, or epoch-s, epoch-ms, epoch-us, epoch-ns
     instance  name of the instance if there is no group `instance`; empty: the name of the log file
-    each      pattern of one topic and partition; the group `partitions` has several of them, separated by commas
+    each      pattern of one topic and partition in the text of the group `partitions`, a comma-separated list
     """
 
     events: tuple[EventPattern, ...]
@@ -92,9 +92,9 @@ def _named(pattern: str) -> str:
 
 
 def parsed(lines: Sequence[str], files: Sequence[str], pattern: LogPattern) -> list[dict[str, Any]]:
-    """Returns rows with the columns of FORM: one per event, and one for each count of lines that are not events.
+    """Returns rows with the columns of FORM: one per event, then the numbers of rejected, unmatched and cut lines.
 
-    The counts are those of rejected, unmatched and cut lines.
+    Each number that is not 0 has a row of its own.
     """
     array = pa.array(lines, pa.string())
     cut = int(pc.sum(pc.greater(pc.utf8_length(array), LINE_MAX)).as_py() or 0)
@@ -124,7 +124,7 @@ def parsed(lines: Sequence[str], files: Sequence[str], pattern: LogPattern) -> l
 
 
 def is_time_format(form: str) -> bool:
-    """Returns whether a strptime format is usable: whether a time that was formatted with it can be parsed again."""
+    """Returns whether a strptime format is usable: whether it can parse a time that was formatted with it."""
     try:
         written = datetime.now(UTC).strftime(form)
         return "%" in form and _times([written], form) != [None]
@@ -188,7 +188,7 @@ def _partitions(groups: dict[str, Any], each: str) -> list[list[str]] | None:
 
 
 def read(spark: Any, files: Sequence[Path], pattern: LogPattern) -> Any:
-    """Returns the events and counts of all lines of the files, as a data frame with the schema FORM."""
+    """Returns the events in the files and the counts of other lines, as a data frame with the rows of `parsed`."""
     from pyspark.sql import functions as F
 
     from checker.pipeline.tables import escaped

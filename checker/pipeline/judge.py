@@ -1,4 +1,4 @@
-"""The checks of pipelines over one or many runs: what is compared, and for which reasons the verdict is `unknown`."""
+"""The checks of pipelines over one or many runs: what is compared, and why a verdict is `unknown`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from checker.pipeline.foreign_logs import LogPattern
 from checker.pipeline.tables import COMMITTED, Setting, Table
 from harness.model.check_options import Settings
 from harness.model.check_result import Result
+from harness.model.values_as_text import many
 
 # The anomalies that need a complete reading of the topics (which includes all copies of an input record), the
 # committed offsets, the records that writers sent, and the instances' events. Missing lines could cause them.
@@ -34,6 +35,10 @@ NEED_NTH: Final = frozenset({"wrong-output"})  # for a transform that counts the
 NEED_OFFSETS: Final = frozenset({"uncommitted-output"})
 NEED_SENT: Final = frozenset({"phantom-input"})
 NEED_EVENTS: Final = frozenset({"aborted-output"})
+# Of an application, only the records and the group's committed offsets are known. It may deduplicate without
+# transactions, and handle the records of a key at the same time, so these are no anomalies of it.
+OF_APPLICATIONS: Final = frozenset({"strangers", "unnamed"})  # figures
+NOT_OF_APPLICATIONS: Final = frozenset({"reordered-output", "uncommitted-output"})
 # Shown by two events of the same instance, whatever other lines are missing.
 OF_EVENTS_ALONE: Final = frozenset({"stale-generation"})
 AHEAD: Final = frozenset({"at-most-once", "auto-commit"})
@@ -63,6 +68,7 @@ def batch(
         )
         unsent = _unsent(name, sent)
         mute = _muted(settings[name], bool(unread), bool(unsent), bool(event_table.rejected.get(name)))
+        mute |= _without_names(settings[name], figures)
         mine = {anomaly: few for anomaly, few in found.get(name, {}).items() if anomaly not in mute}
         why = [
             *settings[name].wrong,
@@ -89,10 +95,13 @@ def _muted(setting: Setting, unread: bool, unsent: bool, without_events: bool) -
         () if offsets else NEED_OFFSETS,
         NEED_SENT if unsent else (),
         NEED_EVENTS if without_events else (),
+        NOT_OF_APPLICATIONS if setting.outputs is not None else (),
     )
 
 
 def _figures(setting: Setting, counts: Mapping[str, int], found: Mapping[str, witnesses.Found]) -> dict[str, Any]:
+    if setting.outputs is None:
+        counts = {name: count for name, count in counts.items() if name not in OF_APPLICATIONS}
     return {
         "mode": setting.mode,
         "transform": setting.transform,
@@ -155,10 +164,32 @@ def _undone(setting: Setting, figures: Mapping[str, int], endings: Sequence[Any]
         return ["the input is empty"]
     if not setting.committed:
         return ["the group committed no offset, so no input record counts as processed"]
+    why = []
     not_done = figures["inputs"] - figures["done"]
     if not_done:
-        return [f"{not_done:,} of {figures['inputs']:,} input records are at or beyond the committed offsets"]
-    return []
+        why.append(f"{not_done:,} of {figures['inputs']:,} input records are at or beyond the committed offsets")
+    where = "see `output.id` in the description of the application"
+    if setting.outputs is not None and figures["unnamed"]:
+        why.append(f"{many(figures['unnamed'], 'output')} could not be assigned to an input record: {where}")
+    if _all_strangers(setting, figures):
+        why.append(f"no output names a record of the input: {where}")
+    return why
+
+
+def _all_strangers(setting: Setting, figures: Mapping[str, int]) -> bool:
+    """Returns whether every output of an application names a record that was never in the input.
+
+    Then the description of the application is probably wrong, and not the application.
+    """
+    return setting.outputs is not None and 0 < figures.get("outputs", 0) == figures.get("strangers", 0)
+
+
+def _without_names(setting: Setting, figures: Mapping[str, int]) -> frozenset[str]:
+    """Returns the names of the anomalies that outputs of an application that name no input record could explain."""
+    if _all_strangers(setting, figures):
+        return frozenset({"missing-output", "phantom-output"})
+    unnamed = setting.outputs is not None and figures.get("unnamed", 0)
+    return frozenset({"missing-output"}) if unnamed else frozenset()
 
 
 # --- offsets ------------------------------------------------------------------------------------------

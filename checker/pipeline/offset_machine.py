@@ -48,8 +48,7 @@ class Event:
 class Finding:
     """An anomaly at an event. It concerns the input offsets from `first` up to but excluding `until`.
 
-    verify  whether the anomaly counts only if the input has a record at these offsets, because transaction markers also
-            take up offsets
+    verify  whether the anomaly counts only if the input has a record at these offsets, and not just transaction markers
     """
 
     anomaly: str
@@ -261,9 +260,10 @@ class _Machine:
         self.committed = member.base = offset
 
     def _later(self, member: _Member) -> tuple[str, int, int] | None:
-        """Returns the present owner that was assigned the partition last, if this was after the assignment to `member`.
+        """Returns the current owner of the partition if its assignment is later than that of `member`, else None.
 
-        The owner is (instance, incarnation, offset where it started to read). Returns None if there is no such owner.
+        The owner is (instance, incarnation, offset where it started to read). If several members own the partition, the
+        one with the latest assignment is returned.
         """
         found: tuple[int, tuple[str, int, int]] | None = None
         for (instance, incarnation), other in self.members.items():

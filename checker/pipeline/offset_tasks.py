@@ -106,9 +106,9 @@ def states(
 
 
 def verified(found: Any, records: Any) -> Any:
-    """Removes the gaps that have no input record, because they are only transaction markers.
+    """Removes the gaps that contain no input record, and thus consist of transaction markers only.
 
-    records  the input as read: run, topic, partition, offset; if a run has no records, all of its findings are kept
+    records  the input records: run, topic, partition, offset; if a run has none, all of its findings are kept
     """
     from pyspark.sql import functions as F
 

@@ -3,14 +3,15 @@
 The check consists of joins and windows over Spark data frames, for one or many runs. Only those inputs and outputs
 count that a read_committed consumer sees. An input record is identified by its id. The log may have several copies of a
 record (from a writer's retries), and each copy must be transformed. An output is identified by the id of its input
-record and by its number among that record's outputs. The aggregate transform is different: there the number in an
-output is the count of records so far, so an output is identified by the id alone.
+record and by its number among that record's outputs. An output of the aggregate transform is
+identified by the id alone, because its number is the count of the records so far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 from checker.anomalies.pipeline_modes import AGGREGATE, ONCE
@@ -31,11 +32,11 @@ FORM: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The result of the comparison.
+    """The result of comparing the outputs of pipelines with their inputs.
 
     findings  the anomalies, as a data frame with the schema FORM
     figures   run -> name of the figure -> count
-    cached    tables to be released
+    cached    data frames that Spark has cached, and that the caller must release
     """
 
     findings: Any
@@ -46,8 +47,9 @@ class Compared:
 def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str, Setting]) -> Compared:
     """Finds all anomalies of outputs and inputs.
 
-    For the arguments `read`, `sent` and `events`, see checker.pipeline.tables.
-
+    read      the lines of the kind `checker.pipeline.tables.READ`
+    sent      the lines of the kind `checker.pipeline.tables.SENT`
+    events    the lines of the kind `checker.pipeline.tables.EVENT`
     settings  run -> its settings; runs without a transform are skipped
     """
     from pyspark.sql import functions as F
@@ -57,7 +59,7 @@ def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str
     shown = read.where(F.coalesce(F.col("committed"), F.lit(True)))
     records = shown.where("side = 'input'")
     inputs = _inputs(records, runs, usable).persist()
-    made = _made(shown.where("side = 'output'"), runs)
+    made = _made(_numbered(shown.where("side = 'output'"), usable), runs)
     transactional = [run for run, setting in usable.items() if setting.mode in ONCE]
     lost, phantom = _writers(records, sent, runs)
     aborts = _aborts(events.where(F.col("run").isin(transactional)))
@@ -110,7 +112,27 @@ def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
         )
         .select("run", "transform", "id", "at.*", "copies", "done", "nths", "latest")
     )
-    return with_expected(one, {run: setting.transform for run, setting in settings.items()})
+    return with_expected(one, {run: setting.outputs or setting.transform for run, setting in settings.items()})
+
+
+def _numbered(outputs: Any, settings: Mapping[str, Setting]) -> Any:
+    """Numbers the outputs of applications, which do not number them themselves.
+
+    Of k expected outputs of an input record, the outputs get the numbers 0 to k-1 in turn. So a surplus output is a
+    duplicate, and if outputs are too few, a number is missing. Outputs that name no input record are left out: see
+    `_figures`.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
+
+    foreign = {run: setting.outputs for run, setting in settings.items() if setting.outputs is not None}
+    if not foreign:
+        return outputs
+    counts = F.create_map(*(F.lit(each) for pair in foreign.items() for each in pair))[F.col("run")]
+    of_record = Window.partitionBy("run", "id").orderBy("topic", "partition", "offset")
+    turn = (F.row_number().over(of_record) - 1) % counts
+    named = outputs.where(~F.col("run").isin(list(foreign)) | F.col("id").isNotNull())
+    return named.withColumn("n", F.coalesce(turn.cast("bigint"), F.col("n")))
 
 
 def _made(outputs: Any, runs: Any) -> Any:
@@ -144,7 +166,7 @@ def _made(outputs: Any, runs: Any) -> Any:
 
 
 def _aborts(events: Any) -> Any:
-    """Returns the ranges of the input whose outputs were produced, and whether each was aborted.
+    """Returns the ranges of input offsets for which outputs were produced, and whether these outputs were aborted.
 
     Column names start with e_.
     """
@@ -183,8 +205,8 @@ def _right(both: Any, lost: Any, settings: Mapping[str, Setting]) -> Any:
     """Adds a column `right`: whether all copies of an output are what the transform makes of its input record.
 
     If the output is a count, it must be the right count for one of the record's copies. If acknowledged records of a
-    key were lost from the input, the pipeline may have counted them before, so each count may be higher by their
-    number.
+    key were lost from the input, the pipeline may have counted them before, so counts may be higher by up to the number
+    of lost records.
     """
     from pyspark.sql import functions as F
 
@@ -309,7 +331,10 @@ def _flagged(matched: Any) -> Any:
 
 
 def _missing(inputs: Any, matched: Any) -> Any:
-    """Returns the outputs that have fewer copies than their input record has copies below the committed offset."""
+    """Returns the outputs of which copies are missing.
+
+    An output must have one copy for each copy of its input record below the committed offset.
+    """
     from pyspark.sql import functions as F
 
     present = matched.where("in_offset is not null").select("run", "id", "number", "made", _listed().alias("outputs"))
@@ -337,7 +362,7 @@ def _missing(inputs: Any, matched: Any) -> Any:
 
 
 def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
-    """Compares what the writers reported as sent with the input as read. Returns [lost inputs, phantom inputs]."""
+    """Compares the records that writers sent with the input that was read. Returns [lost inputs, phantom inputs]."""
     from pyspark.sql import functions as F
 
     reported = sent.join(runs, "run").select(
@@ -406,9 +431,16 @@ def _figures(read: Any, inputs: Any, matched: Any) -> dict[str, dict[str, int]]:
     )
     of_output = matched.groupBy("run").agg(
         count(F.col("made"), "outputs"),
+        count(F.when(F.col("in_offset").isNull(), F.col("made")), "strangers"),
         count(F.greatest(F.col("made") - F.coalesce("in_copies", F.lit(1)), F.lit(0)), "extra"),
     )
+    unnamed = (
+        read.where("side = 'output' and id is null and coalesce(committed, true)")
+        .groupBy("run")
+        .agg(F.count("*").alias("unnamed"))
+    )
     hidden = read.where("side = 'output' and not committed").groupBy("run").agg(F.count("*").alias("aborted"))
-    rows = of_input.join(of_output, "run", "full").join(hidden, "run", "full").collect()
-    names = ("inputs", "input_copies", "done", "expected", "outputs", "extra", "aborted")
+    tables = (of_output, hidden, unnamed)
+    rows = reduce(lambda left, right: left.join(right, "run", "full"), tables, of_input).collect()
+    names = ("inputs", "input_copies", "done", "expected", "outputs", "extra", "aborted", "strangers", "unnamed")
     return {row["run"]: {name: int(row[name] or 0) for name in names} for row in rows}

@@ -84,7 +84,8 @@ class Setting:
     mistake    the deliberate mistake that was switched on in the pipeline; None: no mistake
     committed  (topic, partition) -> the group's committed offset at the end
     readers    how many files the final reading writes; 0 if unknown
-    wrong      sentences that say what in these files cannot be used, and why
+    outputs    the number of outputs of each input record, for an application of the user; None: our pipeline
+    wrong      sentences that describe the problems in pipeline.json and committed.json
     """
 
     mode: str = ""
@@ -92,6 +93,7 @@ class Setting:
     mistake: str | None = None
     committed: Mapping[tuple[str, int], int] = field(default_factory=dict)
     readers: int = 0
+    outputs: int | None = None
     wrong: tuple[str, ...] = ()
 
 
@@ -113,10 +115,10 @@ class Table:
 
 
 def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
-    """Reads all files of one kind in the run folders. The lines are cached until `forget`.
+    """Reads all files of one kind in the run folders. Spark caches the lines until `forget` is called.
 
-    A column `run` has the run folder. A column `line` has numbers that ascend within each file. Raises BadHistory for a
-    path that is not a regular file, because reading it might never end.
+    The column `run` contains the run folder. The column `line` contains numbers that ascend within each file. Raises
+    BadHistory for a path that is not a regular file, because reading it might never end.
     """
     from pyspark.sql import functions as F
 
@@ -179,7 +181,7 @@ def _torn(path: Path) -> int:
 
 
 def forget(*tables: Any) -> None:
-    """Releases persisted tables."""
+    """Removes data frames, such as `Table.cached`, from Spark's cache."""
     for table in tables:
         table.unpersist()
 
@@ -218,8 +220,20 @@ def setting(run: Path) -> Setting:
         None if mistake is None else str(mistake),
         _offsets(committed.get("offsets"), wrong) if committed else {},
         readers if isinstance(readers, int) else 0,
+        _outputs(content.get("application"), wrong),
         tuple(wrong),
     )
+
+
+def _outputs(application: Any, wrong: list[str]) -> int | None:
+    """Returns the number of outputs of each input record of an application; None if the pipeline is ours."""
+    if application is None:
+        return None
+    outputs = application.get("outputs") if isinstance(application, dict) else None
+    if type(outputs) is not int or outputs < 1:
+        wrong.append("pipeline/pipeline.json: application.outputs must be a whole number from 1")
+        return 1
+    return outputs
 
 
 def _object(path: Path, wrong: list[str]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Found:
 
 
 def first_few(rows: Any) -> dict[str, dict[str, Found]]:
-    """Returns run -> name of the anomaly -> the number of its witnesses, and the first few of them.
+    """Returns run -> name of the anomaly -> `Found`: the number of its witnesses, and the first few of them.
 
     rows  the witnesses, with the columns run, name (of the anomaly), place (a sort key) and witness (JSON)
     """
@@ -81,7 +81,7 @@ def result(
     reasons: Iterable[str],
     statistics: Mapping[str, Any],
 ) -> Result:
-    """Returns the verdict on one run.
+    """Returns the verdict on one run. Against an application counts only what it promises not to happen.
 
     `promised` in the result only says whether the pipeline's mode rules the anomalies out; `still_promised` also takes
     the settings and faults of the brokers into account.
@@ -91,7 +91,7 @@ def result(
             name,
             anomaly.summary,
             found[name].count,
-            anomaly.modes.bad(setting.mode),
+            anomaly.modes.bad(setting.mode) if setting.outputs is None else setting.mode in anomaly.modes.promising,
             anomaly.modes.promise(setting.mode, setting.transform),
             found[name].witnesses,
         )
@@ -114,7 +114,7 @@ def still_promised(one: AnomalyFound, settings: Settings) -> bool | None:
 
 
 def promise(anomalies: Iterable[AnomalyFound]) -> bool | None:
-    """Returns whether any of the bad anomalies was promised not to happen.
+    """Returns whether at least one of the bad anomalies is ruled out by the mode and the settings (`promised`).
 
     Returns None if that is unknown, or if there are no bad anomalies.
     """

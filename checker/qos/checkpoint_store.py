@@ -41,7 +41,7 @@ class Store:
         return str(self.folder / "spark")
 
     def ids(self, batch: int) -> str:
-        """Returns the Parquet folder with the ids after a batch (see `checker.qos.spark_batch`)."""
+        """Returns the path of the table of ids after a batch, a Parquet folder (see `checker.qos.spark_batch`)."""
         return str(self.folder / "state" / str(batch) / "ids")
 
     def book(self) -> Book:
@@ -60,7 +60,7 @@ class Store:
             ) from None
 
     def begin(self, batch: int) -> str:
-        """Prepares the folder of a batch that begins. Returns the path to which the batch's ids must be written."""
+        """Creates an empty folder for a new batch. Returns the path to which its table of ids must be written."""
         unfinished = self.folder / "state" / f"{batch}.part"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
@@ -85,7 +85,7 @@ class Store:
                 file.write(text)
 
     def offsets(self, batch: int) -> dict[str, dict[str, int]] | None:
-        """Returns the end offsets of a batch, by topic and partition. Returns None if Spark's file does not have them.
+        """Returns the offsets at which a batch ends, by topic and partition; None if Spark's file has none.
 
         The file has one line per source. The line of the Kafka source is a JSON object topic -> partition -> offset;
         see "checkpointing" in https://spark.apache.org/docs/latest/structured-streaming-programming-guide.html.

@@ -91,11 +91,11 @@ class Settings:
 
     @property
     def keep_ms(self) -> int:
-        """How long a window is remembered after the padding, in ms, so that late outputs are recognized."""
+        """How long a window is remembered after its padding, in ms. Late outputs are recognized until then."""
         return self.window_ms + self.padding_ms
 
     def query(self) -> dict[str, Any]:
-        """Returns the settings that must not change if a comparison continues from a checkpoint."""
+        """Returns the settings that must be unchanged when a comparison continues from a checkpoint."""
         return {
             "schema": 1,
             "input": list(self.inputs),
@@ -127,7 +127,7 @@ def duration_ms(option: str, text: str) -> int:
 
 
 def topics(option: str, text: str) -> tuple[str, ...]:
-    """Returns the names in a comma-separated option. Raises BadInput."""
+    """Returns the topic names in the text of a comma-separated option. Raises BadInput."""
     names = tuple(part.strip() for part in text.split(","))
     for name in names:
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
@@ -138,7 +138,7 @@ def topics(option: str, text: str) -> tuple[str, ...]:
 
 
 def difference(stored: str, now: Mapping[str, Any]) -> str:
-    """Returns the first difference between a checkpoint's query.json and the current settings; "" if there is none."""
+    """Describes the first difference between a checkpoint's query.json and the current settings; "" if none."""
     try:
         then = json.loads(stored)
     except ValueError:
@@ -152,5 +152,5 @@ def difference(stored: str, now: Mapping[str, Any]) -> str:
 
 
 def clock(ms: int) -> str:
-    """Returns a time in UTC, to the second."""
+    """Returns a time (ms since the epoch) as text in UTC, to the second."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

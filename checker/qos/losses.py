@@ -16,8 +16,8 @@ def between(begin: Offsets, end: Offsets, earliest: Offsets) -> tuple[dict[tuple
     """Compares the offsets at which a batch began and ended with the brokers' earliest offsets.
 
     Returns (possible losses, number of recreated partitions). The possible losses are a mapping (topic, partition) ->
-    (first lost offset, offset after the last lost one). A partition whose end offset is below its start offset was
-    recreated.
+    (first lost offset, offset after the last lost one). They are only possible, because the batch may have read the
+    records before they were deleted. A partition whose end offset is below its start offset was recreated.
     """
     lost, recreated = {}, 0
     for topic, partitions in begin.items():
@@ -67,7 +67,7 @@ def earliest(spark: Any, client: Any, offsets: Offsets, timeout_s: float) -> dic
 
 
 def absent(spark: Any, client: Any, topics: tuple[str, ...], timeout_s: float) -> list[str]:
-    """Returns those of the topics that do not exist. Raises Py4JError if no broker answers."""
+    """Returns the topics among `topics` that do not exist. Raises Py4JError if no broker answers."""
     jvm = spark.sparkContext._jvm
     future = client.listTopics().names()
     names = future.get(int(timeout_s * 1000), jvm.java.util.concurrent.TimeUnit.MILLISECONDS)

@@ -95,7 +95,7 @@ class JudgedWindow:
 
 
 class Live:
-    """One comparison. Other threads may read `book` and set `ended` at any time."""
+    """A running comparison. Other threads may read its state (`book`) and set `ended` to end it, at any time."""
 
     def __init__(self, spark: Any, settings: Settings, store: Store, tell: Callable[[JudgedWindow], None]) -> None:
         self._spark, self._store, self._tell = spark, store, tell
@@ -109,7 +109,7 @@ class Live:
         self._admin: Any = None
 
     def check(self) -> None:
-        """Raises BadInput or Missing if brokers do not answer or topics do not exist."""
+        """Raises Missing if no broker answers, and BadInput if a topic does not exist."""
         at = self.settings.bootstrap
         try:
             self._admin = losses.admin(self._spark, at, self.settings.kafka, ANSWER_S)
@@ -124,7 +124,7 @@ class Live:
             raise BadInput(f"--bootstrap {at} has no topic {', '.join(absent)}; check --input and --output")
 
     def follow(self, until: Until, say: Say) -> None:
-        """Reads and judges batches until `until` or `ended` says to end.
+        """Reads and judges batches until a limit in `until` is reached or `ended` is set.
 
         Raises BadInput if Spark rejects the settings, and ClusterTrouble if reading cannot continue.
         """
@@ -222,10 +222,9 @@ class Live:
             self._tell(window)
 
     def _began(self, now_ms: int) -> int:
-        """Returns the event time from which on an output without an input is an anomaly.
+        """Returns the event time before which an output without an input is not an anomaly.
 
-        If reading starts at the latest record, the inputs of the first outputs are not read, so these outputs are no
-        anomaly.
+        If reading starts at the latest record, the inputs of the first outputs are not read.
         """
         settings = self.settings
         return now_ms + settings.padding_ms if settings.start == "latest" else Book().began_ms

@@ -18,7 +18,7 @@ from harness.model.errors_and_exit_codes import BadInput
 
 
 def both(spark: Any, settings: Settings) -> DataFrame:
-    """Returns the stream: side, id, part, expected, time, place and offset of each record, and the ticks.
+    """Returns the stream: a row for each record (side, id, part, expected, time, place, offset) and each tick.
 
     Raises BadInput.
     """
@@ -50,7 +50,7 @@ def topics(spark: Any, settings: Settings) -> DataFrame:
 def files(spark: Any, settings: Settings) -> DataFrame:
     """Returns the rows of a folder of Parquet files.
 
-    Raises BadInput if no file is there, because the first file has the schema.
+    Raises BadInput if the folder has no file, because the schema is taken from the first file.
     """
     # Files still being written have other names and are renamed when complete.
     options = {"recursiveFileLookup": "true", "pathGlobFilter": "*.parquet"}

@@ -38,9 +38,9 @@ def nothing(spark: Any) -> DataFrame:
 
 
 def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch: Observation) -> DataFrame:
-    """Returns the rows of ids for the records of a batch.
+    """Converts the records of a batch to rows of the table of ids (see the module).
 
-    Once they have been written, `watch` has the counts of the batch.
+    Once the rows have been written, `watch` has the counts of the batch.
 
     rows  side ("in", "out"), id, part (of an output), expected (of an input), time (ms), place, offset
     """
@@ -92,7 +92,10 @@ def seen(counts: dict[str, Any]) -> Seen:
 
 
 def remembered(ids: DataFrame, edge_ms: int) -> DataFrame:
-    """Returns the ids without the windows that start before `edge_ms`, and without the outputs attributed to them."""
+    """Returns the table of ids without old windows, and without the outputs of the inputs in these windows.
+
+    Old windows are those that start before `edge_ms`.
+    """
     over = Over.partitionBy(*_KEYS)
     old = F.col("window") < edge_ms
     return (
@@ -130,7 +133,7 @@ def merged(old: DataFrame, new: DataFrame, partitions: int) -> DataFrame:
 
 
 def judged(ids: DataFrame, book: Book, settings: Settings) -> DataFrame:
-    """Returns the ids with further columns: how many outputs are missing, pending, duplicate, unmatched and present."""
+    """Adds columns to the table of ids: how many outputs are missing, pending, duplicate, unmatched and present."""
     over = Over.partitionBy(*_KEYS)
     outs = F.sum(F.when(F.col("is_in"), 0).otherwise(F.col("n"))).over(over)
     wanted = F.when(F.col("is_in") & (F.col("part") >= 0), F.col("n")).otherwise(0)
@@ -187,7 +190,7 @@ def windows(judged_ids: DataFrame) -> list[Window]:
 
 
 def examples(judged_ids: DataFrame, starts: list[int], most: int) -> list[dict[str, Any]]:
-    """Returns at most `most` examples of the anomalies in the windows with these starts.
+    """Returns at most `most` examples of the anomalies in the windows that start at `starts`.
 
     Each example is {"window", "id", "part", "what", "n", "place", "offset"}.
     """

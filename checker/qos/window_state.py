@@ -1,12 +1,12 @@
 """Defines `Book`, the state of a live comparison between batches: watermark, remembered windows and totals. Pure.
 
-There is one watermark for inputs and outputs together: the highest event time of any record. (A minimum over both sides
+There is one watermark for inputs and outputs together: the highest event time of any record. (The minimum of both sides
 would stop exactly when the outputs stop.) The watermark never exceeds the clock, so a record from the future does not
 affect it. While no records arrive, the watermark advances with the clock; once no record has arrived for as long as the
 padding, the watermark equals the clock.
 
 An expected output is judged once the watermark is `padding_ms` past the end of the window. If an input was read late,
-because it was not in its topic soon after its event time, the padding starts when the input was read. Topics that are
+because it reached its topic long after its event time, the padding starts when the input is read. Topics that are
 filled from an archive therefore show no losses. After a gap in reading (a broker that was down, a restart), nothing is
 judged until the padding has passed in real time.
 """
@@ -110,7 +110,7 @@ class Book:
     judged_ms   the event time up to which outputs are judged: the watermark, or less while judgement is suspended
     edge_ms     windows that start before this event time are forgotten
     cleared_ms  windows that start before this event time have been removed from the ids
-    began_ms    an output before this event time may lack its input, because reading started at the latest record
+    began_ms    outputs before this event time may have no input, because reading started at the latest record
     read_ms     the time on the clock of the last batch
     data_ms     the time on the clock at which the last record was read
     hold_ms     the time on the clock until which judgement is suspended
@@ -143,10 +143,10 @@ class Book:
         return tuple(window for window in self.windows if window.start_ms >= self.edge_ms)
 
     def late_ms(self, now_ms: int) -> int:
-        """Returns the event time up to which an input of the batch at `now_ms` counts as read late.
+        """Returns a limit: inputs in the batch at `now_ms` with event times up to it count as read late.
 
-        An input with a later event time could not have been in the previous batch, so it was read soon. For the first
-        batch of a process, the time of the previous batch is unknown, and every input counts as read late.
+        An input with a later event time was too recent for the previous batch, so it was read at the first opportunity.
+        In the first batch of a process, the time of the previous batch is unknown, and every input counts as read late.
         """
         return self.read_ms - OFFSETS_BEFORE_MS if self.read_ms > UNKNOWN_MS else now_ms
 
@@ -223,7 +223,7 @@ def after_judging(book: Book, counted: Iterable[Window], settings: Settings) -> 
 
 
 def _forgotten(book: Book, settings: Settings) -> Book:
-    """Forgets the windows that need not be remembered any longer, and keeps only some of them for display."""
+    """Returns the `Book` without the windows that are no longer needed, except for some that are kept for display."""
     if book.judged_ms == NEVER or book.judged_ms >= END:
         return book
     reach = book.judged_ms - settings.padding_ms - settings.keep_ms

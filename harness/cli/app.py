@@ -42,6 +42,7 @@ from harness.model.errors_and_exit_codes import (
     NOT_OURS,
     HarnessError,
 )
+from harness.stored.staged_runs import with_uris
 
 app = typer.Typer(
     name="harness",
@@ -58,6 +59,7 @@ app.command("run")(run.run)
 app.command("check")(histories.check)
 app.command("import")(histories.import_)
 app.command("export")(histories.export)
+app.command("upload")(histories.upload)
 app.command("list")(runs.list_)
 app.command("show")(runs.show)
 app.command("explain")(runs.explain)
@@ -122,7 +124,7 @@ def invoke(arguments: list[str]) -> int:
         code = app(arguments, standalone_mode=False)
         return code if isinstance(code, int) else EXIT_VALID
     except HarnessError as error:
-        print(f"harness: {error}", file=sys.stderr)
+        print(f"harness: {with_uris(str(error))}", file=sys.stderr)
         return error.exit_code
     except TyperException as error:
         message = error.format_message()

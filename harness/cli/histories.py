@@ -14,6 +14,7 @@ from harness.cli.output import VERDICT_EXIT, say
 from harness.cli.parameters import AUTO_MASTER, RunsDir, SparkMaster, given
 from harness.model.check_result import Verdict, worst
 from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
+from harness.stored.staged_runs import with_uris
 
 
 def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
@@ -27,7 +28,7 @@ def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
 def check(
     ctx: typer.Context,
     histories: Annotated[
-        list[str], typer.Argument(help="Runs, Parquet folders, or files: .jsonl, .edn, plain or gzipped.")
+        list[str], typer.Argument(help="Runs, also by URI; Parquet folders; or files: .jsonl, .edn, plain or gzipped.")
     ],
     jepsen_compatible: Annotated[bool, typer.Option(help="Apply exactly the rules of Jepsen's checker.")] = False,
     ww_deps: Annotated[bool, typer.Option(help="Derive the order of writes from their offsets.")] = True,
@@ -49,6 +50,7 @@ def check(
     from harness.run import choose_spark, test
     from harness.run.histories import find, judge, line
     from harness.run.histories import options as options_of
+    from harness.stored import staged_runs
 
     options_given = given(ctx)
     changed = {"jepsen_compatible", "ww_deps"} & options_given.keys()
@@ -58,6 +60,11 @@ def check(
     if sub_via is not None:
         changes["sub_via"] = _some_of("--sub-via", sub_via, ("assign", "subscribe"))
     paths = [find(runs, name) for name in histories]
+    if not spark_master.startswith(("none", "auto", "local")) and any(map(staged_runs.is_copy, paths)):
+        raise BadInput(
+            f"--spark-master {spark_master}: a run at a URI is copied to this machine, where other machines "
+            "cannot read it; give local[N]"
+        )
     items = [(path, options_of(path, changes)) for path in paths]
     session, why = choose_spark.session_for(spark_master, items)
     if why:
@@ -66,13 +73,15 @@ def check(
     for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say):
         verdicts.append(result.valid)
         if wrong:  # the other histories are still checked
-            print(f"harness: {wrong}", file=sys.stderr)
+            print(f"harness: {with_uris(wrong)}", file=sys.stderr)
         if as_json:
             say(json.dumps(line(path, result), default=str))
         elif not wrong:
             say(summary.summary(path, result))
             if is_run(path):
                 test.draw(path, say)
+        if (written := staged_runs.publish(path)) is not None:
+            print(f"harness: {written}", file=sys.stderr)
     return VERDICT_EXIT[worst(*verdicts)]
 
 
@@ -102,4 +111,25 @@ def export(
     from harness.run import histories
 
     histories.export(histories.find(runs, name), form, out, say)
+    return EXIT_VALID
+
+
+def upload(
+    name: Annotated[str, typer.Argument(help="Run folder, run id, unambiguous prefix of an id, or latest.")],
+    uri: Annotated[
+        str, typer.Argument(help="URI of the folder of runs, such as s3://bucket/runs, or of the run in it.")
+    ],
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Copy a run to an object store. Files that are there already are not copied again, so it may be repeated.
+
+    [bold]Examples[/bold]
+
+      harness upload latest s3://bucket/runs
+
+      harness check s3://bucket/runs/20261121T180956-kill-leader
+    """
+    from harness.run import uploads
+
+    uploads.upload(runs, name, uri, say)
     return EXIT_VALID

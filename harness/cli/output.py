@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from harness.stored.staged_runs import with_uris
 
 VERDICT_EXIT: Final[Mapping[str, int]] = {
     "valid": EXIT_VALID,
@@ -15,4 +16,5 @@ VERDICT_EXIT: Final[Mapping[str, int]] = {
 
 
 def say(text: str) -> None:
-    print(text, flush=True)
+    """Prints a line. Runs at a URI are named by it, not by their temporary copies."""
+    print(with_uris(text), flush=True)

@@ -87,7 +87,7 @@ def given(ctx: typer.Context) -> dict[str, Any]:
     }
 
 
-RunsDir = Annotated[Path, typer.Option("--runs", envvar="HARNESS_RUNS", help="Folder that holds the runs.")]
+RunsDir = Annotated[Path, typer.Option("--runs", envvar="HARNESS_RUNS", help="Folder that holds the runs, or its URI.")]
 SparkMaster = Annotated[
     str,
     typer.Option(

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from checker.tables.storage import uri_of
 from harness.cli import recovery
 from harness.cli.output import VERDICT_EXIT, say
 from harness.cli.parameters import FAULTS, RunsDir, SparkMaster, given, with_options
-from harness.model.errors_and_exit_codes import EXIT_INTERRUPTED
+from harness.model.errors_and_exit_codes import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 
 
 @with_options
@@ -28,10 +29,15 @@ def run(
             help="A YAML list of faults, each with its own interval or trigger.",
         ),
     ] = None,
+    app: Annotated[
+        Path | None,
+        typer.Option("--app", help="With --workload app: an app.yaml that describes your application."),
+    ] = None,
     spark_master: SparkMaster = "local[*]",
     runs: RunsDir = Path("runs"),
     allow_commands: Annotated[
-        bool, typer.Option("--allow-commands", help="Execute the client programs that the plan file names.")
+        bool,
+        typer.Option("--allow-commands", help="Execute the commands that the plan file names."),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the progress line.")] = False,
     **options: Any,
@@ -49,21 +55,28 @@ def run(
       harness run --schedule faults.yaml --acks all --txn
 
       harness run --plan runs/latest/plan.yaml
+
+      harness run --runs s3://bucket/runs
     """
     from harness.plan import from_options
     from harness.report.text import next_steps
-    from harness.run import allowed_commands, build_client, test
+    from harness.run import allowed_commands, build_client, test, uploads
 
     options_given = given(ctx)
+    uri = uri_of(runs)
     typed, examples = build_client.resolved(str(options_given.get("client") or ""))
     options_given |= {"client": typed} if typed else {}
     if options_given.get("workload") == "recovery" and recovery.several(options_given.get("scenario"), plan):
         return recovery.run_several(options_given, schedule, runs, spark_master, quiet)
-    chosen, where = from_options.gather(options_given, plan, schedule)
-    commands = allowed_commands.announced(chosen, typed, allow_commands, say)
+    chosen, where = from_options.gather(options_given, plan, schedule, app)
+    commands = allowed_commands.announced(chosen, typed, allow_commands, say, app is not None)
     for example in examples:
         build_client.build(example, say)
-    outcome = test.run(chosen, runs, say, spark_master, quiet, where, commands)
+    uploading = None if uri is None else uploads.LiveUpload(uri)
+    folder = runs if uri is None else Path("runs")
+    outcome = test.run(chosen, folder, say, spark_master, quiet, where, commands, uploading=uploading)
     say("")
     say(next_steps.text(outcome.folder, outcome.result))
+    if uploading is not None and not uploading.complete:
+        return EXIT_BAD_INPUT
     return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
+from checker.tables.storage import uri_of
 from harness.cli.output import say
 from harness.cli.parameters import RunsDir
 from harness.model.check_result import to_data
 from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 
-RUN = "Run folder, run id, unambiguous prefix of an id, or latest."
+RUN = "Run folder, run id, unambiguous prefix of an id, latest, or the URI of a run."
 
 
 def _json(data: dict[str, Any]) -> str:
@@ -42,13 +43,13 @@ def show(
 ) -> int:
     """Show the result of a run: the verdict, its reasons, and a few witnesses of each anomaly in prose."""
     from harness.report.text import summary
-    from harness.stored import damaged, find_runs
+    from harness.stored import damaged, find_runs, staged_runs
 
-    folder = find_runs.resolve(runs, name)
+    folder = find_runs.resolve(runs, name, staged_runs.shown)
     result = find_runs.require_result(folder)
     with damaged.reporting_damage(folder):
         output = _json(to_data(result)) if as_json else summary.summary(folder, result, witnesses)
-    print(output)
+    say(output)
     return EXIT_VALID
 
 
@@ -81,7 +82,7 @@ def explain(
         else:
             explained = gather_explanation.explain(folder, result, witness_lookup.named_witness(anomaly))
             output = _json(gather_explanation.data(explained)) if as_json else print_explanation.text(explained)
-    print(output)
+    say(output)
     return EXIT_VALID
 
 
@@ -136,7 +137,7 @@ def compare(
     with damaged.reporting_damage(*folders):
         comparison = comparing.compare(*folders)
         output = _json(comparing.data(comparison)) if as_json else comparing.text(comparison)
-    print(output)
+    say(output)
     return EXIT_VALID
 
 
@@ -146,9 +147,11 @@ def page(
 ) -> int:
     """Write the page of a run again: runs/ID/report.html, which opens offline. `harness check` also writes it."""
     from harness.report.page import run_page
-    from harness.stored import find_runs
+    from harness.stored import find_runs, staged_runs
 
-    print(f"open: {run_page.draw(find_runs.resolve(runs, name))}")
+    folder = find_runs.resolve(runs, name)
+    say(f"open: {run_page.draw(folder)}")
+    staged_runs.publish(folder)
     return EXIT_VALID
 
 
@@ -161,6 +164,8 @@ def open_(
 
     from harness.stored import find_runs
 
+    if (uri := uri_of(name) or uri_of(runs)) is not None:
+        raise BadInput(f"{uri}: pages in a store are opened by: harness serve --runs URI")
     folder = find_runs.resolve(runs, name).resolve()
     page = folder / find_runs.PAGE
     target = page if page.is_file() else folder

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from checker.tables.storage import uri_of
+from harness.cli.output import say
 from harness.cli.parameters import RunsDir
 from harness.model.errors_and_exit_codes import EXIT_VALID
 
@@ -29,8 +31,12 @@ def serve(
 
       harness serve --export site
     """
+    from harness.stored import staged_runs
     from harness.web import server, static_site
 
+    if (uri := uri_of(runs)) is not None:
+        print(f"copying the runs at {uri} to this machine, without histories, tables and logs", flush=True)
+        runs = staged_runs.stage_all(uri, staged_runs.pages)
     if export is not None:
         count = static_site.export(runs, export, lambda text: print(text, file=sys.stderr, flush=True))
         print(f"open: {export / 'index.html'} ({count:,} run{'' if count == 1 else 's'})")
@@ -38,7 +44,7 @@ def serve(
     with server.made(runs, port, lambda text: print(f"harness: {text}", file=sys.stderr, flush=True)) as made:
         missing = "" if runs.is_dir() else " (the folder does not exist yet)"
         address = f"http://{server.ADDRESS}:{made.port}/"
-        print(f"serving the runs of folder {runs}{missing} at {address}   (Ctrl-C to stop)", flush=True)
+        say(f"serving the runs of folder {runs}{missing} at {address}   (Ctrl-C to stop)")
         try:
             made.serve_forever()
         except KeyboardInterrupt:

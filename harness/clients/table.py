@@ -22,6 +22,7 @@ class Library:
     admin     opens the admin role, an object with the methods of `admin.AdminRole`
     problem   returns why the library rejects a client's settings, or "" if it accepts them; contacts no broker
     pipeline  like `queue`, but for the pipeline workload; empty if the library does not support this workload
+    app       like `queue`, but for the app workload; empty if the library does not support this workload
     package   name of the library on PyPI; empty if it is not on PyPI
     internal  whether the user cannot select the library with `--client`
     written   how the library is named in the value of `--client`; empty: by its name in the table
@@ -31,6 +32,7 @@ class Library:
     admin: str
     problem: str = ""
     pipeline: str = ""
+    app: str = ""
     package: str = ""
     internal: bool = False
     written: str = ""
@@ -42,6 +44,7 @@ CLIENTS: Final[dict[str, Library]] = {
         admin="harness.clients.confluent.adapter:open_admin",
         problem="harness.clients.confluent.adapter:problem",
         pipeline="harness.clients.confluent.pipeline:open_client",
+        app="harness.clients.app.client:open_client",
         package="confluent-kafka",
     ),
     "java": Library(
@@ -81,7 +84,7 @@ def row(name: str) -> Library:
 def opener(name: str, logic: str = "queue") -> Callable[[Mapping[str, Any]], Any]:
     """Returns the function that opens a library's client. Raises BadInput if no library has that name.
 
-    logic  which client the workload needs: queue or pipeline
+    logic  which client the workload needs: queue, pipeline or app
     """
     return _load(_paths(logic), name)
 

@@ -199,12 +199,14 @@ class Workload:
     """A workload: the ops of the clients, and the checks of their history.
 
     generator        the ops of the load phase
+    before           the ops before the load and the faults, or None; if one of them fails, the run ends
     final            the ops after healing, or None
     client           name of the client logic that the workers run, such as "queue"
     checks           names of the checks that are applied to the workload's histories
     client_options   options of the client, as plain data
     consumer_config  consumer properties that the workload needs, named as in the client library; the user's properties
                      take precedence
+    hit              the slots whose processes faults on clients may hit; None: all
     drives_faults    whether the generator also emits the ops of faults, and itself decides which ops go to clients and
                      which to the nemesis
     """
@@ -217,3 +219,5 @@ class Workload:
     client_options: Mapping[str, Any] = field(default_factory=dict)
     consumer_config: Mapping[str, str] = field(default_factory=dict)
     drives_faults: bool = False
+    before: Generator | None = None
+    hit: Sequence[int] | None = None

@@ -83,12 +83,17 @@ def idempotent(plan: TestPlan) -> bool:
     return plan.txn or (plan.acks == "all" and plan.retries != 0)
 
 
+def has_pipeline(plan: TestPlan) -> bool:
+    """Returns whether records pass from input topics to an output topic: through our pipeline or an application."""
+    return plan.workload in ("pipeline", "app")
+
+
 def partition_count(plan: TestPlan) -> int:
     """Returns how many partitions the load writes to at the start.
 
     This is one partition for each key or, with a pipeline, the number of partitions of all input topics.
     """
-    return plan.partitions * plan.input_topics if plan.workload == "pipeline" else plan.key_count
+    return plan.partitions * plan.input_topics if has_pipeline(plan) else plan.key_count
 
 
 def txn_length_max(plan: TestPlan) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.clients.app import spec
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan.make_plan import make
 from harness.plan.plan_file import load_data
@@ -14,22 +15,30 @@ from harness.plan.test_plan import TestPlan, option_name
 from harness.yaml_data import Place, Where
 
 
-def gather(options: Mapping[str, Any], plan_file: Path | None, schedule_file: Path | None) -> tuple[TestPlan, Where]:
+def gather(
+    options: Mapping[str, Any], plan_file: Path | None, schedule_file: Path | None, app_file: Path | None = None
+) -> tuple[TestPlan, Where]:
     """Returns the plan, and a function that returns the place of a key in a file.
 
-    A place is file:line:column, or "" for options and defaults. Options and the schedule file override the plan file.
+    A place is file:line:column, or "" for options and defaults. Options, the schedule file and the file that describes
+    an application override the plan file.
     Raises BadInput.
     """
     base = load_data(plan_file) if plan_file is not None else None
     schedule = read(schedule_file) if schedule_file is not None else None
-    options = {name: value for name, value in options.items() if name != "schedule"}  # the path of the schedule file
+    app = spec.read(app_file) if app_file is not None else None
+    options = {name: value for name, value in options.items() if name not in ("schedule", "app")}  # paths of files
     values = plan_values(options, base.data if base is not None else {})
     if schedule is not None:
         values["schedule"] = schedule.data
+    if app is not None:
+        values["app"] = app.data
 
     def where(place: Place, value: bool = False) -> str:
         if place[:1] == ("schedule",) and schedule is not None:
             return schedule.where(place[1:], value)
+        if place[:1] == ("app",) and app is not None:
+            return app.where(place[1:], value)
         if base is None or place[0] in options or place[:1] not in base.values:
             return ""
         return base.where(place, value)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from harness.clients.app import spec
 from harness.clients.table import CLIENTS
 from harness.cluster.table import CLUSTERS
 from harness.model.errors_and_exit_codes import BadInput
@@ -64,6 +65,8 @@ def keys(place: Place) -> Sequence[str]:
     """
     if place[:1] == ("schedule",):
         return schedule.keys(place[1:])
+    if place[:1] == ("app",):
+        return spec.keys(place[1:])
     return [field.alias or name for name, field in TestPlan.model_fields.items()]
 
 

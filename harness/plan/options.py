@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo
 from pydantic_core import PydanticKnownError
 
+from harness.clients.app.spec import App
 from harness.clients.exec.command import PREFIX
 from harness.clients.exec.examples import NAMES
 from harness.cluster.distribution.versions import DEFAULT, Metadata, resolve
@@ -165,9 +166,11 @@ class LoadFields(BaseModel):
         "queue",
         description="What the clients do: queue (sends, polls and transactions over many keys), delivery (sends only; "
         "each record is accounted for), recovery (crashes and disk damage, step by step), log-model (random "
-        "operations compared with a model of the log) or pipeline (consume, transform and produce, with each "
-        "record processed once).",
+        "operations compared with a model of the log), pipeline (consume, transform and produce, with each "
+        "record processed once) or app (your own application, described by --app FILE).",
     )
+    # of the app workload
+    app: App | None = None
     # of the recovery workload
     scenario: str = Field(
         "",

@@ -20,6 +20,10 @@ def dump(plan: TestPlan) -> str:
     """Returns the plan as YAML."""
     data = plan.model_dump(by_alias=True, mode="json")
     data |= {"replication": replication_factor(plan), "min_insync_replicas": min_isr(plan)}
+    if plan.app is None:
+        del data["app"]
+    else:
+        data["app"] = plan.app.model_dump(by_alias=True, mode="json", exclude_defaults=True)
     data["schedule"] = schedule.dumped(plan.schedule)
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
 

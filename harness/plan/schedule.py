@@ -25,26 +25,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.wire_rules import rule_text
-from harness.yaml_data import Loaded, Place, load
+from harness.yaml_data import Loaded, Place, load, seconds
 from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
 
 ENTRIES_MAX: Final = 1000
-UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def seconds(value: Any) -> Any:
-    """Returns a duration in seconds, given as "10s", "500ms", "2m", "1h", or a plain number. Raises ValueError.
-
-    Returns None unchanged.
-    """
-    if isinstance(value, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*", value, re.ASCII)
-        if not found:
-            raise ValueError(f"{value!r} is not a duration: write 10s, 500ms or 2m")
-        return float(found[1]) * UNITS[found[2] or "s"]
-    if isinstance(value, bool) or (value is not None and not isinstance(value, int | float)):
-        raise ValueError(f"{value!r} is not a duration: write 10s, 500ms or 2m")
-    return value
 
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0, le=7 * 86400)]

@@ -15,8 +15,9 @@ ALLOW: str = "--allow-commands"
 
 
 def commands_of(plan: TestPlan) -> list[str]:
-    """Returns the client programs in a plan, each written "exec:COMMAND" as in the plan."""
-    return [client for client in dict.fromkeys(plan.client) if client.startswith(PREFIX)]
+    """Returns the client programs and the application in a plan, each written "exec:COMMAND"."""
+    clients = [client for client in dict.fromkeys(plan.client) if client.startswith(PREFIX)]
+    return clients if plan.app is None else [*clients, PREFIX + plan.app.command]
 
 
 def refuse(plan: TestPlan, allowed: Collection[str]) -> None:
@@ -29,15 +30,21 @@ def refuse(plan: TestPlan, allowed: Collection[str]) -> None:
             )
 
 
-def announced(plan: TestPlan, typed: str, allow: bool, say: Callable[[str], None]) -> list[str]:
+def announced(
+    plan: TestPlan, typed: str, allow: bool, say: Callable[[str], None], app_given: bool = False
+) -> list[str]:
     """Returns the client programs of the plan that may be executed.
 
     typed  value of --client on the command line: a program that the user typed there may be executed
     allow  whether the user allows all programs of the plan; they are then announced with `say`
+
+    app_given  whether the user gave the file of the application, whose command may then be executed
     """
     commands = commands_of(plan)
     if not allow:
-        return [command for command in commands if command in [each.strip() for each in typed.split(",")]]
+        named = [each.strip() for each in typed.split(",")]
+        named += [PREFIX + plan.app.command] if app_given and plan.app is not None else []
+        return [command for command in commands if command in named]
     for command in commands:
         say(f"executing {command.removeprefix(PREFIX)}")
     return commands

@@ -12,7 +12,7 @@ from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result, to_data
 from harness.model.errors_and_exit_codes import BadInput
 from harness.run import test
-from harness.stored import find_runs
+from harness.stored import find_runs, staged_runs
 
 Say = Callable[[str], None]
 SUFFIXES: Final = (".gz", ".edn")
@@ -23,12 +23,12 @@ def find(runs: Path, name: str) -> Path:
 
     If `name` is not the path of a history file or of a Parquet folder, it is resolved by `find_runs.resolve`.
     """
-    from checker.tables import parquet_folder
+    from checker.tables import parquet_folder, storage
 
     path = Path(name)
-    if name.strip() and (path.is_file() or parquet_folder.is_tables(path)):
+    if storage.uri_of(name) is None and name.strip() and (path.is_file() or parquet_folder.is_tables(path)):
         return path
-    return history_writer.require_run(find_runs.resolve(runs, name))
+    return history_writer.require_run(find_runs.resolve(runs, name, staged_runs.judged))
 
 
 def title(path: Path) -> str:

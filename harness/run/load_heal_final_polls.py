@@ -17,10 +17,11 @@ from typing import Any, Final
 from harness import history_writer
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
 from harness.model.capabilities import Cluster
-from harness.model.errors_and_exit_codes import HarnessError
+from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.model.fault_and_generator_protocols import Env, Generator
-from harness.model.op import NEMESIS, Op
+from harness.model.op import FAIL, NEMESIS, Op
 from harness.model.randomness import Draw
+from harness.plan import derived
 from harness.plan.resolve import ResolvedPlan
 from harness.run import log_model, pipeline_files, record_cluster_settings, start_workers
 from harness.run.interpreter import Interpreter, Limits, fault_of
@@ -34,6 +35,7 @@ from nemesis.schedule.upcoming import Ahead
 from workloads.table import LOG_MODEL
 
 Say = Callable[[str], None]
+START: Final = "start"  # an op before the load
 LATER_S: Final = 10.0  # time after the load for a fault that waits for a healthy cluster between its steps
 log = logging.getLogger("harness")
 
@@ -54,7 +56,10 @@ def load_phase(resolved: ResolvedPlan) -> Generator:
 def whole_run(resolved: ResolvedPlan) -> Generator:
     """Returns the generator of the whole run: the load with faults, then the healing, then the final polls."""
     final_s, final = resolved.plan.final_time_limit_s, resolved.workload.final
-    parts = [load_phase(resolved), Barrier(nemeses.healing(resolved.faults, final_s))]
+    parts: list[Generator] = [load_phase(resolved)]
+    if resolved.workload.before is not None:
+        parts = [Clients(resolved.workload.before), Barrier(parts[0])]
+    parts.append(Barrier(nemeses.healing(resolved.faults, final_s)))
     if final is not None:
         finished = nemeses.mark(nemeses.FINAL_POLLS_COMPLETE)
         polls = Then((Clients(final), finished))
@@ -107,7 +112,7 @@ def record(
             log_model.record(folder, plan, cluster, stack, say, quiet, pressed)
             return pressed()
     spark.start()
-    if plan.workload == "pipeline":
+    if derived.has_pipeline(plan):
         pipeline_files.describe(folder, plan)
     staff = start_workers.hire(folder, resolved, cluster, stack, say)
     spark.get()
@@ -130,7 +135,7 @@ def record(
             zero_ns=zero_ns,
             limits=Limits(plan.op_timeout_s + 2.0),
             before=staff.topics.before,
-            listener=_listener(live, events, spark),
+            listener=_listener(folder, live, events, spark),
         )
         watch = triggers.Watch(resolved.schedule, cluster, staff.roles, interpreter.notice)
 
@@ -143,6 +148,8 @@ def record(
             try:
                 watch.start()
                 interpreter.run(whole_run(resolved))
+            except BadInput:
+                raise
             except HarnessError as error:
                 events.write("trouble", str(error))
                 log.error("the run was cut short: %s", error)
@@ -150,7 +157,7 @@ def record(
                 watch.stop()
                 nemeses.teardown(resolved.faults, env())
             record_cluster_settings.record(plan.cluster, staff.admin.call, events)
-            if plan.workload == "pipeline":
+            if derived.has_pipeline(plan):
                 pipeline_files.write_sent(folder, plan)
             return pressed()
 
@@ -171,14 +178,17 @@ def _environments(resolved: ResolvedPlan, cluster: Cluster, staff: Staff, zero_n
     return env
 
 
-def _listener(live: Live, events: history_writer.Events, spark: WarmSpark) -> Callable[[Op], None]:
+def _listener(folder: Path, live: Live, events: history_writer.Events, spark: WarmSpark) -> Callable[[Op], None]:
     """Returns a function that is called with each recorded op.
 
-    It updates the display, writes events, and starts Spark when the load is over.
+    It updates the display, writes events, and starts Spark when the load is over. It raises BadInput if an op before
+    the load failed.
     """
 
     def listen(op: Op) -> None:
         live.event(op)
+        if op.f == START and op.type == FAIL:
+            raise BadInput(f"{op.error} ({folder})")
         if op.process != NEMESIS:
             return
         log.info("nemesis %s %s", op.f, json.dumps(op.value, default=str))

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from harness.clients.app.spec import filled
 from harness.history_writer import write_json
 from harness.model import op_json
 from harness.model.op import FAIL, INFO, INVOKE, OK
@@ -18,19 +19,21 @@ def describe(folder: Path, plan: TestPlan) -> None:
     """Writes pipeline/pipeline.json, the description of the pipeline that the checks need. Called before the load."""
     (folder / "pipeline").mkdir(exist_ok=True)
     names = [f"{plan.run}-{number}" for number in range(plan.input_topics + 1)]
-    description = {
+    description: dict[str, Any] = {
         "schema": 1,
-        "mode": plan.pipeline_mode,
-        "transform": plan.transform,
+        "mode": plan.pipeline_mode if plan.app is None else plan.app.promise,
+        "transform": plan.transform if plan.app is None else "identity",
         "input": names[:-1],
         "output": names[-1:],
-        "group": f"{plan.run}-group",
+        "group": f"{plan.run}-group" if plan.app is None else filled(plan.app.group, {"run": plan.run}),
         "mistake": plan.pipeline_mistake or None,
         "client": ",".join(plan.client),
         "instances": plan.instances,
         "readers": plan.concurrency,
         "partitions": plan.partitions,
     }
+    if plan.app is not None:
+        description["application"] = {"outputs": plan.app.output.count}
     write_json(folder / "pipeline" / "pipeline.json", description)
 
 

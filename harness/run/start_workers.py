@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -129,6 +131,7 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
         "logic": workload.client,
         "logic_options": dict(workload.client_options),
         "folder": str(folder.resolve()),
+        **({} if plan.app is None else {"app_state": _state(stack)}),
         "consumer_config": {**workload.consumer_config, **config["consumer_config"]},
     }
     env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
@@ -141,7 +144,8 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
     problem = admin.call("problem", 30.0) if worker_env == env else _problem(cluster, config, folder, worker_env)
     if problem:
         raise BadInput(str(problem))
-    crew = Crew(cluster, config, plan.concurrency, derived.clients_per_worker(plan), folder / "logs", worker_env)
+    per_worker, logs = derived.clients_per_worker(plan), folder / "logs"
+    crew = Crew(cluster, config, plan.concurrency, per_worker, logs, worker_env, workload.hit)
     stack.callback(crew.stop)
     topics = Topics(
         admin.call,
@@ -149,13 +153,21 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
         plan.partitions_per_topic,
         derived.replication_factor(plan),
         attached_cluster.topic_config(plan),
-        inputs=plan.input_topics if plan.workload == "pipeline" else 0,
+        inputs=plan.input_topics if derived.has_pipeline(plan) else 0,
     )
     topics.ensure(derived.partition_count(plan) - 1)
     attached_cluster.check_allowed(plan, admin.call)
     attached_cluster.remove_left(cluster, admin.call)
     crew.start()
     return Staff(crew, topics, _roles(plan, cluster, admin, client_settings(config).group_id), admin)
+
+
+def _state(stack: contextlib.ExitStack) -> str:
+    """Creates the folder of the state folders of an application's instances, which is deleted with the run."""
+    folder = Path(tempfile.mkdtemp(prefix="harness-app-"))
+    folder.chmod(0o711)  # instances run as another user; each slot's folder belongs to that user
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return str(folder)
 
 
 def _roles(plan: TestPlan, cluster: Cluster, admin: AdminLink, group: str) -> Roles:

@@ -18,7 +18,7 @@ from harness.model.capabilities import Cluster, Logs, offers
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result, to_data
 from harness.model.errors_and_exit_codes import BadInput, Missing
-from harness.plan import plan_file
+from harness.plan import derived, plan_file
 from harness.plan.resolve import ResolvedPlan, judged_by
 from harness.plan.test_plan import TestPlan
 from harness.run import (
@@ -33,6 +33,7 @@ from harness.run import (
 )
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import ALL_CORES, AUTO, WarmSpark, require
+from harness.run.uploads import LiveUpload
 from harness.stored import broker_data
 from harness.yaml_data import Where
 from nemesis import table as nemeses
@@ -78,16 +79,18 @@ def run(
     where: Where | None = None,
     commands: Collection[str] = (),
     plots: bool = True,
+    uploading: LiveUpload | None = None,
 ) -> Outcome:
     """Carries out a plan and checks the history. Raises HarnessError.
 
-    where     see `schedule_rules.checked`
-    commands  client programs that the plan may execute: see `allowed_commands`
-    plots     whether to draw the plots, which takes seconds; if not, `harness check` can draw them later
+    where      see `schedule_rules.checked`
+    commands   client programs that the plan may execute: see `allowed_commands`
+    plots      whether to draw the plots, which takes seconds; if not, `harness check` can draw them later
+    uploading  where to upload the run, if anywhere
     """
     allowed_commands.refuse(plan, commands)
-    if plan.workload == "pipeline":
-        require(spark_master, "--workload pipeline")
+    if derived.has_pipeline(plan):
+        require(spark_master, f"--workload {plan.workload}")
         spark_master = ALL_CORES if spark_master == AUTO else spark_master
     plan = attached_cluster.settled(plan)
     resolved = make_cluster.resolved(plan, where)
@@ -107,6 +110,8 @@ def run(
         )
         (folder / "plan.yaml").write_text(plan_file.dump(resolved.plan))
         say(f"run {folder}")
+        if uploading is not None:
+            uploading.begin(folder)
         return _run_in(folder, resolved, say, spark, quiet, plots)
     except (BadInput, Missing):
         history_writer.discard_unused(folder)
@@ -115,6 +120,8 @@ def run(
         (folder / history_writer.OWNER).unlink(missing_ok=True)
         log.removeHandler(handler)
         handler.close()
+        if uploading is not None:
+            uploading.finish(say)
 
 
 def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, quiet: bool, plots: bool) -> Outcome:

@@ -14,7 +14,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -75,8 +75,10 @@ class Crew:
         clients_per_process: int,
         logs: Path,
         env: Mapping[str, str],
+        hit: Sequence[int] | None = None,
     ) -> None:
-        self._hosts, self._client, self._logs, self._env = hosts, client, logs, env
+        """hit: the slots whose workers faults may hit; None: all."""
+        self._hosts, self._client, self._logs, self._env, self._hit = hosts, client, logs, env, hit
         groups = [
             tuple(range(first, min(first + clients_per_process, concurrency)))
             for first in range(0, concurrency, clients_per_process)
@@ -194,7 +196,8 @@ class Crew:
     # --- the nemesis's side (`harness.model.fault_and_generator_protocols.Workers`) ---
 
     def names(self) -> tuple[str, ...]:
-        return tuple(member.name for member in self._members)
+        hit = self._hit
+        return tuple(member.name for member in self._members if hit is None or any(n in hit for n in member.slots))
 
     def signal(self, name: str, number: int) -> bool:
         """Sends a signal to the worker with this name. Returns whether the worker was running.

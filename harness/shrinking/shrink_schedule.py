@@ -19,6 +19,7 @@ from harness.shrinking.plan_search import Injection, Size
 from harness.shrinking.replay import Repeat
 from harness.shrinking.shrink_run import FOLDER
 from harness.stored import fault_spans
+from harness.yaml_data import seconds
 from nemesis.schedule.timing import Timing
 from nemesis.table import faults
 
@@ -138,7 +139,7 @@ def shrink(
     Returns exit code 0, or 2 if even the original plan does not show the anomaly in most of its runs.
     """
     try:
-        seconds = schedule.seconds(budget)
+        budget_s = seconds(budget)
     except ValueError as error:
         raise BadInput(f"--budget {budget}: {error}") from None
     name = _anomaly(run, result, anomaly)
@@ -149,7 +150,7 @@ def shrink(
         plan,
         name,
         times,
-        time.monotonic() + float(seconds),
+        time.monotonic() + float(budget_s),
         lambda chosen: replay.once(chosen, runs_dir, spark_master, commands),
         say,
     )

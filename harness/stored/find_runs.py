@@ -14,9 +14,10 @@ from typing import Any, Final
 import orjson
 import yaml
 
+from checker.tables.storage import uri_of
 from harness.model.check_result import Result, from_data
 from harness.model.errors_and_exit_codes import BadInput
-from harness.stored import damaged
+from harness.stored import damaged, staged_runs
 
 LATEST: Final = "latest"
 OWNER: Final = "owner"  # a file in the run folder while the run is in progress; see `harness.history_writer`
@@ -122,8 +123,12 @@ def result_of(folder: Path) -> Result | None:
 
 
 def rows(runs: Path) -> list[RunRow]:
-    """Returns the runs in a folder, the newest first; none if the folder does not exist. Raises BadInput if it is a
-    file."""
+    """Returns the runs in a folder or at a URI, the newest first; none if the folder does not exist.
+
+    Raises BadInput if it is a file.
+    """
+    uri = uri_of(runs)
+    runs = runs if uri is None else staged_runs.stage_all(uri, staged_runs.listed)
     found = [row(folder, plan_of(folder)) for folder in folders(runs)]
     return sorted(found, key=lambda row: (row.started or row.id, row.id), reverse=True)
 
@@ -204,8 +209,10 @@ def _cells(row: RunRow) -> tuple[str, ...]:
     )
 
 
-def resolve(runs: Path, name: str) -> Path:
+def resolve(runs: Path, name: str, wanted: staged_runs.Wanted = staged_runs.everything) -> Path:
     """Returns the run folder that a user names: by a path, an id, `latest`, or the beginning of an id.
+
+    For a run at a URI, returns a temporary copy of it, with the files that `wanted` selects.
 
     Raises BadInput if there is no such run, or if the path is not that of a run folder. If several ids begin with the
     text, the message lists them.
@@ -213,6 +220,10 @@ def resolve(runs: Path, name: str) -> Path:
     if not name.strip():
         raise BadInput("the name of the run is empty; give a run folder, an id, or latest")
     plain = "/" not in name and name not in (".", "..")
+    if (uri := uri_of(name)) is not None:
+        return staged_runs.stage(uri, wanted)
+    if plain and (above := uri_of(runs)) is not None:
+        return staged_runs.stage_named(above, name, wanted)
     if plain and name == LATEST:
         return _latest(runs)
     if plain and is_run(runs / name):

@@ -133,7 +133,8 @@ def _read_to_ends(
             event = message.error()
             if event is None:
                 if offset < end:
-                    yield at, (offset, message.timestamp()[1], message.value() or b"")
+                    time_ms, headers = message.timestamp()[1], message.headers() or ()
+                    yield at, Row(offset, time_ms, message.value() or b"", message.key(), headers)
                 reached = offset + 1
             elif event.code() == ck.KafkaError._PARTITION_EOF:
                 reached = offset

@@ -65,9 +65,9 @@ class ClientProcess:
     ) -> None:
         self.library = ""
         self._folder = Path(tempfile.mkdtemp(prefix="harness-client-"))
-        account = _account(user)
-        if account is not None:
-            os.chown(self._folder, account.pw_uid, account.pw_gid)
+        runs_as = account(user)
+        if runs_as is not None:
+            os.chown(self._folder, runs_as.pw_uid, runs_as.pw_gid)
         try:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(
                 list(argv),
@@ -77,13 +77,13 @@ class ClientProcess:
                 bufsize=0,
                 env={**environ, "HOME": str(self._folder), "TMPDIR": str(self._folder)},
                 process_group=0,
-                user=None if account is None else account.pw_uid,
-                group=None if account is None else account.pw_gid,
-                extra_groups=None if account is None else [],
+                user=None if runs_as is None else runs_as.pw_uid,
+                group=None if runs_as is None else runs_as.pw_gid,
+                extra_groups=None if runs_as is None else [],
             )
         except OSError as error:
             shutil.rmtree(self._folder, ignore_errors=True)
-            hint = f": user {user} must be able to read and execute it; or give --client-user" if account else ""
+            hint = f": user {user} must be able to read and execute it; or give --client-user" if runs_as else ""
             raise ClientError(DIED, f"{argv[0]} cannot be started: {error.strerror}{hint}", "fatal") from None
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._into, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
@@ -293,7 +293,7 @@ class ClientProcess:
         return trouble
 
 
-def _account(user: str) -> pwd.struct_passwd | None:
+def account(user: str) -> pwd.struct_passwd | None:
     """Returns the account as which the program must run. Raises ClientError if there is no such account.
 
     Returns None if this process has no privileges to drop: it is not root, or is root only in a user namespace without
@@ -302,14 +302,14 @@ def _account(user: str) -> pwd.struct_passwd | None:
     if os.geteuid() != 0 or user == "root":
         return None
     try:
-        account = pwd.getpwnam(user)
+        found = pwd.getpwnam(user)
         rows = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
     except KeyError:
         raise ClientError(DIED, f"--client-user {user}: this machine has no such user", "fatal") from None
     except OSError:
         return None
-    mapped = any(int(first) <= account.pw_uid < int(first) + int(count) for first, _, count in rows)
-    return account if mapped else None
+    mapped = any(int(first) <= found.pw_uid < int(first) + int(count) for first, _, count in rows)
+    return found if mapped else None
 
 
 def _copy_stderr(source: IO[bytes], stars: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ instance replaces the old one.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -23,8 +24,8 @@ from harness.clients.error_outcomes import describe, outcome
 from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.events import EventLog
 from harness.clients.pipeline.files import FilesSink
-from harness.clients.pipeline.library import PipelineLibrary, Sent, Writer
-from harness.clients.pipeline.reading import Reading, lag
+from harness.clients.pipeline.library import PipelineLibrary, Row, Sent, Writer
+from harness.clients.pipeline.reading import Reading, lag, rows_of_record
 from harness.model.errors_and_exit_codes import HarnessError
 from harness.model.op import FAIL, INFO, OK, Op
 from harness.pipeline_app.instance import Instance
@@ -50,15 +51,7 @@ class PipelineClient:
 
     def invoke(self, op: Op) -> Op:
         """Returns the completion of `op`."""
-        handler = {
-            "begin": self._begin,
-            "send": self._send,
-            "sizes": self._sizes,
-            "work": self._work,
-            "leave": self._leave,
-            "lag": self._lag,
-            "read": self._read,
-        }.get(op.f)
+        handler = self._handlers().get(op.f)
         if handler is None:
             return op.with_(type=FAIL, error=f"unknown: the pipeline client has no op {op.f!r}")
         if self.broken:
@@ -66,6 +59,28 @@ class PipelineClient:
         done = handler(op)
         self.broken = done.type == INFO
         return done
+
+    def _handlers(self) -> Mapping[str, Callable[[Op], Op]]:
+        """Returns name of an op -> function that carries it out."""
+        return {
+            "begin": self._begin,
+            "send": self._send,
+            "sizes": self._sizes,
+            "work": self._work,
+            "leave": self._leave,
+            "lag": self._lag,
+            "read": self._read,
+        }
+
+    # --- records ---
+
+    def _record(self, id: int, key: int) -> tuple[bytes, bytes]:
+        """Returns (key, value) of the input record with this id."""
+        return str(key).encode(), orjson.dumps({"id": id, "key": key})
+
+    def _rows(self, side: str, row: Row) -> list[Mapping[str, Any]]:
+        """Returns the rows that the final reading writes for a record of the input or the output."""
+        return rows_of_record(self._pipeline.folder, row[2])
 
     # --- writers ---
 
@@ -98,8 +113,7 @@ class PipelineClient:
         for _, number, id in op.value:
             key = id % op.extra["keys"]
             topic, partition = place_of(number, pipeline.inputs)
-            content = orjson.dumps({"id": id, "key": key})
-            records.append(((pipeline.topic(topic), partition), str(key).encode(), content))
+            records.append(((pipeline.topic(topic), partition), *self._record(id, key)))
         sent = writer.send(records, pipeline.settings.patience_s)
         value = [
             [f, number, [delivery.offset, id] if delivery.error is None else id]
@@ -172,7 +186,7 @@ class PipelineClient:
     def _read(self, op: Op) -> Op:
         try:
             if self._reading is None:
-                self._reading = Reading(self._pipeline, self._library)
+                self._reading = Reading(self._pipeline, self._library, self._rows)
             return op.with_(type=OK, value=self._reading.go_on())
         except ClientError as error:
             self._reading = None  # the next op starts over

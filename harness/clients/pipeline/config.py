@@ -25,6 +25,7 @@ class PipelineConfig:
     options         options of the pipeline instance
     slot            the client's slot
     slots           number of slots
+    instances       number of slots that are instances; these are the last slots
     folder          the run folder
     inputs          number of input topics, numbered from 0; the output topic has the number after the last of them
     partitions      initial number of partitions of each topic
@@ -36,6 +37,7 @@ class PipelineConfig:
     options: Options
     slot: int
     slots: int
+    instances: int
     folder: Path
     inputs: int
     partitions: int
@@ -98,6 +100,7 @@ def parse_pipeline_config(config: Mapping[str, Any]) -> PipelineConfig:
         Options(**pipeline_options["options"]),
         int(config.get("process", 0)) % slots,
         slots,
+        int(pipeline_options.get("instances", 0)),
         Path(config["folder"]),
         pipeline_options["inputs"],
         pipeline_options["partitions"],

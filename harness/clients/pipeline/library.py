@@ -7,14 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from harness.clients.client_protocols import Admin
 from harness.clients.pipeline.config import PipelineConfig
 from harness.pipeline_app.ports import Mark, Sink, Source
 from harness.protocol.error_codes import ClientError, TopicPartition
 
-Row = tuple[int, int, bytes]  # (offset, time of the record in ms since 1970, value)
+
+class Row(NamedTuple):
+    """A record of a partition. The time is in ms since 1970."""
+
+    offset: int
+    time_ms: int
+    value: bytes
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, Final
 
 import orjson
@@ -18,13 +19,16 @@ from harness.clients.client_protocols import Admin
 from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.events import Clock
 from harness.clients.pipeline.files import rows_of
-from harness.clients.pipeline.library import PipelineLibrary
+from harness.clients.pipeline.library import PipelineLibrary, Row
 from harness.history_writer import write_json
 from harness.protocol.error_codes import ClientError, TopicPartition
 
 OP_S: Final = 3.0  # how long an op reads
 IDLE_S: Final = 15.0
 ADMIN_S: Final = 4.0
+RowsOf = Callable[[str, Row], Sequence[Mapping[str, Any]]]
+"""(input or output, record) -> the rows that the reading writes for the record, with id, key and n."""
+
 OPEN_S: Final = 20.0  # how long to wait for open transactions to end
 
 
@@ -64,11 +68,23 @@ def lag(pipeline: PipelineConfig, library: PipelineLibrary) -> dict[str, Any]:
     return {"left": sum(max(0, end - committed.get(at, 0)) for at, end in ends.items())}
 
 
+def rows_of_record(folder: Path, value: bytes) -> list[Mapping[str, Any]]:
+    """Returns what a record of the pipeline says: one row, or the rows of the file that the record refers to.
+
+    folder  the run folder
+    """
+    try:
+        content = orjson.loads(value)
+    except ValueError:
+        content = {}
+    return list(rows_of(folder, content)) if "file" in content else [content]
+
+
 class Reading:
     """The final reading of one slot's share of the partitions."""
 
-    def __init__(self, pipeline: PipelineConfig, library: PipelineLibrary) -> None:
-        self._pipeline, self._library = pipeline, library
+    def __init__(self, pipeline: PipelineConfig, library: PipelineLibrary, rows: RowsOf) -> None:
+        self._pipeline, self._library, self._rows = pipeline, library, rows
         self._side = self._share()
         self._clock = Clock.of(pipeline.folder)
         self._lines = 0
@@ -126,8 +142,8 @@ class Reading:
             lines = 0
             for n, row in enumerate(logs.read(ends, "read_uncommitted", IDLE_S)):
                 if row is not None:
-                    at, (offset, time_ms, value) = row
-                    lines += self._write(file, at, offset, time_ms, value, bool(visible[at][offset]))
+                    at, record = row
+                    lines += self._write(file, at, record, bool(visible[at][record.offset]))
                 if row is None or n % 1000 == 999:
                     yield lines
             ends_by_name = {f"{topic}/{number}": end for (topic, number), end in ends.items()}
@@ -146,23 +162,15 @@ class Reading:
         ended = stable == high and len(high) == len(self._side)
         return {at: end for at, (_, end) in high.items()} if ended else None
 
-    def _write(
-        self, file: IO[bytes], at: TopicPartition, offset: int, time_ms: int, value: bytes, committed: bool
-    ) -> int:
+    def _write(self, file: IO[bytes], at: TopicPartition, record: Row, committed: bool) -> int:
         side = self._side[at]
-        try:
-            content = orjson.loads(value)
-        except ValueError:
-            content = {}
-        rows = [content]
-        if "file" in content:
-            rows = rows_of(self._pipeline.folder, content)
+        rows = self._rows(side, record)
         for row in rows:
             line = {
                 "side": side,
                 "topic": at[0],
                 "partition": at[1],
-                "offset": offset,
+                "offset": record.offset,
                 "id": row.get("id"),
                 "key": row.get("key"),
                 "n": row.get("n"),
@@ -170,7 +178,7 @@ class Reading:
                 "incarnation": row.get("incarnation"),
                 "generation": row.get("generation"),
                 "committed": committed,
-                "time_ns": time_ms * 1_000_000 - self._clock.wall_ns,
+                "time_ns": record.time_ms * 1_000_000 - self._clock.wall_ns,
             }
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         return len(rows)

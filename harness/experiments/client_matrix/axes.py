@@ -53,6 +53,7 @@ MODES: Final[Mapping[str, Mapping[str, Any]]] = {
         "instances": 3,
         "partitions": 6,
         "churn_interval_s": 0,
+        "assignor": "roundrobin",  # the only one that every library has
     },
 }
 # APIs that only transactional clients use.

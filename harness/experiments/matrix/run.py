@@ -14,6 +14,7 @@ from typing import Final
 from harness.experiments.matrix.spec import Cell
 from harness.experiments.run import Attempt, attempt, describe
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, HarnessError
+from harness.run.allowed_commands import commands_of
 
 Say = Callable[[str], None]
 BUDGET_USED_UP: Final = "the time budget was used up before"
@@ -68,7 +69,7 @@ def matrix(
         started = time.monotonic()
         try:
             plan = cell.case.test_plan(cell.seed)
-            outcome = attempt(cell.case, plan, runs_dir, spark_master, plan.client if allow_commands else ())
+            outcome = attempt(cell.case, plan, runs_dir, spark_master, commands_of(plan) if allow_commands else ())
             found.append(Done(cell, outcome, outcome.why))
             say(f"  {describe(outcome)}")
         except HarnessError as error:

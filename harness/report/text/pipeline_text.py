@@ -17,7 +17,7 @@ def figures(statistics: Mapping[str, Any]) -> list[str]:
     counts = statistics.get("pipeline")
     if isinstance(counts, Mapping) and "inputs" in counts:
         lines.append(
-            f"pipeline ({counts.get('mode')}, {counts.get('transform')}): {counts['inputs']:,} input records, "
+            f"{_whose(counts)}: {counts['inputs']:,} input records, "
             f"{counts['done']:,} done; {counts['outputs']:,} outputs, {counts['expected']:,} expected, "
             f"{counts['extra']:,} too many, {counts['aborted']:,} in aborted transactions"
         )
@@ -26,6 +26,13 @@ def figures(statistics: Mapping[str, Any]) -> list[str]:
         events = ", ".join(f"{count:,} {name}" for name, count in offsets["events"].items())
         lines.append(f"events of instances: {events or 'none'}")
     return lines
+
+
+def _whose(counts: Mapping[str, Any]) -> str:
+    """Returns the name of our pipeline with its mode, or of an application with its promise."""
+    if "unnamed" in counts:
+        return f"application ({counts.get('mode')})"
+    return f"pipeline ({counts.get('mode')}, {counts.get('transform')})"
 
 
 def of_logs(result: Result, witnesses: int) -> str:

@@ -91,6 +91,8 @@ def verdict(result: Result, plan: Mapping[str, Any]) -> str:
         names = ", ".join(f"{found.name} ({found.count:,})" for found in bad)
         settings = _settings(plan)
         promise = PROMISE[result.promised].format(f" ({settings})" if settings else "")
+        if plan.get("app") and result.promised is None:
+            promise = f"The application promises {plan['app'].get('promise')}."
         return f"INVALID: {names}. {promise}"
     if result.valid == "unknown":
         first = result.reasons[0] if result.reasons else "nothing was checked"

@@ -1,0 +1,220 @@
+"""Copies runs from an object store to a local folder, where every command reads them, and writes results back.
+
+A command that is given `s3://bucket/runs/ID` works on a temporary copy of the files that it needs. Each file's size and
+CRC-32 must be those of the run's manifest, so a damaged or half-uploaded run is an error, never a smaller history. The
+copy is removed when the process ends. Messages name the URI in place of the copy: see `with_uris`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from checker.tables.storage import UPLOAD, Store, in_parallel, open_store
+from harness.model.errors_and_exit_codes import BadInput
+from harness.stored import uploaded_run
+from harness.stored.uploaded_run import DERIVED, Manifest, manifest_of
+
+LATEST: Final = "latest"
+DRAWN: Final = ("plots/", "orders/", "report.html")
+BULKY: Final = ("history/", "tables/", "logs/", "cluster/", "data/")
+ATTEMPTS: Final = 3  # to read a run whose manifest changes meanwhile
+
+Wanted = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A copy of a run: where from, its manifest, and the size and time of each file when it was copied."""
+
+    store: Store
+    manifest: Manifest | None
+    files: Mapping[str, tuple[int, int]]
+
+
+_staged: dict[Path, Staged] = {}
+_uris: dict[str, str] = {}  # temporary folder -> URI
+
+
+def everything(name: str) -> bool:
+    """Selects all files."""
+    return True
+
+
+def judged(name: str) -> bool:
+    """Selects what a check reads: all files except those that it draws again."""
+    return not name.startswith(DRAWN)
+
+
+def shown(name: str) -> bool:
+    """Selects what the description of a result is made from: all files except plots and logs."""
+    return not name.startswith(("plots/", "orders/", "logs/", "cluster/"))
+
+
+def pages(name: str) -> bool:
+    """Selects the files that a browser shows: all files except the bulky ones."""
+    return not name.startswith(BULKY)
+
+
+def listed(name: str) -> bool:
+    """Selects the files that a list of runs needs."""
+    return name in ("plan.yaml", "results.json")
+
+
+def with_uris(text: str) -> str:
+    """Returns a message in which temporary copies are named by their URIs."""
+    for folder, uri in _uris.items():
+        text = text.replace(folder, uri)
+    return text
+
+
+def _temporary(uri: str) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="harness-staged-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _uris[str(folder)] = uri
+    return folder
+
+
+def stage(uri: str, wanted: Wanted = everything) -> Path:
+    """Returns a local copy of the run at a URI. Raises BadInput if there is none or if it is damaged, Missing."""
+    above, _, name = uri.rpartition("/")
+    return _copied(open_store(uri), _temporary(above) / name, wanted)
+
+
+def stage_named(runs: str, name: str, wanted: Wanted = everything) -> Path:
+    """Returns a local copy of the run that a user names, of those at the URI `runs`.
+
+    name  an id, `latest`, or an unambiguous prefix of an id
+    """
+    store = open_store(runs)
+    ids = store.folders()
+    if not ids:
+        raise BadInput(f"{runs}: there are no runs; upload one: harness upload latest {runs}")
+    found = (
+        [ids[-1]]
+        if name == LATEST
+        else [one for one in ids if one == name] or [one for one in ids if one.startswith(name)]
+    )
+    if len(found) == 1:
+        return _copied(store.below(found[0]), _temporary(runs) / found[0], wanted)
+    if found:
+        raise BadInput(f"{name}: {len(found)} runs at {runs} begin with this, such as {found[0]}; give a longer prefix")
+    raise BadInput(f"{name}: no run at {runs} begins with this; `harness list --runs {runs}` shows the runs there")
+
+
+def stage_all(runs: str, wanted: Wanted) -> Path:
+    """Returns a local folder of runs with some files of every run at a URI."""
+    store, folder = open_store(runs), _temporary(runs)
+
+    def one(name: str) -> None:
+        if wanted is listed:  # without listing each run
+            for file in ("plan.yaml", "results.json"):
+                if (content := store.below(name).read(file)) is not None:
+                    (folder / name).mkdir(exist_ok=True)
+                    (folder / name / file).write_bytes(content)
+            return
+        _copied(store.below(name), folder / name, wanted)
+
+    in_parallel(one, store.folders())
+    return folder
+
+
+def _copied(store: Store, folder: Path, wanted: Wanted) -> Path:
+    manifest = manifest_of(store)
+    for attempt in range(ATTEMPTS):
+        wrong = _copy(store, folder, manifest, wanted)
+        again = manifest_of(store)
+        if wrong is None:
+            break
+        if again == manifest or attempt == ATTEMPTS - 1:
+            raise BadInput(f"{store.uri}/{wrong}; upload the run again: harness upload RUN {store.uri}")
+        manifest = again
+    files = {name: _state(folder / name) for name in uploaded_run.files_of(folder)}
+    _staged[folder] = Staged(store, manifest, files)
+    (folder / "history").mkdir(exist_ok=True)  # some files of a run are a run
+    if manifest is not None and not manifest.complete:
+        if wanted is judged and not any(name.startswith("history/") for name in manifest.files):
+            raise BadInput(
+                f"{store.uri}: no segment of the history has been uploaded yet; when the run has ended: "
+                f"harness upload RUN {store.uri}"
+            )
+        (folder / UPLOAD).write_bytes(orjson.dumps({"complete": False}))
+    return folder
+
+
+def _copy(store: Store, folder: Path, manifest: Manifest | None, wanted: Wanted) -> str | None:
+    """Copies the wanted files. Returns what is wrong with a file that cannot be made again; None if nothing is."""
+    sizes = store.sizes()
+    if "plan.yaml" not in sizes and not any(name.startswith("history/") for name in sizes):
+        raise BadInput(
+            f"{store.uri}: there is no run (neither plan.yaml nor history/); `harness list --runs URI` "
+            "shows the runs at a URI"
+        )
+    entries = {name: (size, None) for name, size in sizes.items()} if manifest is None else manifest.files
+    names = [name for name in entries if wanted(name)]
+
+    def one(name: str) -> str | None:
+        problem = _problem(store, folder / name, name, entries[name], sizes.get(name))
+        if problem is None:
+            return None
+        (folder / name).unlink(missing_ok=True)
+        return None if name.startswith(DERIVED) else f"{name}: {problem}, so the upload is incomplete or was changed"
+
+    return next((wrong for wrong in in_parallel(one, names) if wrong is not None), None)
+
+
+def _problem(store: Store, file: Path, name: str, entry: tuple[int, int | None], size: int | None) -> str | None:
+    """Copies a file. Returns what is wrong if it is not the one in the manifest; None if it is."""
+    if size is None:
+        return "it is missing"
+    if size != entry[0]:
+        return "its size is wrong"
+    copied, crc = store.download(name, file)
+    return None if copied == size and entry[1] in (None, crc) else "its content is wrong: remove it first"
+
+
+def _state(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def is_copy(path: Path) -> bool:
+    """Returns whether a path is a temporary copy of a run at a URI."""
+    return path in _staged
+
+
+def publish(folder: Path) -> str | None:
+    """Writes what has changed in a copy of a run back to its store. Results become visible together, or not at all.
+
+    Does nothing for a folder that is not a copy, or is one of a run whose upload is incomplete. Returns what was
+    done, in a sentence; None if nothing was to do. Raises Missing.
+    """
+    found = _staged.get(folder)
+    if found is None:
+        return None
+    if found.manifest is not None and not found.manifest.complete:
+        return (
+            f"{found.store.uri}: the upload is incomplete, so the result is not stored there; "
+            f"complete it first: harness upload RUN {found.store.uri}"
+        )
+    now = {name: _state(folder / name) for name in uploaded_run.files_of(folder)}
+    changed = [name for name, state in now.items() if name.startswith(DERIVED) and found.files.get(name) != state]
+    gone = [name for name in found.files if name.startswith(DERIVED) and name not in now]
+    if not changed and not gone:
+        return None
+    if found.manifest is None:
+        for name in sorted(changed, key=lambda name: (name in uploaded_run.LAST, name)):
+            found.store.upload(folder / name, name, now[name][0])
+        found.store.remove(gone)
+        manifest = None
+    else:
+        manifest = uploaded_run.commit(folder, found.store, found.manifest, changed, gone, meanwhile=True)
+    _staged[folder] = Staged(found.store, manifest, now)
+    return f"{found.store.uri}: {len(changed)} files of the result written"
