@@ -31,8 +31,9 @@ import pyarrow.parquet as pq
 from checker.tables import schema
 from checker.tables.coding import Coder
 from checker.tables.columns import Small
+from checker.tables.plain_lines import Stretch
 from checker.tables.progress import Counted
-from checker.tables.read_history import Line, Notes, identity, rarely_collecting, read, sources
+from checker.tables.read_history import Line, Notes, identity, rarely_collecting, read_stretches, sources
 from checker.tables.table_builder import Builder
 from harness.model import op_json
 from harness.model.errors_and_exit_codes import BadHistory, Missing
@@ -127,7 +128,7 @@ def _meta(builder: Builder, notes: Notes, identities: list[list[Any]], buckets: 
 def collect(path: Path) -> Tables:
     """Returns the tables of a small history, in memory. Raises BadHistory."""
     notes = Notes()
-    return _in_memory(read(path, notes), notes)
+    return _in_memory(read_stretches(sources(path), True, notes), notes)
 
 
 def of_ops(ops: Iterable[Op], part: bool = False) -> Tables:
@@ -140,10 +141,10 @@ def of_ops(ops: Iterable[Op], part: bool = False) -> Tables:
     return _in_memory(lines, Notes(part=part))
 
 
-def _in_memory(lines: Iterable[Line], notes: Notes) -> Tables:
+def _in_memory(lines: Iterable[Line | Stretch], notes: Notes) -> Tables:
     builder = Builder(Coder())
     for line in lines:
-        builder.add(line)
+        builder.take(line)
     builder.finish()
     made = builder.tables()
     small = {name: made[name] for name in schema.BESIDE}
@@ -256,8 +257,9 @@ def _make(path: Path, folder: Path, files: list[Path], count: int, progress: Cal
         identity(file) for file in files
     ]  # before reading: a history that changes meanwhile no longer matches
     with rarely_collecting():
-        for line in Counted(progress, "tables: ")(read(path, notes)):
-            builder.add(line)
+        counted = Counted(progress, "tables: ")
+        for line in read_stretches(files, True, notes):
+            counted.add(builder.take(line))
             if builder.rows >= CHUNK_ROWS:
                 writer.write(builder.tables())
     builder.finish()

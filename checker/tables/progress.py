@@ -25,8 +25,12 @@ class Counted:
         """Yields the lines unchanged, and counts them."""
         for line in lines:
             yield line
-            self.lines += 1
-            if self.lines % EVERY == 0 and time.monotonic() - self._reported > QUIET_S:
-                self._reported = time.monotonic()
-                rate = self.lines / (self._reported - self._began)
-                self._progress(f"{self._what}{self.lines:,} lines, {rate:,.0f} a second")
+            self.add(1)
+
+    def add(self, count: int) -> None:
+        """Counts lines."""
+        before, self.lines = self.lines, self.lines + count
+        if self.lines // EVERY > before // EVERY and time.monotonic() - self._reported > QUIET_S:
+            self._reported = time.monotonic()
+            rate = self.lines / (self._reported - self._began)
+            self._progress(f"{self._what}{self.lines:,} lines, {rate:,.0f} a second")

@@ -19,6 +19,8 @@ from typing import IO, Any, Final, NamedTuple
 
 import orjson
 
+from checker.tables import plain_lines
+from checker.tables.plain_lines import Form, Stretch
 from harness.model import op_json
 from harness.model.edn import fast_path, ops, reader
 from harness.model.errors_and_exit_codes import BadHistory
@@ -29,6 +31,7 @@ MAX_RATIO: Final = 100  # maximum compression ratio of gzip; that of logs is bel
 UNPACKED_FREELY: Final = 64 << 20
 CHECKSUM_BLOCK: Final = 1 << 18
 BLOCK: Final = 128 << 10
+JOINED: Final = 1 << 20
 COLLECT_EVERY: Final = 50_000
 
 
@@ -152,7 +155,23 @@ def read_files(files: Sequence[Path], last: bool, notes: Notes, exact: bool = Fa
     exact  see `read`
     """
     for file in files:
-        yield from _file(file, last and file == files[-1], notes, exact)
+        reading = _Reading(file, last and file == files[-1], notes, exact)
+        for number, block, whole in _blocks(file, reading.last, notes):
+            yield from reading.lines(number, block, whole)
+
+
+def read_stretches(files: Sequence[Path], last: bool, notes: Notes) -> Iterator[Line | Stretch]:
+    """Yields the same as `read_files`, but many neighbouring lines of the usual form as one stretch."""
+    for file in files:
+        reading = _Reading(file, last and file == files[-1], notes, False)
+        form = plain_lines.EDN if is_edn(file) else plain_lines.JSON
+        for number, block, whole in _joined(_blocks(file, reading.last, notes)):
+            for text, usual in plain_lines.split(block, form):
+                if usual:
+                    yield reading.stretch(number, text, form)
+                else:
+                    yield from reading.lines(number, text, whole)
+                number += text.count(b"\n")
 
 
 # --- bytes ----------------------------------------------------------------------------------------------
@@ -206,41 +225,71 @@ def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, 
         yield number, block, block.endswith(b"\n")
 
 
+def _joined(blocks: Iterator[tuple[int, bytes, bool]]) -> Iterator[tuple[int, bytes, bool]]:
+    """Yields the blocks, joined to at least JOINED bytes: array operations are faster on more lines."""
+    number, parts, size, whole = 1, list[bytes](), 0, True
+    for begin, block, ended in blocks:
+        number = begin if not parts else number
+        parts.append(block)
+        size, whole = size + len(block), ended
+        if size >= JOINED:
+            yield number, b"".join(parts), whole
+            parts, size = [], 0
+    if parts:
+        yield number, b"".join(parts), whole
+
+
 # --- lines ----------------------------------------------------------------------------------------------
 
 
-def _file(file: Path, last: bool, notes: Notes, exact: bool) -> Iterator[Line]:
-    name, of_edn = str(file), is_edn(file)
-    decode = _Edn(notes, exact) if of_edn else _Json()
-    position = blank = 0
-    for number, block, whole in _blocks(file, last, notes):
+class _Reading:
+    """Reads the ops of one file. `last`: whether an incomplete last line is skipped instead of an error."""
+
+    def __init__(self, file: Path, last: bool, notes: Notes, exact: bool) -> None:
+        self.last = last
+        self._file, self._notes, self._of_edn = file, notes, is_edn(file)
+        self._decode = _Edn(notes, exact) if self._of_edn else _Json()
+        self._position = self._blank = 0
+
+    def lines(self, number: int, block: bytes, whole: bool) -> Iterator[Line]:
+        """Yields the ops of a block, whose first line has this number."""
+        name = str(self._file)
         lines = block.split(b"\n")
-        for at, ready in enumerate(decode.quick(block, lines), number):
+        for at, ready in enumerate(self._decode.quick(block, lines), number):
             data: Mapping[str, Any] | None = ready
             if data is None:
                 line = lines[at - number]
-                if not line.strip() or (of_edn and line.lstrip().startswith(b";")):
-                    blank += 1
-                    if blank > MAX_BLANK_LINES:
+                if not line.strip() or (self._of_edn and line.lstrip().startswith(b";")):
+                    self._blank += 1
+                    if self._blank > MAX_BLANK_LINES:
                         raise BadHistory(
                             f"{name}, line {at}: more than {MAX_BLANK_LINES:,} blank lines in the file; "
                             "remove them, or use another file"
                         )
                     continue
                 try:
-                    data = decode.slow(line, f"{name}, line {at}")
+                    data = self._decode.slow(line, f"{name}, line {at}")
                 except BadHistory:
-                    if whole or at < number + len(lines) - 1 or not last:
+                    if whole or at < number + len(lines) - 1 or not self.last:
                         raise  # a killed writer leaves a torn last line, and this is not one
-                    notes.truncated = f"{file.name}: cut off in its last line, which is skipped"
+                    self._notes.truncated = f"{self._file.name}: cut off in its last line, which is skipped"
                     break
             if "index" not in data:
-                if _header(data, f"{name}, line {at}", notes):
+                if _header(data, f"{name}, line {at}", self._notes):
                     continue
-                if of_edn:
-                    data = {**data, "index": position}
-            position += 1
+                if self._of_edn:
+                    data = {**data, "index": self._position}
+            self._position += 1
             yield Line(data, at, name)
+
+    def stretch(self, number: int, text: bytes, form: Form) -> Stretch:
+        """Returns the lines of a text, all of the usual form, as a stretch."""
+        self._position += text.count(b"\n")
+        return Stretch(text, number, str(self._file), form, self._one)
+
+    def _one(self, line: bytes, where: str) -> Mapping[str, Any]:
+        ready = next(iter(self._decode.quick(line, [line])))
+        return self._decode.slow(line, where) if ready is None else ready
 
 
 def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from checker.tables import make_tables, schema
 from checker.tables.coding import Coder
-from checker.tables.read_history import Notes, identity, rarely_collecting, read_files
+from checker.tables.read_history import Notes, identity, rarely_collecting, read_stretches
 from checker.tables.table_builder import LIMIT, Builder
 
 FOLDER: Final = ".segments"
@@ -110,8 +110,8 @@ def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
         builder, notes = _builder(piece), Notes()
         identities = [identity(Path(file)) for file in piece.files]
         writer = make_tables.Writer(folder, buckets, f"{piece.name}-")
-        for line in read_files([Path(file) for file in piece.files], piece.last, notes):
-            builder.add(line)
+        for line in read_stretches([Path(file) for file in piece.files], piece.last, notes):
+            builder.take(line)
             if builder.rows >= make_tables.CHUNK_ROWS:
                 writer.write(builder.tables())
         if piece.last:

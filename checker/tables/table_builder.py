@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from checker.tables import schema
+from checker.tables import plain_lines, row_buffers, schema
 from checker.tables.coding import BASE, EMPTY, Coder, text_of
+from checker.tables.packing import Ints
+from checker.tables.plain_lines import Lines, Rows, Stretch
 from checker.tables.read_history import Line
 from checker.tables.row_buffers import RowBuffers
 from checker.tables.schema import INFO, MICRO, OK, TIME_GOES_BACK, TYPE_CODES
@@ -25,6 +28,7 @@ from harness.model.op import INVOKE, NEMESIS, TYPES
 
 LIMIT = 1 << 62  # indices, times and offsets beyond it are treated as damage
 SHORT = 80
+_TYPE_NAMES = tuple(TYPE_CODES)
 NO_TIME = -1  # the time of an op in a history without times
 OF_CLIENTS = MICRO | {"assign", "subscribe", "debug-topic-partitions"}  # ops (by f) that only clients have
 
@@ -96,11 +100,13 @@ class Builder:
         self.missing: tuple[int, int] | None = None  # the indices before the first gap and after the last one
         self.gap_ns = 0  # no missing line is earlier than this
         self.buffers = RowBuffers()
+        self._parts: list[row_buffers.Part] = []  # before `buffers`
+        self._size = 0
 
     @property
     def rows(self) -> int:
         """The number of ops and polled records since the last call of `tables`, to estimate the memory in use."""
-        return len(self.buffers.type_codes) + len(self.buffers.poll_value)
+        return self._size + row_buffers.size(self.buffers)
 
     # --- lines ----------------------------------------------------------------------------------------
 
@@ -214,6 +220,98 @@ class Builder:
         """Completes the open op of a process as `info`, because its outcome is unknown."""
         index, time_ns, f, value, extra = self.open.pop(process)
         self._op(index, index, process, "info", f, time_ns, -1, None, extra, value)
+
+    # --- many lines of the usual form ---------------------------------------------------------------------
+
+    def take(self, lines: Line | Stretch) -> int:
+        """Takes one raw op or a stretch. Returns the number of lines."""
+        if isinstance(lines, Stretch):
+            return self.add_stretch(lines)
+        self.add(lines)
+        return 1
+
+    def add_stretch(self, stretch: Stretch) -> int:
+        """Takes the ops of a stretch; does the same as `add` for each of its lines. Returns the number of lines."""
+        lines = plain_lines.parse(stretch.text, stretch.form)
+        if lines is not None and self._add_lines(lines, stretch):
+            return len(lines.index)
+        texts = stretch.text.split(b"\n")[:-1]
+        for number, text in enumerate(texts, stretch.number):
+            self.add(Line(stretch.decode(text, f"{stretch.file}, line {number}"), number, stretch.file))
+        return len(texts)
+
+    def _add_lines(self, lines: Lines, stretch: Stretch) -> bool:
+        """Takes the lines if each is as expected after the lines before it; otherwise changes nothing."""
+        index, time_ns, kind, f = lines.index, lines.time_ns, lines.kind, lines.f
+        if index[0] != self.last_index + 1 or time_ns[0] < self.last_ns:
+            return False
+        if bool((np.diff(index) != 1).any()) or bool((np.diff(time_ns) < 0).any()):
+            return False
+        by = np.argsort(lines.process, kind="stable")  # the lines of a process are neighbours
+        process, invokes, fs = lines.process[by], kind[by] == plain_lines.INVOKE, f[by]
+        same = process[1:] == process[:-1]
+        if bool((same & (invokes[1:] == invokes[:-1])).any()):
+            return False  # invocations and completions must alternate
+        if bool((same & ~invokes[1:] & (fs[1:] != fs[:-1])).any()):
+            return False
+        firsts = np.flatnonzero(np.concatenate([[True], ~same]))
+        began_before: dict[int, tuple[int, int]] = {}
+        for place, code in zip(by[firsts].tolist(), process[firsts].tolist(), strict=True):
+            began = self.open.get(code)
+            if (began is None) != bool(kind[place] == plain_lines.INVOKE):
+                return False
+            if began is not None:
+                if began[2] != plain_lines.FS[f[place]]:
+                    return False
+                began_before[place] = (began[0], began[1])
+        invoke_index, invoke_ns = np.full(len(index), -1), np.full(len(index), -1)
+        invoke_index[by[1:]], invoke_ns[by[1:]] = index[by[:-1]], time_ns[by[:-1]]
+        for place, (began_index, began_ns) in began_before.items():
+            invoke_index[place], invoke_ns[place] = began_index, began_ns
+            del self.open[int(lines.process[place])]
+        done = np.flatnonzero(kind != plain_lines.INVOKE)
+        rows = plain_lines.rows_of(lines, done, invoke_index, invoke_ns)
+        self._parts += [self.buffers, rows]
+        self._size += row_buffers.size(self.buffers) + row_buffers.size(rows)
+        self.buffers = RowBuffers()
+        self._note(rows)
+        self._listed_keys(lines)
+        self._left_open(lines, stretch, by[np.concatenate([~same, [True]])])
+        self.last_index, self.last_ns = int(index[-1]), int(time_ns[-1])
+        self.max_ns = max(self.max_ns, self.last_ns)
+        self.lines += len(index)
+        return True
+
+    def _note(self, rows: Rows) -> None:
+        """Updates the counts by complete ops."""
+        of_both, firsts, counts = np.unique(
+            rows.f.astype(np.int64) * len(TYPE_CODES) + rows.kind, return_index=True, return_counts=True
+        )
+        for place in np.argsort(firsts):  # so that the counts are in the order of first occurrence
+            f, kind = divmod(int(of_both[place]), len(TYPE_CODES))
+            self.counts.setdefault(plain_lines.FS[f], Counter())[_TYPE_NAMES[kind]] += int(counts[place])
+        oks = np.flatnonzero((rows.kind == OK) & (rows.f < plain_lines.ASSIGN))
+        if len(oks):
+            self.last_ok_op, self.last_ok_ns = int(rows.index[oks[-1]]), int(rows.complete_ns[oks[-1]])
+        infos = rows.kind == INFO
+        self.retired.update(zip(rows.process[infos].tolist(), rows.index[infos].tolist(), strict=True))
+
+    def _listed_keys(self, lines: Lines) -> None:
+        """Adds the keys of every assign and subscribe that completed."""
+        done = np.flatnonzero((lines.f >= plain_lines.ASSIGN) & (lines.kind != plain_lines.INVOKE))
+        cuts = np.searchsorted(lines.listed_line, np.stack([done, done + 1]))
+        for place, low, high in zip(done.tolist(), *cuts.tolist(), strict=True):
+            cells = int(lines.index[place]), int(lines.process[place]), int(lines.kind[place])
+            how = schema.ASSIGN if lines.f[place] == plain_lines.ASSIGN else schema.SUBSCRIBE
+            keys = lines.listed_key[low:high].tolist() or [EMPTY]
+            self.buffers.small["assigns"].extend((*cells, how, False, key) for key in keys)
+
+    def _left_open(self, lines: Lines, stretch: Stretch, lasts: Ints) -> None:
+        """Keeps the invocations among the last lines of the processes: their completions are still to come."""
+        for place in lasts[lines.kind[lasts] == plain_lines.INVOKE].tolist():
+            begin = int(lines.ends[place - 1]) if place else 0
+            data = stretch.decode(stretch.text[begin : int(lines.ends[place]) - 1], stretch.file)
+            self.open[int(lines.process[place])] = (data["index"], data["time_ns"], data["f"], data["value"], {})
 
     # --- one op ---------------------------------------------------------------------------------------
 
@@ -376,5 +474,6 @@ class Builder:
 
     def tables(self) -> dict[str, pa.Table]:
         """Returns name -> table, with the rows of the lines added since the last call. Raises BadHistory."""
-        buffers, self.buffers = self.buffers, RowBuffers()
-        return buffers.tables(self.coder)
+        parts = [*self._parts, self.buffers]
+        self._parts, self._size, self.buffers = [], 0, RowBuffers()
+        return row_buffers.tables(parts, self.coder)

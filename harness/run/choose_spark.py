@@ -18,7 +18,7 @@ from harness.model.errors_and_exit_codes import BadHistory
 from harness.run import spark
 
 START_S: Final = 10.0
-CONVERT_S_PER_BYTE: Final = 80e-9  # text to tables
+CONVERT_S_PER_BYTE: Final = 40e-9  # text to tables
 JUDGE_S_PER_OP: Final = 4e-6
 BYTES_PER_OP: Final = 200  # its two lines
 ON_SPARK: Final = frozenset({"pipeline", "offsets"})  # checks that are `unknown` without Spark
