@@ -202,7 +202,7 @@ def test_a_refusal_falls_back_with_a_notice(monkeypatch: pytest.MonkeyPatch, tmp
     ("wish", "message"),
     [
         ({"nodes": 0}, "--nodes 0"),
-        ({"kafka_version": "2.3.1"}, "give 2.4.0 or newer"),
+        ({"kafka_version": "2.3.1"}, "must be 2.4.0 or newer"),
         ({"kafka_version": "4.0.2", "metadata": "zookeeper"}, "ZooKeeper was removed"),
         ({"kafka_version": "2.8.2", "metadata": "kraft"}, "use --metadata zookeeper"),
         ({"kafka_version": "2.8.2", "controllers": 3}, "--controllers requires KRaft"),

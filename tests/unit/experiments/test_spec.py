@@ -95,5 +95,5 @@ def test_a_cluster_that_stays_is_for_cases_that_want_no_other(monkeypatch: pytes
     assert on["kafka_version"] == make_plan.make({"kafka_version": "3.9", "seed": 1}).kafka_version
     for name in ("no-fsync", "kafka-17754", "librdkafka-2.1.0", "bootstrap-unsynced", "replication-1"):
         assert all("cluster" not in case.on("local:warm").plan for case in spec.named(name, None).cases)
-    with pytest.raises(BadInput, match="give local:NAME"):
+    with pytest.raises(BadInput, match="must be local:NAME"):
         spec.named("acks-1", None).cases[0].on("local")
