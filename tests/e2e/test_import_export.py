@@ -97,6 +97,7 @@ def test_import_export_and_check_of_every_form(tmp_path: Path) -> None:
     assert (shown.returncode, run.name in harness("list", *runs).stdout) == (0, True)
 
 
+@pytest.mark.long
 def test_what_cannot_be_imported_or_exported(tmp_path: Path) -> None:
     runs = ("--runs", str(tmp_path / "runs"))
     (tmp_path / "bad.edn").write_text("{:index 0, :time 1, :type :invoke\n  :process 0\n")

@@ -70,6 +70,7 @@ def test_the_mock_cluster_is_wrong_about_transactions_and_short_programs_show_it
     assert stored.returncode == 1 and re.search(r'"log-divergence"', stored.stdout)
 
 
+@pytest.mark.long
 def test_what_the_log_model_cannot_do_is_refused(tmp_path: Path) -> None:
     for arguments, message in (
         (("--cluster", "sim"), "harness model run"),
