@@ -138,10 +138,10 @@ def seconds(value: Any) -> Any:
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*", value, re.ASCII)
         if not found:
-            raise ValueError(f"{value!r} is not a duration: write 10s, 500ms or 2m")
+            raise ValueError(f"{value!r} is not a duration: write, for example, 10s, 500ms or 2m")
         return float(found[1]) * UNITS[found[2] or "s"]
     if isinstance(value, bool) or (value is not None and not isinstance(value, int | float)):
-        raise ValueError(f"{value!r} is not a duration: write 10s, 500ms or 2m")
+        raise ValueError(f"{value!r} is not a duration: write, for example, 10s, 500ms or 2m")
     return value
 
 

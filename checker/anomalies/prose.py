@@ -133,8 +133,8 @@ def _remarks(witness: Witness, phrases: Phrases) -> list[str]:
         if len(places) > 1:
             offsets = sorted(place for place in places if place is not None)
             found.append(
-                f"value {value} is in the log {len(offsets)} times (offsets {listed(offsets)}) and counts at its last "
-                "offset, so the duplicate alone may explain this"
+                f"value {value} is in the log {len(offsets)} times (offsets {listed(offsets)}); the check uses only "
+                "the last offset, so the duplicate alone may explain this anomaly"
             )
             break
     return found

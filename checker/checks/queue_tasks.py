@@ -64,7 +64,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of one bucket."""
+    """The result of the task on one bucket of keys."""
 
     judged: Judged
     figures: Figures

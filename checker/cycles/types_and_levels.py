@@ -6,9 +6,9 @@ G-nonadjacent (several, no two of them adjacent). The suffix -process or -realti
 of that kind. In each strongly connected component the types are tried in the order of the table, most severe first.
 Types that are implied by a type already found are skipped.
 
-Sources: Adya, Weak Consistency (1999), 3.3, 4.2 and 5.2; Kingsbury and Alvaro, Elle (VLDB 2020), 4.3. The types that
-end in -cycle-exists stand for Adya's levels PL-1, PL-2 and PL-2.99. With the prefix `strong-session-` they include
-process order; with the prefix `strong-`, real-time order.
+Sources: Adya, Weak Consistency (1999), 3.3, 4.2 and 5.2; Kingsbury and Alvaro, Elle (VLDB 2020), 4.3. A type
+PL-...-cycle-exists means that a cycle violates Adya's level PL-1, PL-2 or PL-2.99. If the name begins with
+`strong-session-`, the cycle may also contain process edges; with `strong-`, also real-time edges.
 """
 
 from __future__ import annotations

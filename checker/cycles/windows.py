@@ -5,8 +5,9 @@ cycle's backward edges cover the cycle without a gap. Overlapping intervals are 
 each cycle lies within one window. Real-time and process order never point backwards. In the worst case one window
 covers the whole history.
 
-If a bucket has few edges, its task returns them with its result. Otherwise the task writes them to a file in the tables
-folder, ordered by the earlier of their two ops, so that the search of a window reads only a slice of the file.
+If a bucket of keys has few edges, the task of the bucket returns them with its result. Otherwise the task writes them
+to a file in the tables folder, ordered by the earlier of their two ops, so that searching a window requires only a
+slice of the file.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def time_index(data: bytes, base: int, name: str) -> Index:
 
 
 def transaction_index(data: bytes, name: str) -> tuple[tuple[Aborted, ...], tuple[Flaw, ...]]:
-    """Returns (the entries of a .txnindex up to the first invalid one, the flaws)."""
+    """Returns (the entries of a .txnindex before the first invalid one, what is wrong with the file)."""
     rows, flaws = _rows(data, _ABORTED, name, padded=False)
     found: list[Aborted] = []
     for number, row in enumerate(rows.tolist()):

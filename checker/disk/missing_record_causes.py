@@ -229,7 +229,7 @@ def _also(seen: Sequence[Seen]) -> str:
 
 
 def _instead(offset: int, occupant: tuple[int, int] | None, log: Log) -> str:
-    """Returns the end of a sentence: what the log has at the offset instead of the record. "" if there is nothing."""
+    """Returns a clause that ends a sentence: what the log has at the offset in place of the record; "" if nothing."""
     if occupant is None:
         return f"; the log ends at {log.end}" if offset >= log.end else ""
     value, epoch = occupant

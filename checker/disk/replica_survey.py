@@ -198,7 +198,7 @@ class _Surveyor:
             self._flaws.add(*agreement.aborted_flaws(self._replica, segment, aborted))
 
     def _batch(self, batch: Batch, name: str) -> list[tuple[int, int, int]]:
-        """Counts a sound batch.
+        """Adds an undamaged batch to the counts.
 
         If the batch is the marker of an aborted transaction, returns [(producer id, first offset of the transaction,
         offset of the marker)]; otherwise an empty list.

@@ -33,7 +33,7 @@ def _column(table: pa.Table, name: str) -> Ints:
 class Reads:
     """The *reads*, which are the `ok` ops with f poll or txn, ordered by process and op.
 
-    processes  the processes with reads, ascending; the position of a process in this array is its rank
+    processes  the processes with reads, ascending; the index of a process in this array is its rank
     bits       how many bits of an element of `packed` contain the op
     packed     for each read: the rank of the process in the high bits, and the op in the low bits
     invoke_ns  for each read: its invocation time
@@ -47,11 +47,14 @@ class Reads:
     ends: dict[tuple[int, int], Ints] = field(default_factory=dict)
 
     def place(self, rank: Ints, op: Ints) -> Ints:
-        """Returns, for each (process rank, op), the position of the first read of the process in this op or later."""
+        """Returns, for each (process rank, op), the index of the process's first read in this op or later."""
         return np.searchsorted(self.packed, (rank << self.bits) | np.minimum(op, (1 << self.bits) - 1))
 
     def cell_ends(self, bins: int, max_ns: int) -> Ints:
-        """Divides the run into `bins` intervals. Returns the position of each process's last read in each interval."""
+        """Divides the run into `bins` intervals. Returns, for each process and interval, the index of the last read.
+
+        The indexes are those of `packed`. An interval in which a process has no read is skipped.
+        """
         if (bins, max_ns) not in self.ends:
             cell = self.invoke_ns * bins // (max_ns + 1)
             last = np.append(begins(self.packed >> self.bits, cell)[1:], True)

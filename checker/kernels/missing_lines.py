@@ -23,7 +23,7 @@ _LAST: Final = 1 << 62
 def gap(meta: Mapping[str, Any]) -> tuple[int, int] | None:
     """Returns (index of the op before the first missing line, index of the op after the last missing line).
 
-    Returns None if there is no gap between lines, even if the history is truncated in its last line.
+    Returns None if there is no gap between lines, even if the last line of the history is cut off.
     """
     if "missing" in meta:
         return None if meta["missing"] is None else tuple(meta["missing"])

@@ -15,8 +15,8 @@ T = TypeVar("T")
 def spread(spark: Any, task: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
     """Runs the task on every item, and returns the results in the order of the items.
 
-    If `spark` is None, the items are processed one by one in this process. A HarnessError that a task raises is raised
-    again.
+    If `spark` is None, the items are processed one by one in this process. Re-raises a HarnessError raised by a
+    task.
     """
     if spark is None or not items:
         return [task(item) for item in items]

@@ -82,7 +82,10 @@ def reading(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Context manager that raises Missing if a file in the folder cannot be written, such as when the disk is full."""
+    """Context manager that raises Missing if a file in the folder cannot be written.
+
+    This happens, for example, if the disk is full.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -285,8 +288,8 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
         return None
     if meta["schema"] > schema.SCHEMA:
         raise BadHistory(
-            f"{file}: written with schema {meta['schema']}; this version reads schemas up to {schema.SCHEMA}: upgrade, "
-            f"or remove {folder}, and the next check makes it again"
+            f"{file}: written with schema {meta['schema']}; this version reads schemas up to {schema.SCHEMA}; upgrade "
+            f"the harness, or remove {folder}: the next check makes it again"
         )
     return meta if meta.keys() >= META_FIELDS and _complete(folder, meta["files"]) else None
 

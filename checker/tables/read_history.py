@@ -283,7 +283,7 @@ class _Reading:
             yield Line(data, at, name)
 
     def stretch(self, number: int, text: bytes, form: Form) -> Stretch:
-        """Returns the lines of a text, all of the usual form, as a stretch."""
+        """Returns a text as one `Stretch`. All of its lines must have the usual form (see plain_lines)."""
         self._position += text.count(b"\n")
         return Stretch(text, number, str(self._file), form, self._one)
 
@@ -297,7 +297,8 @@ def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
         return False
     if not isinstance(data["schema"], int) or data["schema"] > op_json.SCHEMA:
         raise BadHistory(
-            f"{where}: written with schema {data['schema']}; this version reads schemas up to {op_json.SCHEMA}: upgrade"
+            f"{where}: written with schema {data['schema']}; this version reads schemas up to {op_json.SCHEMA}; "
+            "upgrade the harness"
         )
     notes.run = str(data.get("run", "")) or notes.run
     notes.part = notes.part or "shrunk_from" in data

@@ -209,7 +209,7 @@ class Builder:
         self.open[process] = (data["index"], data["time_ns"], data["f"], data.get("value"), extra)
 
     def finish(self) -> None:
-        """Completes every invocation that is still open as `info`. Raises BadHistory."""
+        """Completes with `info` every invocation that is still open. Raises BadHistory."""
         for process, (index, *_) in sorted(self.open.items(), key=lambda item: item[1][0]):
             try:
                 self._never_completed(process)
@@ -217,7 +217,7 @@ class Builder:
                 raise BadHistory(f"op {index}: {error}") from None
 
     def _never_completed(self, process: Any) -> None:
-        """Completes the open op of a process as `info`, because its outcome is unknown."""
+        """Completes the open op of a process with `info`, because its outcome is unknown."""
         index, time_ns, f, value, extra = self.open.pop(process)
         self._op(index, index, process, "info", f, time_ns, -1, None, extra, value)
 

@@ -75,7 +75,7 @@ class Expect(_Written):
         shown = {*self.shows, *self.any_of}
         both = set(self.never) & shown or {ANY} & set(self.never if shown else ())
         if both:
-            raise ValueError(f"{', '.join(sorted(both))} is both expected and forbidden; remove one of the two")
+            raise ValueError(f"both expected and forbidden: {', '.join(sorted(both))}; remove each from one of the two")
         if len(self.any_of) == 1:
             raise ValueError(f"any_of contains only {self.any_of[0]}; list several anomalies, or use shows")
         if not (shown or self.never or self.figures or self.refused):

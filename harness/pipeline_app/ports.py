@@ -1,7 +1,8 @@
 """The interfaces ("ports") of a pipeline instance: a source to consume from, a sink to produce to, and its options.
 
-A library's adapter implements the ports for brokers, and a simulation implements them in memory. Each implementation
-limits how long its calls block. For any problem with the cluster, calls raise `Failed` and no other exception.
+Each client library has an adapter that implements the ports for brokers; a simulation implements them in memory. Each
+implementation limits how long its calls block. For any problem with the cluster, calls raise `Failed` and no other
+exception.
 """
 
 from __future__ import annotations

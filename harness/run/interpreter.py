@@ -303,6 +303,6 @@ class Interpreter:
         for stuck in list(self._faults.values()):
             if now_ns - stuck.time_ns > self._limits.nemesis_timeout_s * 1e9:
                 # Its thread may still be blocked in the call; it gets no further ops.
-                error = f"no answer in {self._limits.nemesis_timeout_s:.0f} s"
+                error = f"no answer within {self._limits.nemesis_timeout_s:.0f} s"
                 extra = {**stuck.extra, "phase": "complete"}
                 self._close_fault(stuck.with_(error=error, value={"took_effect": False}, extra=extra))

@@ -83,7 +83,10 @@ def _temporary(uri: str) -> Path:
 
 
 def stage(uri: str, wanted: Wanted = everything) -> Path:
-    """Returns a local copy of the run at a URI. Raises BadInput if there is none or if it is damaged, Missing."""
+    """Returns a local copy of the run at a URI.
+
+    Raises BadInput if there is no run at the URI or if the run is damaged, and Missing if the store cannot be used.
+    """
     above, _, name = uri.rpartition("/")
     return _copied(open_store(uri), _temporary(above) / name, wanted)
 

@@ -69,7 +69,8 @@ def manifest_of(store: Store) -> Manifest | None:
         data = orjson.loads(content)
         if int(data["schema"]) > SCHEMA:
             raise BadInput(
-                f"{where}: written with schema {data['schema']}; this version reads schemas up to {SCHEMA}: upgrade"
+                f"{where}: written with schema {data['schema']}; this version reads schemas up to {SCHEMA}; "
+                "upgrade the harness"
             )
         files = {str(name): (int(size), int(crc)) for name, (size, crc) in data["files"].items()}
         if any(PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in files):

@@ -76,8 +76,8 @@ class Ahead:
     """The upcoming faults of a run.
 
     groups    the faults with the default timing; those in one group take turns
-    schedule  the entries of the schedule
-    limit_s   the length of the load in seconds
+    schedule  the faults with times or triggers of their own (`--schedule`)
+    limit_s   the time limit of the load, in seconds
     """
 
     groups: Sequence[Sequence[Fault]]

@@ -1,7 +1,7 @@
 """restart and rolling-restart: servers are stopped with SIGTERM and started again.
 
 On SIGTERM a server hands over the leadership of its partitions and flushes its logs. A server that is still running
-after 60 s is killed; after the end of the load, it is killed after 10 s.
+after 60 s is killed; once the load has ended, after 10 s.
 
 `restart` leaves a server down until the fault is stopped. `rolling-restart` restarts the target's servers one after
 another, as in a rolling upgrade: the next server is restarted only when the cluster is healthy again.

@@ -71,7 +71,10 @@ def parse_weights(text: str, usual: Mapping[str, int] = WEIGHTS) -> dict[str, in
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = part.partition("=")
         if name not in usual or not number.isdecimal() or int(number) > 1000:
-            raise BadInput(f"--weights {part}: write NAME=WEIGHT (0 to 1000), with a NAME out of {', '.join(usual)}")
+            raise BadInput(
+                f"--weights {part}: write NAME=WEIGHT; NAME is one of {', '.join(usual)}; "
+                "WEIGHT is an integer from 0 to 1000"
+            )
         weights[name] = int(number)
     if not any(weights.values()):
         raise BadInput(f"--weights {text}: at least one action needs a weight above 0")

@@ -43,8 +43,9 @@ async function main() {
 
   const found = await committed(kafka, topic, 'last')
   const acknowledged = results.filter(each => each.status === 'fulfilled').length
-  console.log('expected: read_committed gives committed, last; no aborted send is acknowledged after the abort')
-  console.log(`found:    read_committed gives ${found.join(', ')}; ${acknowledged} of 3 are acknowledged`)
+  console.log('expected: read_committed gives "committed", "last"; no aborted send is acknowledged after the abort')
+  const quoted = found.map(value => `"${value}"`).join(', ')
+  console.log(`found:    read_committed gives ${quoted}; ${acknowledged} of 3 are acknowledged`)
   process.exit(found.some(value => value.startsWith('aborted')) ? 1 : 0)
 }
 

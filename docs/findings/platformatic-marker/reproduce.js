@@ -5,7 +5,7 @@ const { Admin, Consumer, FetchIsolationLevels, Producer } = createRequire(`${pro
 const connection = { clientId: 'reproduce', bootstrapBrokers: [process.argv[2]] }
 
 function finish(text, code) {
-  console.log(`expected: the consumer delivers committed\nfound:    ${text}`)
+  console.log(`expected: the consumer delivers the record "committed"\nfound:    ${text}`)
   process.exit(code)
 }
 
@@ -39,7 +39,8 @@ async function main() {
   const isolationLevel = FetchIsolationLevels.READ_COMMITTED
   const stream = await consumer.consume({ topics: [topic], mode: 'earliest', isolationLevel })
   stream.on('error', error => finish(`the stream fails: ${error.message}`, 1))
-  stream.on('data', ({ value }) => finish(`the consumer delivers ${value}`, value.toString() === 'committed' ? 0 : 1))
+  stream.on('data', ({ value }) =>
+    finish(`the consumer delivers the record "${value}"`, value.toString() === 'committed' ? 0 : 1))
   setTimeout(finish, 10000, 'the consumer delivers nothing in 10 s', 1)
 }
 

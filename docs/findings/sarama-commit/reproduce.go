@@ -1,4 +1,4 @@
-// A commit of offsets that the broker refuses, in a consumer group of Sarama with default settings:
+// A commit of offsets that the broker rejects, in a consumer group of Sarama with default settings:
 // go run reproduce.go HOST:PORT
 package main
 
@@ -76,11 +76,12 @@ func main() {
 
 	accepted := committedOffset(client, admin, topic, topic+"-accepted", "")
 	// Brokers accept 4096 bytes of metadata (offset.metadata.max.bytes), and answer OFFSET_METADATA_TOO_LARGE.
-	refused := committedOffset(client, admin, topic, topic+"-refused", strings.Repeat("x", 5000))
+	rejected := committedOffset(client, admin, topic, topic+"-rejected", strings.Repeat("x", 5000))
 	fmt.Println("expected: Commit() returns an error, or offset 1 is committed")
 	fmt.Printf("found:    after a commit that the broker accepts, the committed offset is %d\n", accepted)
-	fmt.Printf("          after one that it refuses, which nothing reports, the committed offset is %d\n", refused)
-	if refused != 1 {
+	const after = "after a commit that the broker rejects, no error is reported, and the committed offset is"
+	fmt.Printf("          %s %d\n", after, rejected)
+	if rejected != 1 {
 		os.Exit(1)
 	}
 }

@@ -1,4 +1,4 @@
-"""Makes an invoice of every order. It has the usual mistake: it commits before it has produced."""
+"""Makes an invoice of every order. It has a common mistake: it commits before it has produced."""
 
 import signal
 import sys

@@ -36,9 +36,11 @@ def argv(words: Sequence[str], folder: Path) -> list[str]:
     """
     first = words[0]
     program = shutil.which(str(folder / first) if "/" in first else first)
+    if program is None and "/" in first:
+        file = folder / first
+        raise BadInput(f"--app: command: {first} is not an executable file ({file}): build it, or correct the path")
     if program is None:
-        where = folder / first if "/" in first else "PATH"
-        raise BadInput(f"--app: command: {first} is not an executable file ({where}): build it, or give its path")
+        raise BadInput(f"--app: command: no executable file {first} in PATH: install it, or give its path")
     return [str(Path(program).absolute()), *words[1:]]
 
 

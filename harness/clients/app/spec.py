@@ -219,7 +219,10 @@ class App(_Part):
     def _environment(cls, environment: dict[str, str]) -> dict[str, str]:
         for name, value in environment.items():
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-                raise ValueError(f"{name!r} is not the name of an environment variable")
+                raise ValueError(
+                    f"{name!r} is not a valid name of an environment variable: use letters, digits and _, and do not "
+                    "begin with a digit"
+                )
             _of_process(value)
         return environment
 
@@ -237,7 +240,7 @@ PARTS: Final[Mapping[Place, type[BaseModel]]] = {
 def keys(place: Place) -> Sequence[str]:
     """Returns the keys that are allowed in a mapping of app.yaml.
 
-    place  the keys that lead to the mapping
+    place  the path of keys from the root of the file to the mapping
     """
     return [field.alias or name for name, field in PARTS.get(place, App).model_fields.items() if name != "folder"]
 

@@ -142,7 +142,8 @@ class ConfluentAdmin:
                 except ck.KafkaException as error:
                     raise converted(error) from None
                 except FutureTimeout:
-                    raise ClientError("_TIMED_OUT", f"offsets of {partition}: no answer in {timeout_s:.1f} s") from None
+                    text = f"offsets of {partition}: no answer within {timeout_s:.1f} s"
+                    raise ClientError("_TIMED_OUT", text) from None
                 if answer.offset < 0:
                     raise _unanswered(f"offsets of {partition}")
                 pair.append(int(answer.offset))

@@ -108,7 +108,7 @@ class Probe:
             self._admin.poll(0)
             raise (self._cause() or failed if failed.code.startswith("_") else failed) from None
         except FutureTimeout:
-            raise self._cause() or ClientError("_TIMED_OUT", f"no answer in {within_s:.0f} s") from None
+            raise self._cause() or ClientError("_TIMED_OUT", f"no answer within {within_s:.0f} s") from None
 
 
 def look(bootstrap: str, connection: Mapping[str, str], names: Sequence[str], within_s: float) -> Seen:

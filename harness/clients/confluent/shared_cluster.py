@@ -37,7 +37,7 @@ def _each(futures: Mapping[str, Future[Any]], timeout_s: float, what: str) -> di
                 raise ClientError(failed.code, f"{what} {name}: {failed.text}") from None
             results[name] = None
         except FutureTimeout:
-            raise ClientError("_TIMED_OUT", f"{what} {name}: no answer in {timeout_s:.0f} s") from None
+            raise ClientError("_TIMED_OUT", f"{what} {name}: no answer within {timeout_s:.0f} s") from None
     return results
 
 

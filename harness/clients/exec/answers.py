@@ -126,7 +126,7 @@ def _record(value: Any) -> Record:
 def _partition(fields: Mapping[str, Any]) -> TopicPartition:
     topic, partition = fields.get("topic"), fields.get("partition")
     if not isinstance(topic, str) or not _is_whole(partition) or not 0 <= partition < 1 << 31:
-        raise BadAnswer(f"an object without a valid `topic` and `partition`: {_shown(fields)}")
+        raise BadAnswer(f"an object without a valid `topic` or `partition`: {_shown(fields)}")
     return topic, partition
 
 

@@ -47,7 +47,7 @@ def of_kafka(java: Java, fetched: Jars, progress: Progress) -> tuple[str, ...]:
 
 
 def of_spark(java: Java) -> tuple[str, ...]:
-    """Returns JVM flags with which Spark's driver uses its archive; no flags if there is none."""
+    """Returns the JVM flags that make Spark's driver use its class archive; no flags if there is none."""
     to = os.environ.get(TO)
     if to:
         return writing(to)

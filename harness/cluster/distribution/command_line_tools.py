@@ -68,7 +68,9 @@ def _more(fetched: Jars, java: Java, progress: Progress) -> list[Path]:
                         path.unlink()
             if code:
                 shutil.rmtree(folder)
-                raise Missing("the jar of Kafka's tools is not available from Maven Central: connect to the network")
+                raise Missing(
+                    "the jar of Kafka's tools could not be downloaded from Maven Central: check the network connection"
+                )
     return sorted(folder.glob("*.jar"))
 
 

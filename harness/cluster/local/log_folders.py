@@ -40,7 +40,7 @@ def look(data: Path, prefix: str) -> dict[str, Any]:
     """Returns a description of the logs of one server: see the module docstring for its format.
 
     data    the server's (first) log directory
-    prefix  how the names of the run's topics begin
+    prefix  the common prefix of the names of the run's topics
     """
     several = folders(data)
     found: dict[str, Any] = {}

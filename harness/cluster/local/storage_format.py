@@ -83,7 +83,7 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _format(java: Java, jars: Jars, target: Path) -> None:
-    """Runs Kafka's tool for a dummy node, and copies the files that it wrote to `target`."""
+    """Runs Kafka's storage tool for a dummy node, and copies to `target` the files that the tool wrote."""
     node = broker_config.Node("n1", 1, "127.0.0.1", 9092, 9093)
     with tempfile.TemporaryDirectory(prefix="format-", dir=target.parent) as name:
         temporary = Path(name)

@@ -62,7 +62,7 @@ class Link:
     ) -> tuple[int, str]:
         """Runs a command; returns its exit code and standard error.
 
-        give   called with a function; writes the command's input by calling this function
+        give   writes the command's input: it gets a function, and calls this function with each piece of the input
         take   called with each piece of the command's output
         again  called if the connection broke, before the command is run a second time
 

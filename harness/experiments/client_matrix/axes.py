@@ -115,7 +115,7 @@ def absent(libraries: Mapping[str, Collection[str]]) -> list[Absent]:
 
 
 def cells(libraries: Mapping[str, Collection[str]]) -> list[Cell]:
-    """Returns all cells that exist.
+    """Returns all cells that exist (see the module docstring).
 
     libraries  library -> the capabilities of its client program
     """

@@ -101,7 +101,10 @@ def _natural(key: Any) -> tuple[bool, int, str]:
 
 
 def _by_key(name: str, witness: Witness, log: OpLog) -> Iterator[tuple[Any, tuple[Spot, ...]]]:
-    """Yields (key, spots) for each key of a witness; nothing if the witness has an unknown format."""
+    """Yields (key, what to mark in its log) for each key of a witness.
+
+    Yields nothing if the format of the witness is unknown.
+    """
     keys: dict[str, Any] = {}
     spots_of: dict[str, list[Spot]] = {}
     try:

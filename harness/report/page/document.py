@@ -68,9 +68,9 @@ def bundle() -> tuple[str, str]:
 
 
 def beginning(template: str) -> str:
-    """Returns the text with which every page of this version begins, up to and including its content security policy.
+    """Returns the text with which every page of this version of the harness begins.
 
-    In a page that begins with this text, browsers run only the script of this version.
+    The text ends with the page's content security policy, which makes browsers run only this version's script.
     """
     return _source(template).partition("{{ policy }}")[0] + f'{escape(policy(*bundle()))}">'
 

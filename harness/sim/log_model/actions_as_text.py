@@ -92,7 +92,7 @@ def _action(f: str, args: Mapping[str, Any], place: str, settings: LogSettings) 
             got = f"not {as_json(args[name])}" if name in args else "it is missing"
             raise BadInput(f"{place}: {f}: {name} must be {KINDS.get(kind) or _one_of(CHOICES[kind])}; {got}")
     if unknown := sorted(args.keys() - known.keys()):
-        raise BadInput(f"{place}: {f} has no argument {unknown[0]}; its arguments: {', '.join(known) or 'none'}")
+        raise BadInput(f"{place}: {f} takes no argument {unknown[0]}; valid arguments: {', '.join(known) or 'none'}")
     action = Action(f, dict(args))
     if "partition" in known and not 0 <= action.arg("partition") < settings.partitions:
         raise BadInput(f"{place}: no partition {action.arg('partition')}; the topic has {settings.partitions}")

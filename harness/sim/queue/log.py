@@ -72,7 +72,7 @@ class SimLog:
 
     def _end(self, txn: int, state: str) -> None:
         if self._states[txn] != OPEN:
-            raise ValueError(f"transaction {txn} is {self._states[txn]} already")
+            raise ValueError(f"transaction {txn} is already {self._states[txn]}")
         self._states[txn] = state
         self._open.discard(txn)
         for key in sorted(self._first[txn]):

@@ -33,7 +33,7 @@ class Read:
 
 
 WITNESS = {"key": 1, "values": [1, 2], "op": 3, "delta": 4, "skipped": [2, 3, 4]}
-DUPLICATE = "Value 2 is in the log 2 times (offsets 1, 4) and counts at its last offset, so the duplicate alone may "
+DUPLICATE = "Value 2 is in the log 2 times (offsets 1, 4); the check uses only the last offset, so the duplicate alone "
 
 
 def test_a_skip_between_adjacent_offsets_names_the_duplicate() -> None:

@@ -191,7 +191,7 @@ def test_a_nemesis_that_hangs_is_given_up(run: Run) -> None:
         return fault
 
     events = run(ForNemesis(Once(op("kill"))), slow, Limits(nemesis_timeout_s=0.3))
-    assert events[-1].error == "no answer in 0 s"
+    assert events[-1].error == "no answer within 0 s"
 
 
 def fault_op(f: str, fault: str) -> Op:

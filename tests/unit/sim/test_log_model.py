@@ -146,7 +146,7 @@ def test_a_program_is_read_as_it_was_written() -> None:
     [
         ("explode", "unknown action 'explode'"),
         ("read", 'read: at must be a position, such as 17, "37%" or "hw-1"; it is missing'),
-        ("read at=1 at_once=true", "read has no argument at_once"),
+        ("read at=1 at_once=true", "read takes no argument at_once"),
         ('read at="behind"', 'read: at must be a position, such as 17, "37%" or "hw-1"; not "behind"'),
         ("read at=" + "[" * 5000, "write name=value"),
         ("roll partition=1", "no partition 1; the topic has 1"),

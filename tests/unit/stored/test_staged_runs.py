@@ -203,7 +203,7 @@ def test_a_newer_manifest_and_a_damaged_one_are_refused(run: Path, uri: str) -> 
     uploaded(run, uri)
     store = storage.open_store(f"{uri}/{run.name}")
     for content, message in (
-        (b'{"schema": 9}', "schema 9; this version reads schemas up to 1: upgrade"),
+        (b'{"schema": 9}', "schema 9; this version reads schemas up to 1; upgrade the harness"),
         (b"{", "damaged"),
         (orjson.dumps({"schema": 1, "run": "x", "complete": True, "files": {"../x": [1, 2]}}), "leads out"),
     ):
