@@ -48,7 +48,7 @@ def test_a_transaction_ends_once() -> None:
     txn = log.begin()
     log.commit(txn)
     for again in (log.commit, log.abort):
-        with pytest.raises(ValueError, match="committed already"):
+        with pytest.raises(ValueError, match="already committed"):
             again(txn)
     with pytest.raises(ValueError, match="is committed"):
         log.append(1, "late", txn)
