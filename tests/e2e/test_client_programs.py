@@ -59,7 +59,7 @@ def test_a_wrong_program_is_found(tmp_path: Path, mistake: str, options: tuple[s
 @pytest.mark.parametrize(
     ("mistake", "options", "anomalies"),
     [
-        nightly_if(False, "", ("--nemesis", "kill:client,leader-kill", "--nemesis-interval", "5"), set()),
+        nightly_if(True, "", ("--nemesis", "kill:client,leader-kill", "--nemesis-interval", "5"), set()),
         nightly_if(True, "commits-what-it-aborted", ("--abort-p", "0.3"), {"duplicate-output", "aborted-output"}),
     ],
 )
