@@ -78,7 +78,7 @@ def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None]
 
 
 def _cut_off(run: Path, meta: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the metadata of a run's tables. If the run is a part of an upload, the history counts as truncated."""
+    """Returns the metadata of a run's tables. If the run's upload is unfinished, the history counts as truncated."""
     if not (run / UPLOAD).is_file():
         return meta
     last = meta["sources"][-1][0]

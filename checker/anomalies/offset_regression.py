@@ -42,7 +42,10 @@ KINDS: Final = ("back", "lost", "aborted")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of the table COMMITS, as columns: id and invocation index of the op, key rank, committed offset."""
+    """Rows of the table COMMITS, as columns: id and invocation index of the op, key, committed offset.
+
+    A key is given as its index in `Data.keys`.
+    """
 
     op: Ints
     begun: Ints
@@ -75,7 +78,10 @@ def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
 
 
 def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
-    """Returns, for each (key, time), the highest offset committed earlier, and the op that committed it; -1: none."""
+    """Returns, for each (key, time), the highest offset in `done` that was committed earlier, and the op that did so.
+
+    Both are -1 if there is none.
+    """
     if len(done.op) == 0:
         return np.full(len(key), -1, np.int64), np.full(len(key), -1, np.int64)
     by = order(done.key, done.op)
@@ -96,7 +102,10 @@ def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
 
 
 def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, Ints]:
-    """Returns witnesses for the rows of `later` whose offset is below that of an earlier row of `done` (same key)."""
+    """Returns a witness for each row of `later` with a lower offset than an earlier row of `done` for its key.
+
+    `kind`: the kind of these witnesses.
+    """
     highest, owner = _highest_before(done, later.key, later.begun)
     odd = later.offset < highest
     return {

@@ -83,7 +83,7 @@ class Work:
 
 
 def visible_info(part: Part) -> Ints:
-    """Returns the `info` ops with at least one write that an `ok` op read in this bucket. This is the pre-pass."""
+    """Returns the `info` ops with at least one write that an `ok` op read in this bucket. These ops committed."""
     return part.visible_info()
 
 

@@ -185,7 +185,7 @@ def _all_strangers(setting: Setting, figures: Mapping[str, int]) -> bool:
 
 
 def _without_names(setting: Setting, figures: Mapping[str, int]) -> frozenset[str]:
-    """Returns the names of the anomalies that outputs of an application that name no input record could explain."""
+    """Returns the names of the anomalies that may come from outputs of an application that name no input record."""
     if _all_strangers(setting, figures):
         return frozenset({"missing-output", "phantom-output"})
     unnamed = setting.outputs is not None and figures.get("unnamed", 0)

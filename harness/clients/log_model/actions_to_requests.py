@@ -67,7 +67,7 @@ class LogRole:
         self._acks = -1
 
     def hold(self, held: bool) -> None:
-        """Tells the role whether followers are cut off from their leaders.
+        """Records whether followers are cut off from their leaders (`held`).
 
         While they are, appends without sequence numbers use acks=1, because acks=all would wait for the followers.
         """

@@ -37,7 +37,7 @@ TO: Final = "HARNESS_CLASSES_TO"  # if set, JVMs started by this process write a
 
 
 def of_kafka(java: Java, fetched: Jars, progress: Progress) -> tuple[str, ...]:
-    """Returns JVM flags with which the brokers of a version use its archive; no flags if there is none.
+    """Returns the JVM flags that make the brokers of a version use its class archive; no flags if there is none.
 
     Writes the archive first, unless it exists or an earlier attempt failed.
     """
