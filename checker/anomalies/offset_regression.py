@@ -78,9 +78,9 @@ def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
 
 
 def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
-    """Returns, for each (key, time), the highest offset in `done` that was committed earlier, and the op that did so.
+    """Returns, for each (key, time), the highest offset committed earlier, and the op that committed it; -1: none.
 
-    Both are -1 if there is none.
+    The times are in `begun`, the commits in `done`.
     """
     if len(done.op) == 0:
         return np.full(len(key), -1, np.int64), np.full(len(key), -1, np.int64)
@@ -119,7 +119,11 @@ def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, 
 
 
 def _aborted(bucket: Bucket, done: Rows, aborted: Rows, fetched: Rows) -> dict[str, Ints]:
-    """Returns witnesses for the rows of `fetched` whose offset was committed only by aborted transactions."""
+    """Returns witnesses for the rows of `fetched` whose offset was committed only by aborted transactions.
+
+    aborted  the commits of aborted transactions
+    done     all other commits
+    """
     keys = np.concatenate([done.key, aborted.key, fetched.key])
     offsets = np.concatenate([done.offset, aborted.offset, fetched.offset])
     distinct, rank = ranks(offsets)

@@ -54,9 +54,10 @@ class Reads:
         return np.searchsorted(self.packed, (rank << self.bits) | np.minimum(op, (1 << self.bits) - 1))
 
     def cell_ends(self, bins: int, max_ns: int) -> Ints:
-        """Divides the run into `bins` intervals. Returns, for each process and interval, the index of the last read.
+        """Divides the run, up to the time `max_ns`, into `bins` intervals.
 
-        The indexes are those of `packed`. An interval in which a process has no read is skipped.
+        Returns, for each process and interval, the index of the last read. The indexes are those of `packed`. An
+        interval in which a process has no read is skipped.
         """
         if (bins, max_ns) not in self.ends:
             cell = self.invoke_ns * bins // (max_ns + 1)
@@ -150,7 +151,8 @@ class _Assigned:
     def of(cls, bucket: Bucket, processes: Ints, bits: int) -> tuple[_Assigned, tuple[Ints, Ints, Ints]]:
         """Returns (the assignments, (process, key, op) of each assign that lists a key, as columns).
 
-        Processes and keys are given as their indices in `Reads.processes` and `Data.keys`.
+        Processes and keys are given as their indices in `Reads.processes` and `Data.keys`. `processes` becomes
+        `Reads.processes`; for `bits`, see the class.
         """
         assigns = bucket.small.assigns
         done = _column(assigns, "type") == OK
