@@ -109,8 +109,8 @@ def _is(graph: Adjacent, name: str, cycle: list[int]) -> bool:
 def classify(component: Component, options: CheckOptions) -> list[Cycle]:
     """Returns a cycle for each type found in the component.
 
-    Under native rules, each type occurs once. Under Jepsen's rules, a type can occur several times, because Elle's
-    search for one type may report a cycle of another type.
+    Under the harness's own rules, each type occurs once. Under Jepsen's rules, a type can occur several times, because
+    Elle's search for one type may report a cycle of another type.
     """
     kinds = kinds_of(drawn(options))
     if options.jepsen_compatible:
