@@ -311,7 +311,7 @@ class QueueClient:
             )
 
     def _abort(self, op: Op, value: list[Any], why: str, deadline: float) -> Op:
-        """Aborts the transaction because of `why`.
+        """Aborts the transaction, for the reason `why`.
 
         Returns the op, as `fail` if the abort is acknowledged, otherwise as `info`.
         """
