@@ -54,7 +54,7 @@ def _levels(component: Component, kinds: int) -> Iterator[Cycle]:
 def _types(component: Component, kinds: int, as_elle: bool) -> Iterator[Cycle]:
     """Yields a cycle for each type found in the component, except for types that an earlier type implies.
 
-    `as_elle`: yields the cycles that Elle would report, instead of short ones.
+    `as_elle`: for types without rw edges, yields the cycle that Elle would report, instead of a short one.
     """
     implied: set[str] = set()
     explain = len(component.ops) <= EXPLAINED_MAX
