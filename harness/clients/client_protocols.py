@@ -38,12 +38,16 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A consumed record, as the library returned it."""
+    """A consumed record, as the library returned it.
+
+    deliveries  how often a share group had delivered the record by then; None outside share groups
+    """
 
     topic: str
     partition: int
     offset: int
     value: bytes | None
+    deliveries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +197,9 @@ class Admin(Protocol):
 
     def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
         """Changes settings of topics; the value None resets a setting to its default (KIP-339)."""
+
+    def configure_groups(self, groups: Sequence[str], changes: Mapping[str, str], timeout_s: float = 10.0) -> None:
+        """Sets settings of groups, which need not exist yet (KIP-1043)."""
 
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0

@@ -93,7 +93,17 @@ def partition_count(plan: TestPlan) -> int:
 
     This is one partition for each key or, with a pipeline, the number of partitions of all input topics.
     """
+    if plan.workload == "share":
+        return plan.share_topics * plan.partitions_per_topic
     return plan.partitions * plan.input_topics if has_pipeline(plan) else plan.key_count
+
+
+def partitions_of_new_topic(plan: TestPlan) -> int:
+    """Returns the number of partitions with which topics are created.
+
+    With share groups it is smaller than `partitions_per_topic`, so that partitions that are added later have keys.
+    """
+    return plan.partitions if plan.workload == "share" else plan.partitions_per_topic
 
 
 def txn_length_max(plan: TestPlan) -> int:

@@ -21,12 +21,21 @@ from harness.plan.options import (
     LoadFields,
     PipelineFields,
     RunFields,
+    ShareFields,
 )
 
 
 # pydantic puts the fields of the last base class first.
 class TestPlan(
-    CheckingFields, FaultFields, ClientFields, PipelineFields, KeyFields, LoadFields, ClusterFields, RunFields
+    CheckingFields,
+    FaultFields,
+    ClientFields,
+    ShareFields,
+    PipelineFields,
+    KeyFields,
+    LoadFields,
+    ClusterFields,
+    RunFields,
 ):
     """The description of a run. Names of times end in _s or _ms, names of rates in _hz."""
 

@@ -21,7 +21,7 @@ from harness.model.fault_and_generator_protocols import Roles
 from harness.plan import derived
 from harness.plan.resolve import ResolvedPlan
 from harness.plan.test_plan import TestPlan
-from harness.run import attached_cluster, client_versions
+from harness.run import attached_cluster, client_versions, share_groups
 from harness.run.roles import AdminRoles, Viewed, ViewRoles
 from harness.run.topics import Topics
 from harness.run.worker_pool import AdminLink, Crew
@@ -154,8 +154,10 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
         derived.replication_factor(plan),
         attached_cluster.topic_config(plan),
         inputs=plan.input_topics if derived.has_pipeline(plan) else 0,
+        created=derived.partitions_of_new_topic(plan),
     )
     topics.ensure(derived.partition_count(plan) - 1)
+    share_groups.prepare(plan, admin.call)
     attached_cluster.check_allowed(plan, admin.call)
     attached_cluster.remove_left(cluster, admin.call)
     crew.start()

@@ -215,6 +215,9 @@ class ConfluentAdmin:
                     raise
             time.sleep(METADATA_PERIOD_S)
 
+    def configure_groups(self, groups: Sequence[str], changes: Mapping[str, str], timeout_s: float = 10.0) -> None:
+        admin_changes.configure_groups(self._admin, groups, changes, timeout_s)
+
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
     ) -> dict[str, dict[str, str]]:

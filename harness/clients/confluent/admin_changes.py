@@ -67,6 +67,16 @@ def _resource(topic: str, entries: Sequence[Any] | None = None) -> Any:
     return ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
 
 
+def configure_groups(admin: Any, groups: Sequence[str], changes: Mapping[str, str], timeout_s: float) -> None:
+    """Sets settings of groups, which need not exist yet."""
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in changes.items()]
+    deadline = time.monotonic() + timeout_s + SLACK_S
+    for group in groups:
+        resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
+        for future in admin.incremental_alter_configs([resource], request_timeout=timeout_s).values():
+            _result(future, deadline, f"setting the configuration of group {group}")
+
+
 def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float) -> None:
     """Changes settings of topics.
 

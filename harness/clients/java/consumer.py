@@ -102,7 +102,7 @@ class JavaConsumer:
         """
         polled = self._call(lambda: self._consumer.poll(self._machine.millis(timeout_s)))
         try:
-            records: list[Record] = self._call(lambda: _records(polled))
+            records: list[Record] = self._call(lambda: records_of(polled))
         except ClientError as error:
             raise ClientError(error.code, error.text, "fatal") from None
         return records
@@ -231,7 +231,7 @@ class JavaConsumer:
         self._call(lambda: self._consumer.close(self._machine.millis(timeout_s)))
 
 
-def _records(polled: Any) -> list[Record]:
+def records_of(polled: Any) -> list[Record]:
     """Returns the records of a Java ConsumerRecords object. Raises ClientError, and py4j's exceptions."""
     records: list[Record] = []
     for partition in polled.partitions():
