@@ -2,7 +2,7 @@
 
 Behaviour of the client that matters here (from its documentation, KIP-1222, and observed on brokers):
 - With explicit acknowledgement, a poll raises IllegalStateException unless every record of the poll before is
-  acknowledged.
+  acknowledged. `acknowledge` with an offset is only for records that could not be deserialized.
 - After a record's lock was renewed, a later poll hands the record over again, to be acknowledged.
 - A callback reports the results of acknowledgements that a poll carries. It runs on the polling thread.
 """
@@ -15,8 +15,9 @@ from typing import Any, Final
 from harness.clients.call_timeout import bounded
 from harness.clients.java import settings_and_errors
 from harness.clients.java.adapter import Java
-from harness.clients.java.consumer import CLOSE_TIMEOUT_S, GRACE_S, records_of
+from harness.clients.java.consumer import CLOSE_TIMEOUT_S, GRACE_S, lists_of
 from harness.clients.java.jvm import Machine
+from harness.clients.java.records import parsed
 from harness.clients.settings import Settings, parse_settings
 from harness.clients.share.library import NO_ANSWER, REFUSED, Acknowledgement, Delivered, Place, Polled, Results
 from harness.protocol.error_codes import ClientError
@@ -52,6 +53,8 @@ class JavaShareConsumer:
         self, machine: Machine, settings: Settings, group: str, topics: Sequence[str], acknowledgement: Acknowledgement
     ) -> None:
         self._machine, self._listener = machine, _Listener(self._name)
+        # record -> the Java list of the poll that handed it over, and its index there
+        self._handed_over: dict[Place, tuple[Any, int]] = {}
         properties = settings_and_errors.consumer(settings)
         config = {name: value for name, value in properties.items() if name not in _OF_THE_GROUP}
         config |= {"group.id": group, "share.acknowledgement.mode": acknowledgement}
@@ -73,25 +76,32 @@ class JavaShareConsumer:
 
     def poll(self, timeout_s: float) -> Polled:
         polled = self._call(lambda: self._consumer.poll(self._machine.millis(timeout_s)))
-        records = self._call(lambda: records_of(polled))
+        delivered = []
+        for text, records in self._call(lambda: lists_of(polled)):
+            for number, each in enumerate(parsed(text)):
+                place = Place(each.topic, each.partition, each.offset)
+                self._handed_over[place] = (records, number)
+                delivered.append(Delivered(place, each.value, each.deliveries))
         reported, self._listener.reported = self._listener.reported, {}
-        delivered = [
-            Delivered(Place(each.topic, each.partition, each.offset), each.value, each.deliveries) for each in records
-        ]
         return Polled(delivered, reported)
 
     def acknowledge(self, kinds: Mapping[Place, str], timeout_s: float) -> Results:
         results: dict[Place, str | None] = {}
         types = self._call(lambda: {kind: self._type(kind) for kind in set(kinds.values())})
         for place, kind in kinds.items():
+            records, number = self._handed_over.get(place, (None, 0))
+            if records is None:
+                results[place] = REFUSED
+                continue
             try:
-                self._consumer.acknowledge(*place, types[kind])
+                self._consumer.acknowledge(records.get(number), types[kind])
                 results[place] = NO_ANSWER
             except Exception as raised:
                 error = self._machine.converted(raised)
                 if error.code != "_IllegalStateException":
                     raise error from None
                 results[place] = REFUSED
+        self._handed_over.clear()
         if all(result == REFUSED for result in results.values()):
             return results
         errors = self._call(lambda: self._errors(self._consumer.commitSync(self._machine.millis(timeout_s))))
