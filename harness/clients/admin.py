@@ -149,6 +149,10 @@ class AdminRole:
         """Sets settings of groups, which need not exist yet."""
         self._admin.configure_groups(groups, changes, timeout_s)
 
+    def topic_ids(self, timeout_s: float = 5.0) -> dict[str, str]:
+        """Returns topic -> topic id, as Kafka writes it, for the run's topics (KIP-516)."""
+        return self._admin.topic_ids(list(self._topics()), timeout_s)
+
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
         """Returns name of feature -> finalized level. Returns None if brokers report no features."""
         return self._admin.features(timeout_s)

@@ -212,6 +212,9 @@ class Admin(Protocol):
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
         """Returns name of feature -> finalized level. Returns None if brokers report no features."""
 
+    def topic_ids(self, names: Sequence[str], timeout_s: float = 5.0) -> dict[str, str]:
+        """Returns topic -> topic id, in base64 as Kafka writes it, for the named topics (KIP-516)."""
+
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         """Unregisters a stopped broker from the cluster. Works only in KRaft mode."""
 

@@ -16,6 +16,8 @@ SINCE: Final = (4, 2, 0)  # share.version is finalized in new clusters (KIP-932)
 PREVIEW: Final = (4, 1, 0)
 VERSION: Final = "4.3.1"  # used if the default version of Kafka has no share groups
 HEARTBEAT_MS: Final = 1000
+COORDINATOR: Final = "share-coordinator"
+LIMIT: Final = "group.share.delivery.count.limit"
 CLIENTS_DEFAULT: Final = 8
 PARTITIONS: Final = 4
 
@@ -54,7 +56,7 @@ def broker_config(given: Mapping[str, Any]) -> dict[str, str]:
         "group.share.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
         "group.share.heartbeat.interval.ms": str(HEARTBEAT_MS),
         "group.share.min.record.lock.duration.ms": "1000",
-        "group.share.delivery.count.limit": str(given["share_delivery_limit"]),
+        LIMIT: str(given["share_delivery_limit"]),
         "share.coordinator.state.topic.num.partitions": "6",
     }
 
@@ -75,7 +77,11 @@ def groups(plan: TestPlan) -> list[str]:
 
 def rule(plan: TestPlan) -> None:
     """Checks the options of share groups. Raises ValueError with what to do instead."""
+    faults = (*plan.nemesis, *derived.scheduled(plan))
     if plan.workload != KIND:
+        for fault in faults:
+            if fault.endswith(f":{COORDINATOR}"):
+                raise ValueError(f"--nemesis {fault} needs --workload share: other workloads have no share groups")
         return
     if plan.cluster in ("sim", "mock"):
         raise ValueError(f"--cluster {plan.cluster} has no share groups: --workload share needs Kafka brokers")
@@ -87,6 +93,11 @@ def rule(plan: TestPlan) -> None:
     java = derived.client_versions(plan).get("java")
     if java and versions.parse_version(versions.SERIES.get(java, java)) < SINCE:
         raise ValueError(f"--client-version java={java}: KafkaShareConsumer is stable since 4.2; name a later version")
+    limit = plan.broker_config.get(LIMIT, str(plan.share_delivery_limit))
+    if limit != str(plan.share_delivery_limit):
+        raise ValueError(
+            f"--broker-config {LIMIT}={limit}: use --share-delivery-limit {limit}, so that the check knows it"
+        )
     members = plan.concurrency - plan.writers
     if members < plan.share_groups:
         raise ValueError(

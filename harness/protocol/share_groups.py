@@ -16,7 +16,6 @@ from harness.protocol.error_codes import TopicPartition
 from harness.protocol.primitives import TAGS, Reader, compact_array, compact_text, head
 
 DESCRIBE: Final = 90
-NOT_COORDINATOR: Final = frozenset({14, 15, 16})  # loading, not available, not the coordinator
 _ALL_TOPICS: Final = b"\0"
 
 

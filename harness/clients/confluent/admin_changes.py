@@ -5,7 +5,9 @@ The parameter `admin` is confluent-kafka's AdminClient. All functions raise Clie
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -109,6 +111,20 @@ def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: 
         entries = _result(future, deadline, f"the settings of {resource.name}")
         configs_by_topic[resource.name] = {name: str(entries[name].value) for name in names if name in entries}
     return configs_by_topic
+
+
+def topic_ids(admin: Any, names: Sequence[str], timeout_s: float) -> dict[str, str]:
+    """Returns topic -> topic id, in base64 as Kafka writes it, for the named topics."""
+    if not names:
+        return {}
+    deadline = time.monotonic() + timeout_s + SLACK_S
+    ids = {}
+    futures = admin.describe_topics(ck.TopicCollection(list(names)), request_timeout=timeout_s)
+    for name, future in futures.items():
+        found = _result(future, deadline, f"the id of topic {name}").topic_id
+        halves = (found.get_most_significant_bits(), found.get_least_significant_bits())
+        ids[name] = base64.urlsafe_b64encode(struct.pack(">qq", *halves)).decode().rstrip("=")
+    return ids
 
 
 def broker_configs(
