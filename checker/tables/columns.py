@@ -73,7 +73,7 @@ def _columns(table: pa.Table, pair: Ints, key: Ints) -> Columns:
 class Small:
     """The tables other than ops, sends and polls, as Arrow tables, and the metadata (`checker.tables.make_tables`).
 
-    Except for `commits`, they are not split into buckets.
+    Except for `commits`, `deliveries` and `acknowledgements`, they are not split into buckets.
     """
 
     assigns: pa.Table
@@ -82,7 +82,12 @@ class Small:
     deletions: pa.Table
     cleaned: pa.Table
     nemesis: pa.Table
+    share_ops: pa.Table
+    share_offsets: pa.Table
+    dead_letters: pa.Table
     commits: pa.Table
+    deliveries: pa.Table
+    acknowledgements: pa.Table
     meta: Mapping[str, Any]
 
 
