@@ -12,8 +12,7 @@ partition. A member polls, and acknowledges what it got: it accepts, releases, r
 each record. Sometimes it keeps a batch for longer than the lock lasts, leaves the group, or crashes, with the records
 that it has. With implicit acknowledgement, a member's poll accepts what its poll before returned.
 
-At the end, after a pause in which all locks and sessions end, new members poll and accept until nothing comes any more.
-Then the groups' start offsets are requested, and every client reads the logs: see workloads.final_polls.
+At the end, new members poll and accept everything, until nothing has come for longer than locks and sessions last. Then the groups' start offsets are requested, and every client reads the logs: see workloads.final_polls.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.generator import NOTHING, After, Any_, Barrier, EachSlot, Fn, Rate, Then, TimeLimit, op, sequence
+from harness.generator import NOTHING, Any_, Barrier, EachSlot, Fn, Rate, Then, TimeLimit, op, sequence
 from harness.model.fault_and_generator_protocols import PENDING, Context, Generator, Pending, Workload
 from harness.model.op import EMPTY, INVOKE, OK, Op
 from harness.model.randomness import Draw
@@ -35,6 +34,7 @@ SIZES_EVERY_NS: Final = 250_000_000
 HOLD_SHARE: Final = 1.5  # how long a batch is kept beyond the lock, as a multiple of the lock's duration
 DRAIN_SHARE: Final = 0.5  # fraction of the final phase in which members may poll
 SPARE_S: Final = 2.0
+IDLE_S: Final = 16.0  # the check needs 15 s
 FINAL: Final = {"final": True}
 
 
@@ -79,9 +79,9 @@ class Options:
         return tuple(topic * STRIDE + number for topic in range(self.topics) for number in range(self.partitions))
 
     @property
-    def quiet_ns(self) -> int:
-        """The time after which all locks of a member that is gone have ended, and its partitions have new members."""
-        return int((self.lock_s + self.session_s + SPARE_S) * 1e9)
+    def idle_ns(self) -> int:
+        """How long nothing must come at the end. By then, locks and sessions of members that are gone have ended."""
+        return int(max(IDLE_S, self.lock_s + self.session_s + SPARE_S) * 1e9)
 
     def group(self, slot: int) -> str:
         """Returns the group of a member's slot. If there are enough members, each group has one of each library."""
@@ -129,7 +129,7 @@ class Member:
     plan       what it does with them: acknowledge, leave, or crash
     until_ns   it emits no op before this time
     polled_ns  when the last record came; in the final phase, the start of the phase
-    final      whether it is the final phase: everything is accepted until nothing has come for `quiet_ns`
+    final      whether it is the final phase: everything is accepted until nothing has come for `idle_ns`
     """
 
     options: Options
@@ -202,7 +202,7 @@ class Member:
         acquired = tuple((row[0], row[1]) for row in rows)
         if self.final:
             polled_ns = event.time_ns if rows or self.polled_ns is None else self.polled_ns
-            idle = event.time_ns - polled_ns >= self.options.quiet_ns
+            idle = event.time_ns - polled_ns >= self.options.idle_ns
             return replace(self, acquired=acquired, polled_ns=polled_ns, plan="leave" if idle else "acknowledge")
         if not rows:
             return replace(self, acquired=())
@@ -241,7 +241,7 @@ def final(options: Options) -> Generator:
         return sequence(asks) if slot == 0 else NOTHING
 
     members = TimeLimit(EachSlot(drain), int(options.final_s * DRAIN_SHARE * 1e9))
-    return Then((After(options.quiet_ns), Barrier(members), Barrier(EachSlot(offsets)), Barrier(FinalPolls())))
+    return Then((Barrier(members), Barrier(EachSlot(offsets)), Barrier(FinalPolls())))
 
 
 def workload(options: Options) -> Workload:
@@ -252,6 +252,6 @@ def workload(options: Options) -> Workload:
         load(options),
         final(options),
         client="share",
-        checks=("queue",),
+        checks=("queue", "share"),
         client_options=client_options,
     )

@@ -8,6 +8,7 @@ from typing import Any, Final
 from harness.clients.table import CLIENTS, row
 from harness.cluster.distribution import versions
 from harness.plan import derived
+from harness.plan.derived import STATE_MIN_ISR, STATE_REPLICATION
 from harness.plan.test_plan import TestPlan
 from workloads.share import STRIDE
 
@@ -58,6 +59,8 @@ def broker_config(given: Mapping[str, Any]) -> dict[str, str]:
         "group.share.min.record.lock.duration.ms": "1000",
         LIMIT: str(given["share_delivery_limit"]),
         "share.coordinator.state.topic.num.partitions": "6",
+        STATE_REPLICATION: str(min(3, int(given["nodes"]))),
+        STATE_MIN_ISR: str(min(2, int(given["nodes"]))),
     }
 
 
