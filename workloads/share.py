@@ -12,7 +12,8 @@ partition. A member polls, and acknowledges what it got: it accepts, releases, r
 each record. Sometimes it keeps a batch for longer than the lock lasts, leaves the group, or crashes, with the records
 that it has. With implicit acknowledgement, a member's poll accepts what its poll before returned.
 
-At the end, new members poll and accept everything, until nothing has come for longer than locks and sessions last. Then the groups' start offsets are requested, and every client reads the logs: see workloads.final_polls.
+At the end, new members poll and accept everything, until nothing has come for longer than locks and sessions last.
+Then the groups' start offsets are requested, and every client reads the logs: see workloads.final_polls.
 """
 
 from __future__ import annotations
