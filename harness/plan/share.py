@@ -57,6 +57,8 @@ def broker_config(given: Mapping[str, Any]) -> dict[str, str]:
         "group.share.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
         "group.share.heartbeat.interval.ms": str(HEARTBEAT_MS),
         "group.share.min.record.lock.duration.ms": "1000",
+        # Leaders move only when a fault makes them. What a leader had not stored by then is excused.
+        "auto.leader.rebalance.enable": "false",
         LIMIT: str(given["share_delivery_limit"]),
         "share.coordinator.state.topic.num.partitions": "6",
         STATE_REPLICATION: str(min(3, int(given["nodes"]))),
