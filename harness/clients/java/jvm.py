@@ -33,6 +33,8 @@ CLASSES: Final[Mapping[str, str]] = {
     "ProducerRecord": "org.apache.kafka.clients.producer.ProducerRecord",
     "KafkaConsumer": "org.apache.kafka.clients.consumer.KafkaConsumer",
     "OffsetAndMetadata": "org.apache.kafka.clients.consumer.OffsetAndMetadata",
+    "KafkaShareConsumer": "org.apache.kafka.clients.consumer.KafkaShareConsumer",
+    "AcknowledgeType": "org.apache.kafka.clients.consumer.AcknowledgeType",
     "ConsumerGroupMetadata": "org.apache.kafka.clients.consumer.ConsumerGroupMetadata",
 }
 SILENT_S: Final = 30.0  # longer than any call's own timeout: the JVM is not responding
