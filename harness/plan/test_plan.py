@@ -10,6 +10,8 @@ the rules between fields. `harness.plan.derived` computes values from plans.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import ConfigDict
 
 from harness.plan.options import (
@@ -22,6 +24,12 @@ from harness.plan.options import (
     PipelineFields,
     RunFields,
 )
+
+# The fields that describe the cluster itself. For a run on a cluster that was started before, that start decides them.
+OF_CLUSTER: Final = (
+    "kafka_version", "nodes", "metadata", "controllers", "network", "outside", "proxy", "broker_config",
+    "system", "image", "hosts", "log_dirs",
+)  # fmt: skip
 
 
 # pydantic puts the fields of the last base class first.

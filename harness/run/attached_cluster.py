@@ -18,14 +18,10 @@ from harness.cluster.persistent.named_cluster import NamedCluster
 from harness.model.capabilities import Cluster
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.plan import derived, make_plan, plan_file
-from harness.plan.test_plan import TestPlan, option_name
+from harness.plan.test_plan import OF_CLUSTER, TestPlan, option_name
 
 DELETE_S: Final = 30.0
 ALLOWED_S: Final = 15.0
-OF_CLUSTER: Final = (
-    "kafka_version", "nodes", "metadata", "controllers", "network", "outside", "proxy", "broker_config",
-    "system", "image", "hosts", "log_dirs",
-)  # fmt: skip
 Call = Callable[..., Any]
 log = logging.getLogger("harness")
 
