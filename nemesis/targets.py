@@ -156,8 +156,9 @@ def new_leaders(
     now: Mapping[tuple[str, int], str | None],
     lost: Sequence[str],
 ) -> dict[str, str]:
-    """Returns "topic-partition" -> new leader, for the partitions that were led by a lost node and are now led by
-    another node.
+    """Returns "topic-partition" -> new leader, for the partitions of a lost node that have another leader now.
+
+    `before` and `now`: partition -> leader.
     """
     moved = {}
     for partition, node in now.items():

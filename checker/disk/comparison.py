@@ -180,7 +180,9 @@ def _merged(
 ) -> tuple[int, str, str] | None:
     """Returns (offset, description of left, description of right) at the first difference; None if there is none.
 
-    both  whether to ignore offsets that only one side has
+    left, right  the rows of two replicas
+    begin, end   the range of offsets that is compared
+    both         whether to ignore offsets that only one side has
     """
     left_row, right_row = next(left, None), next(right, None)
     while left_row is not None or right_row is not None:

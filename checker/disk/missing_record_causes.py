@@ -124,7 +124,10 @@ class Suspect:
 
 
 def suspects(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_committed: bool) -> list[Suspect]:
-    """Compares the history with the log, and returns the records that need an explanation."""
+    """Compares the history with the log, and returns the records that need an explanation.
+
+    `read_committed`: whether consumers must not see the records of open or aborted transactions.
+    """
     sent: dict[int, Sent] = {}
     for send in sends:
         earlier = sent.get(send.value)
@@ -229,7 +232,10 @@ def _also(seen: Sequence[Seen]) -> str:
 
 
 def _instead(offset: int, occupant: tuple[int, int] | None, log: Log) -> str:
-    """Returns a clause that ends a sentence: what the log has at the offset in place of the record; "" if nothing."""
+    """Returns a clause that ends a sentence: what the log has at the offset in place of the record; "" if nothing.
+
+    `occupant`: (value, leader epoch) of the record that is there, if any.
+    """
     if occupant is None:
         return f"; the log ends at {log.end}" if offset >= log.end else ""
     value, epoch = occupant

@@ -23,7 +23,10 @@ from checker.tables.packing import Bools, Ints, begins, order
 
 
 def _found(bucket: Bucket) -> tuple[Ints, Ints, Ints, Ints]:
-    """Returns (process, key rank, op, offset) of every assignment whose start offset is known."""
+    """Returns (process, key, op, offset) of every assignment whose start offset is known.
+
+    A key is given as its index in `Data.keys`.
+    """
     commits = bucket.small.commits
 
     def column(name: str) -> Ints:
@@ -119,9 +122,9 @@ def steps(bucket: Bucket, subscribed: Subscriptions) -> tuple[Steps, Ints]:
 
 
 def _slots(bucket: Bucket, key: Ints, offset: Ints) -> Ints:
-    """Returns, for each (key, offset), the first slot of the key at or above the offset.
+    """Returns, for each (key, offset), the key's first slot (offset with a value) at or above the offset.
 
-    If there is none, returns the slot after the key's last one. For slots see `checker.kernels.version_order`.
+    If there is none, returns the slot after the key's last one. Slots are numbered: see `Versions`.
     """
     orders = bucket.versions
     count = len(orders.slot_key)

@@ -106,7 +106,8 @@ def clocks_changed(nemesis: pa.Table) -> bool:
 def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
     """Returns, for each log in `moved`, when the latest of the records below its log start was sent.
 
-    Records below the offset of a DeleteRecords request are not considered. `rank` is the key rank of each log.
+    Records below the offset of a DeleteRecords request are not considered. `rank` is the index of each log's key in
+    `Data.keys`.
     """
     orders, data = bucket.versions, bucket.data
     start = np.zeros(len(data.keys), np.int64)

@@ -90,7 +90,7 @@ class Subscriptions:
 def _resets(op: Ints, process: Ints, how: Ints, seek: Ints) -> tuple[Ints, Ints]:
     """Returns (process, op) of each op that drops all references of the process under the native rules.
 
-    These are assigns that seek to the beginning, and changes between assign and subscribe.
+    These are assigns that seek to the beginning (`seek`), and changes between assign and subscribe (`how`).
     """
     rows = order(process, op)
     process, op, how, seek = process[rows], op[rows], how[rows], seek[rows]

@@ -26,7 +26,9 @@ from checker.tables.packing import Ints, begins, empty, order
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The version orders of one bucket's keys.
+    """The version orders (the order of values in the log) of one bucket's keys.
+
+    A pair is a (key, value), a slot a (key, offset) with at least one value; both are numbered in ascending order.
 
     entry_pair    per distinct (key, offset, value), ascending: the pair
     entry_offset  per distinct (key, offset, value), ascending: the offset

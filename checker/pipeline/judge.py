@@ -86,7 +86,12 @@ def batch(
 
 
 def _muted(setting: Setting, unread: bool, unsent: bool, without_events: bool) -> frozenset[str]:
-    """Returns the names of the anomalies that must not be reported, because missing lines could have caused them."""
+    """Returns the names of the anomalies that must not be reported, because missing lines could have caused them.
+
+    unread          the topics were not read to their ends
+    unsent          lines of the writers are missing
+    without_events  lines of the instances are missing
+    """
     counts = setting.transform == AGGREGATE
     offsets = setting.committed and not any(COMMITTED in wrong for wrong in setting.wrong)
     return frozenset().union(
@@ -185,7 +190,7 @@ def _all_strangers(setting: Setting, figures: Mapping[str, int]) -> bool:
 
 
 def _without_names(setting: Setting, figures: Mapping[str, int]) -> frozenset[str]:
-    """Returns the names of the anomalies that outputs of an application that name no input record could explain."""
+    """Returns the names of the anomalies that may come from outputs of an application that name no input record."""
     if _all_strangers(setting, figures):
         return frozenset({"missing-output", "phantom-output"})
     unnamed = setting.outputs is not None and figures.get("unnamed", 0)

@@ -147,7 +147,7 @@ def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
 
 
 def _lines(spark: Any, found: Sequence[tuple[Path, Sequence[Path]]], form: str) -> Any:
-    """Returns the lines of the files, with a column `run`."""
+    """Returns the lines of the files, with a column `run`. `found`: (run, its files); `form`: schema of the lines."""
     from pyspark.sql import functions as F
 
     reader = spark.read.schema(form).option("columnNameOfCorruptRecord", _CORRUPT)
@@ -226,7 +226,10 @@ def setting(run: Path) -> Setting:
 
 
 def _outputs(application: Any, wrong: list[str]) -> int | None:
-    """Returns the number of outputs of each input record of an application; None if the pipeline is ours."""
+    """Returns the number of outputs of each input record of an application; None if the pipeline is ours.
+
+    Appends a sentence to `wrong` if the number is invalid.
+    """
     if application is None:
         return None
     outputs = application.get("outputs") if isinstance(application, dict) else None

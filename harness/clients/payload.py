@@ -31,6 +31,8 @@ _SHOWN_BYTES: Final = 16
 def encode(run: str, key: int, value: int, index: int, size: int = 0) -> bytes:
     """Returns the payload of a record, padded with zero bytes to `size` bytes if it is shorter.
 
+    `index`: index of the op that sends the record.
+
     Raises ValueError if the run id exceeds 255 bytes.
     """
     name = run.encode()

@@ -311,7 +311,10 @@ class QueueClient:
             )
 
     def _abort(self, op: Op, value: list[Any], why: str, deadline: float) -> Op:
-        """Aborts the transaction. Returns the op, as `fail` if the abort is acknowledged, otherwise as `info`."""
+        """Aborts the transaction because of `why`.
+
+        Returns the op, as `fail` if the abort is acknowledged, otherwise as `info`.
+        """
         producer = self._producer
         assert producer is not None
         try:

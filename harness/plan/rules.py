@@ -158,9 +158,9 @@ def kinds_of_cluster(plan: TestPlan) -> None:
 
 
 def copies(plan: TestPlan) -> None:
-    """Checks the replication factor and min.insync.replicas; checks nothing if the number of nodes is not known.
+    """Checks that min.insync.replicas <= replication factor <= number of nodes.
 
-    The replication factor must not exceed the number of nodes, nor min.insync.replicas the replication factor.
+    Checks nothing if the number of nodes is not known.
     """
     known = not (derived.is_attached(plan) or plan.hosts) or "nodes" in plan.model_fields_set
     if "replication" in plan.model_fields_set and plan.replication > plan.nodes and known:

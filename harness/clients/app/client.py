@@ -75,7 +75,7 @@ class AppClient(PipelineClient):
         return self._inputs.make(id, key)
 
     def _rows(self, side: str, row: Row) -> list[Mapping[str, Any]]:
-        """Returns one row, with the id of the input record and, as the id determines it, with the record's key."""
+        """Returns one row: the id of the input record, its key (which follows from the id), and the output's number."""
         _, _, value, key, headers = row
         id = self._inputs.id_of(value) if side == "input" else self._outputs.id_of(key, headers, value)
         return [{"id": id, "key": None if id is None else id % self._keys, "n": 0 if side == "output" else None}]

@@ -30,7 +30,7 @@ _ISOLATION: Final = {
 
 
 def _unanswered(what: str) -> ClientError:
-    """Returns the error to raise for a negative offset.
+    """Returns the error to raise for a negative offset. `what` names the request, for the message.
 
     librdkafka reports a timeout as the offset -1001, without an error.
     """

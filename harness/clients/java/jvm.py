@@ -44,7 +44,8 @@ WRAPPERS: Final = ("ExecutionException", "CompletionException")
 def _of_one_thread(gateway: Any, token: Any) -> Any:
     """Returns a new gateway to the JVM of `gateway`. The new one uses py4j's single-threaded model.
 
-    It is needed because the gateway of py4j's launcher does not support this model.
+    It is needed because the gateway of py4j's launcher does not support this model. `token` authenticates its
+    connections.
     """
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 

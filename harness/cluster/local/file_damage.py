@@ -48,7 +48,10 @@ FORMATTED: Final = ("meta.properties", BOOTSTRAP, "lost+found")
 
 
 def _largest(data: Path, prefix: str) -> Path | None:
-    """Returns the largest non-empty segment. If several are equally large, returns the first of them by name."""
+    """Returns the largest non-empty segment of topics whose names begin with `prefix`.
+
+    If several are equally large, returns the first of them by name.
+    """
     files = sorted(data.glob(f"{prefix}*/*.log"))
     return max((file for file in files if file.stat().st_size), key=lambda file: file.stat().st_size, default=None)
 
@@ -116,7 +119,8 @@ def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 def _formatted(synced: bool, data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
     """Erases the data, and writes bootstrap.checkpoint again, with its original content.
 
-    The first call saves this content next to the data folder, because the file in the data folder may get lost.
+    With `synced`, the file is synced to the disk. The first call saves this content next to the data folder, because
+    the file in the data folder may get lost.
     """
     bootstrap, kept = data / BOOTSTRAP, data.with_name(f"kept-{BOOTSTRAP}")
     if not kept.exists() and bootstrap.exists():

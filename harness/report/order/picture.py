@@ -111,7 +111,8 @@ class Picture:
 
     def _flags(self, marks: Sequence[Mark], y: float) -> list[Markup]:
         """Returns a small square for each anomaly in `marks`, with a link to the description of a witness if there is
-        one."""
+        one.
+        """
         by_name: dict[str, list[Mark]] = {}
         for mark in marks:
             by_name.setdefault(mark.anomaly, []).append(mark)
@@ -163,7 +164,7 @@ class Picture:
         return self._to(marks, element("g", _title(title), *parts))
 
     def _fault(self, row: Row, y: float) -> Markup:
-        """Returns a coloured strip if a fault was active during the send; otherwise nothing."""
+        """Returns a coloured strip, at height `y`, if a fault was active during the send `row`; otherwise nothing."""
         end = row.complete_ns if row.complete_ns is not None else row.invoke_ns
         on = fault_spans.during(self._faults, row.invoke_ns, end)
         if not on or on[0].fault not in self._fault_names:
