@@ -1,7 +1,7 @@
 """Copies records from Kafka to Kafka with Spark Structured Streaming, which promises at-least-once for this sink.
 
-Spark keeps its positions in a checkpoint, not in a group. So this program commits the offsets of each complete batch for
-a group, where monitoring, and the harness, can see them.
+Spark keeps its positions in a checkpoint, not in a consumer group. So this program commits the offsets of each complete
+batch for a group, where monitoring, and the harness, can see them.
 """
 
 import json
