@@ -34,6 +34,8 @@ spark = (
     SparkSession.builder.master("local[2]")
     .config("spark.jars", jars)
     .config("spark.driver.memory", "600m")
+    .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+    .config("spark.ui.showConsoleProgress", "false")
     .config("spark.ui.enabled", "false")
     .getOrCreate()
 )
