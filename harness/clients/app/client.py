@@ -76,7 +76,9 @@ class AppClient(PipelineClient):
         return self._inputs.make(id, key)
 
     def _rows(self, side: str, row: Row) -> list[Mapping[str, Any]]:
-        """Returns one row: the input record's id, its key (which the id determines), the output's number, the state."""
+        """Returns one row: the id of the input record, its key (which follows from the id), the output's number, and,
+        if the application shows one, the state.
+        """
         _, _, value, key, headers = row
         id = self._inputs.id_of(value) if side == "input" else self._outputs.id_of(key, headers, value)
         number = 0 if side == "output" else None

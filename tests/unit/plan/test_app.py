@@ -95,10 +95,7 @@ WRONG = {
         GOOD + "state: {in: {json: n}, equals: counts}\n",
         r"app.yaml:9:32: app.state.equals: use count, \{sum: PATH\} or \{last: PATH\}",
     ),
-    "state-misspelt": (
-        GOOD + "state: {in: {json: n}, equals: {summ: n}}\n",
-        r"9:33: summ: no such key; did you mean s",
-    ),
+    "state-misspelt": (GOOD + "state: {in: {json: n}, equals: {summ: n}}\n", r"9:33: summ: no such key; did you mean"),
     "state-of-inputs": (
         GOOD + "state: {in: {json: n}, equals: {sum: price}}\n",
         r"app.yaml:1:1: app: state.equals: the template of the input has no text or number at the path price",
