@@ -83,11 +83,12 @@ def copies_kept(settings: Settings) -> bool | None:
 def _kept(settings: Settings, replication: int | None, min_isr: int | None, flushed: bool) -> bool | None:
     """Returns whether a complete copy of a log survived the faults, given the log's settings.
 
-    If a power failure hits the last in-sync replica, its unflushed records are lost: this replica becomes leader again,
-    and the others truncate their logs to match. With eligible leader replicas (KIP-966), a server that shut down
-    uncleanly does not become leader. Instead, a replica can become leader that left the ISR while fewer than
-    `min.insync.replicas` replicas were in sync. At startup a server verifies only the end of a log. Whether a damaged
-    copy is restored from the other replicas therefore depends on which part was damaged.
+    `flushed`: each record is flushed to disk when it is appended. If a power failure hits the last in-sync replica, its
+    unflushed records are lost: this replica becomes leader again, and the others truncate their logs to match. With
+    eligible leader replicas (KIP-966), a server that shut down uncleanly does not become leader. Instead, a replica can
+    become leader that left the ISR while fewer than `min.insync.replicas` replicas were in sync. At startup a server
+    verifies only the end of a log. Whether a damaged copy is restored from the other replicas therefore depends on
+    which part was damaged.
     """
     damaged, unsynced = settings.damaged_copies, 0 if flushed else settings.unsynced_copies
     if not damaged and not unsynced:

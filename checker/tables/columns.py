@@ -199,7 +199,8 @@ def visible_info(infos: pa.Table, polls: pa.Table) -> Ints:
 def _ascending(table: pa.Table) -> pa.Table:
     """Returns the rows sorted by op.
 
-    They may be unsorted: the rows of invocations that were never completed are at the end of the files.
+    The rows of the table may be unsorted: the rows of invocations that were never completed are at the end of the
+    files.
     """
     op = _ints(table, "op")
     if len(op) and bool((op[1:] < op[:-1]).any()):
