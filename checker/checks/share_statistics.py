@@ -26,13 +26,8 @@ from checker.kernels.share_bucket import MS, NEVER, ShareBucket
 from checker.tables.packing import Ints, begins
 from checker.tables.schema import ACK_KINDS, FAIL, INVALID_STATE, RELEASE, TYPE_CODES
 
-RELEASED, ENDED, MOVED, EXPIRED, OTHER = REASONS = (
-    "released",
-    "member ended",
-    "leader may have moved",
-    "lock expired",
-    "other",
-)
+EXPIRED: Final = "lock expired"
+REASONS: Final = ("released", "member ended", "leader may have moved", EXPIRED, "other")
 TIMES_MAX: Final = 100_000
 
 
