@@ -78,7 +78,7 @@ def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None]
 
 
 def _cut_off(run: Path, meta: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the metadata of a run's tables. If the run is a part of an upload, the history counts as truncated."""
+    """Returns the metadata of a run's tables. If the run's upload is unfinished, the history counts as truncated."""
     if not (run / UPLOAD).is_file():
         return meta
     last = meta["sources"][-1][0]
@@ -128,10 +128,10 @@ Answer = tuple[str, Result | dict[str, Any]]
 
 
 def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
-    """Judges one small history in memory, once under each of the options.
+    """Judges one small history in memory, once under each of the options. A job is (path, options).
 
-    Returns (path, data) for each of the options. The data is a result or an error, as a dict. Exceptions are not
-    raised but returned as errors, so that the other histories are still judged.
+    Returns (path, data) for each of the options. The data is a result or an error, as a dict. Exceptions are not raised
+    but returned as errors, so that the other histories are still judged.
     """
     path, options = job
     try:

@@ -93,9 +93,10 @@ def realtime_edges(ops: Ops) -> tuple[Ints, Ints]:
 
 
 def time_edges(ops: Ops) -> tuple[Ints, Ints, int]:
-    """Returns the edges of the chain of time vertices: (sources, targets, number of time vertices).
+    """Returns edges that express the real-time order: (sources, targets, number of time vertices).
 
-    Ops are numbered by their positions. Time vertex t has the number len(ops) + t.
+    A time vertex stands for the completion of an `ok` op. Ops are numbered by their positions. Time vertex t has the
+    number len(ops) + t.
     """
     oks = np.flatnonzero(ops.ok)
     times = len(ops) + np.arange(len(oks))

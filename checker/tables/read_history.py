@@ -255,7 +255,10 @@ class _Reading:
         self._position = self._blank = 0
 
     def lines(self, number: int, block: bytes, whole: bool) -> Iterator[Line]:
-        """Yields the ops of a block, whose first line has this number."""
+        """Yields the ops of a block, whose first line has this number.
+
+        `whole`: whether its last line ends with a newline.
+        """
         name = str(self._file)
         lines = block.split(b"\n")
         for at, ready in enumerate(self._decode.quick(block, lines), number):

@@ -23,6 +23,7 @@ from harness.plan.options import (
     LoadFields,
     PipelineFields,
     RunFields,
+    ShareFields,
 )
 
 # The fields that describe the cluster itself. For a run on a cluster that was started before, that start decides them.
@@ -34,7 +35,15 @@ OF_CLUSTER: Final = (
 
 # pydantic puts the fields of the last base class first.
 class TestPlan(
-    CheckingFields, FaultFields, ClientFields, PipelineFields, KeyFields, LoadFields, ClusterFields, RunFields
+    CheckingFields,
+    FaultFields,
+    ClientFields,
+    ShareFields,
+    PipelineFields,
+    KeyFields,
+    LoadFields,
+    ClusterFields,
+    RunFields,
 ):
     """The description of a run. Names of times end in _s or _ms, names of rates in _hz."""
 

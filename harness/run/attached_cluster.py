@@ -96,9 +96,9 @@ def _external(plan: TestPlan) -> TestPlan:
 def run_name(plan: TestPlan) -> str:
     """Returns the name of a run. The names of its topics begin with it.
 
-    It consists of the names of the run's faults. Without faults, it is the scenario or the workload. Wire rules with
-    arguments are shortened to `rule`. On an external cluster, which others may also use, a random suffix makes the name
-    unique.
+    The name consists of the names of the run's faults. Without faults, it is that of the scenario or the workload. Wire
+    rules with arguments are shortened to `rule`. On an external cluster, which others may also use, a random suffix
+    makes the name unique.
     """
     faults = [f"{fault.partition(':')[0]}:rule" if "=" in fault else fault for fault in plan.nemesis]
     parts = [fault.replace(":", "-") for fault in faults] + (["schedule"] if plan.schedule else [])
