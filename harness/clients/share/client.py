@@ -3,7 +3,7 @@
     share-poll         polls as a member of the group; joins it if the process has no consumer
     share-acknowledge  acknowledges records: [[key, offset, accept | release | reject | renew], ...]
     share-close        leaves the group
-    share-offsets      asks the group's coordinator for the start offsets of the group; `partitions` is how many it reads
+    share-offsets      asks the group's coordinator for its start offsets, and for how many partitions it reads
     share-sizes        asks how many partitions each topic has; the producer then learns of new partitions
     others             those of the queue workload: `harness.clients.queue`
 
