@@ -128,6 +128,19 @@ def _internal(settings: Settings, topic: InternalTopic) -> bool | None:
     return False if topic.unclean_election else kept
 
 
+def share_state_kept(settings: Settings) -> bool | None:
+    """Returns whether the state of share groups is kept, because the log of __share_group_state loses no records."""
+    return every(_internal(settings, settings.share.state_topic), clean_election(settings))
+
+
+def share_read_committed(settings: Settings) -> bool | None:
+    """Returns whether share groups do not get uncommitted records (share.isolation.level)."""
+    if settings.txn is False:
+        return True
+    level = settings.share.isolation_level
+    return None if level is None else level == "read_committed"
+
+
 # --- producers ----------------------------------------------------------------------------------------
 
 

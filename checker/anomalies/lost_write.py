@@ -88,7 +88,7 @@ class Unsure:
 
 
 def _bound(bucket: Bucket) -> Ints:
-    """Returns, for each key, its bound: of the slots where the values that `ok` ops polled begin, the last one.
+    """Returns, for each key, its bound: the highest slot at which a value that `ok` ops polled first occurs.
 
     The bound is -1 if there is no such value. For slots see `Versions`.
     """
@@ -128,7 +128,7 @@ class Excuses:
 
 
 def excuses(bucket: Bucket) -> Excuses:
-    """Returns whether each value may legally be missing (native rules)."""
+    """Returns whether each value may legally be missing, by the harness's own rules."""
     data, ends = bucket.data, bucket.ends
     log_start, end, _ = ends.of(data.keys)
     legal = np.zeros(len(data.pair_key), np.bool_)
@@ -200,7 +200,7 @@ def _last_offset(bucket: Bucket) -> Ints:
 
 
 def excused(bucket: Bucket) -> Bools:
-    """Returns, for each value, whether its absence is legal or may be legal (native rules)."""
+    """Returns, for each value, whether its absence is legal or may be legal, by the harness's own rules."""
     found = bucket.once(excuses)
     result: Bools = found.legal | (found.unsure >= 0)
     return result
@@ -293,7 +293,7 @@ def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
 
 
 def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
-    """Returns, for each value, whether it must exist and is missing, legally or not (native rules)."""
+    """Returns, for each value, whether it must exist and is missing, legally or not, by the harness's own rules."""
     if bucket.lines_missing:
         return np.zeros(len(bucket.data.pair_key), np.bool_)
     data = bucket.data

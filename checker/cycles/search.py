@@ -54,7 +54,7 @@ def _levels(component: Component, kinds: int) -> Iterator[Cycle]:
 def _types(component: Component, kinds: int, as_elle: bool) -> Iterator[Cycle]:
     """Yields a cycle for each type found in the component, except for types that an earlier type implies.
 
-    `as_elle`: yields the cycles that Elle would report, instead of short ones.
+    `as_elle`: for types without rw edges, yields the cycle that Elle would report, instead of a short one.
     """
     implied: set[str] = set()
     explain = len(component.ops) <= EXPLAINED_MAX
@@ -109,8 +109,8 @@ def _is(graph: Adjacent, name: str, cycle: list[int]) -> bool:
 def classify(component: Component, options: CheckOptions) -> list[Cycle]:
     """Returns a cycle for each type found in the component.
 
-    Under native rules, each type occurs once. Under Jepsen's rules, a type can occur several times, because Elle's
-    search for one type may report a cycle of another type.
+    Under the harness's own rules, each type occurs once. Under Jepsen's rules, a type can occur several times, because
+    Elle's search for one type may report a cycle of another type.
     """
     kinds = kinds_of(drawn(options))
     if options.jepsen_compatible:

@@ -27,7 +27,7 @@ class Difference:
     """The first offset at which a replica differs from the reference.
 
     node       the node of the replica
-    reference  the node of the reference (see the module docstring)
+    reference  the node of the reference, which is the replica that the others are compared with
     offset     the first offset at which they differ
     has        what the replica has at this offset, in words
     should     what the reference has at this offset, in words

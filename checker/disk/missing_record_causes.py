@@ -157,7 +157,8 @@ def explain(key: int, suspected: Sequence[Suspect], log: Log, seen: Mapping[int,
     """Returns the cause of each suspect, in the same order.
 
     key   the key of the suspects, which is copied to the findings
-    seen  value -> where else the record is on disk: on any replica, in its active log or in files that were set aside
+    seen  value -> where else the record is on disk: on any replica, in its active log or in files that no longer belong
+          to it
     """
     places = {value: row for row, value in enumerate(log.contents.values)}
     found = []

@@ -72,8 +72,8 @@ def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
 def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) -> Bools:
     """Returns, for each assignment in `op`, whether the poll in the op `until` is certainly the first poll after it.
 
-    It is not certain if the op recorded several assignments of the key. It is not certain either if the same op polled
-    the key and recorded other rebalance events of the key, because the poll may have come before these events.
+    This is not certain if the op recorded several assignments of the key, or if the same op polled the key and recorded
+    other rebalance events of the key: the poll may have come before these events.
     """
     table = bucket.small.rebalances
     moved_process, moved_op, moved = (

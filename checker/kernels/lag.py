@@ -103,8 +103,8 @@ class _Known:
 def _known(bucket: Bucket) -> _Known:
     """Returns the times at which offsets became known.
 
-    Under native rules, the offsets of acknowledged sends count; under Jepsen's rules, those of `ok` and `info` sends
-    and polls.
+    Under the harness's own rules, the offsets of acknowledged sends count; under Jepsen's rules, those of `ok` and
+    `info` sends and polls.
     """
     if bucket.options.jepsen_compatible:
         parts = [(rows, (rows.type <= INFO) & (rows.offset >= 0)) for rows in (bucket.sends, bucket.polls)]

@@ -124,7 +124,8 @@ def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
 def _deletes(bucket: Bucket) -> bool:
     """Returns whether brokers delete records by age and size at any time of the run.
 
-    The result is True if a fault sets the cleanup policy to compact, because brokers may delete before and after it.
+    The result is True if a fault sets the cleanup policy to compact, because brokers may delete records before and
+    after this fault.
     """
     faults = bucket.small.nemesis.column("fault").to_pylist()
     changed = any(str(fault).startswith("config-change:compact") for fault in faults)

@@ -34,7 +34,8 @@ class Steps:
     a, op_a  the pair at which the step starts, and its op; the pair is -1 if the step starts before the first value
     b, op_b  the pair at which the step ends, and its op
     key      the key of both pairs, as its index in `Data.keys`
-    delta    the distance from `a` to `b` in the log (see the module docstring)
+    delta    the distance from `a` to `b` in the log: 1 for neighbours, more for a skip, less if the process went back
+             or stayed
     place    the slot at which the step starts
     """
 

@@ -84,7 +84,7 @@ def build(
 ) -> Versions:
     """Builds the version orders from rows (pair, offset).
 
-    pair        the (key, value) of each row, as a pair (see the module docstring)
+    pair        the (key, value) of each row, as the number of this pair
     offset      the offset of each row, at least 0
     pair_key    for each pair: the rank of its key
     keys        the number of keys

@@ -218,7 +218,7 @@ def _all_states_wrong(figures: Mapping[str, int]) -> bool:
 def _all_strangers(setting: Setting, figures: Mapping[str, int]) -> bool:
     """Returns whether every output of an application names a record that was never in the input.
 
-    Then the description of the application is probably wrong, and not the application.
+    If so, the description of the application is probably wrong, and not the application.
     """
     return setting.outputs is not None and 0 < figures.get("outputs", 0) == figures.get("strangers", 0)
 

@@ -211,7 +211,9 @@ def _join(
     for record in records:
         own = folder / FOLDER / Path(record["sources"][0][0]).stem
         for kind, form in schema.SMALL.items():
-            writer.small[kind].append(pq.ParquetFile(own / f"{kind}.parquet").read().cast(form))
+            file = own / f"{kind}.parquet"
+            if kind not in schema.OF_SHARE_GROUPS or file.exists():
+                writer.small[kind].append(pq.ParquetFile(file).read().cast(form))
         writer.files.update(record["files"])
     counts: dict[str, Counter[str]] = {}
     for record in records:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,10 @@ from harness.cli.parameters import AUTO_MASTER, RunsDir, SparkMaster, given
 from harness.model.check_result import Verdict, worst
 from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 from harness.stored.staged_runs import with_uris
+
+if TYPE_CHECKING:
+    from harness.model.check_options import CheckOptions
+    from harness.report.plots.second_process import SecondProcess
 
 
 def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
@@ -46,9 +50,8 @@ def check(
     """Check stored histories again, without a cluster. A truncated history is checked up to its last complete line."""
     from harness.history_writer import is_run
     from harness.model.check_options import EDGES
-    from harness.report.text import summary
-    from harness.run import choose_spark, test
-    from harness.run.histories import find, judge, line
+    from harness.report.plots import second_process
+    from harness.run.histories import find
     from harness.run.histories import options as options_of
     from harness.stored import staged_runs
 
@@ -66,6 +69,20 @@ def check(
             "cannot read it; use local[N]"
         )
     items = [(path, options_of(path, changes)) for path in paths]
+    with second_process.for_runs([] if as_json else list(filter(is_run, paths))) as second:
+        return _check(items, spark_master, as_json, second)
+
+
+def _check(
+    items: Sequence[tuple[Path, CheckOptions]], spark_master: str, as_json: bool, second: SecondProcess | None
+) -> int:
+    """Checks histories, each under its own options, and prints the results. Returns the exit code."""
+    from harness.history_writer import is_run
+    from harness.report.text import summary
+    from harness.run import check_and_draw, choose_spark
+    from harness.run.histories import judge, line
+    from harness.stored import staged_runs
+
     session, why = choose_spark.session_for(spark_master, items)
     if why:
         print(why, file=sys.stderr if as_json else sys.stdout, flush=True)
@@ -79,7 +96,7 @@ def check(
         elif not wrong:
             say(summary.summary(path, result))
             if is_run(path):
-                test.draw(path, say)
+                check_and_draw.draw(path, say, second=second)
         if (written := staged_runs.publish(path)) is not None:
             print(f"harness: {written}", file=sys.stderr)
     return VERDICT_EXIT[worst(*verdicts)]

@@ -70,6 +70,6 @@ def _bad(reason: str, payload: bytes | None) -> str:
 def at_most(size: int) -> int:
     """Returns the maximum length of a payload that is padded to `size` bytes, for any run id.
 
-    It exceeds `size` if the payload can be longer without padding.
+    The maximum exceeds `size` if the payload can be longer without padding.
     """
     return max(size, _HEAD.size + 255 + _TAIL.size)

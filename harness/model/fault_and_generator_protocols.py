@@ -86,8 +86,8 @@ class Roles(Protocol):
     def holders(self, role: str) -> Sequence[str]:
         """Returns the nodes that have a role. Returns no nodes if the cluster does not report the role.
 
-        "controller" is the role of one node. "txn-coordinator" and "group-coordinator" can be roles of several: the
-        coordinators of the run's transactional ids, or of its groups.
+        "controller" is the role of one node. "txn-coordinator", "group-coordinator" and "share-coordinator" can be
+        roles of several: the coordinators of the run's transactional ids, of its groups, or of its share partitions.
         """
 
     def unhealthy(self) -> str:

@@ -42,7 +42,7 @@ def seek(file: BinaryIO, key: Key, wanted: float) -> bool:
 
 
 def _next(file: BinaryIO, key: Key, high: int) -> tuple[float, int] | None:
-    """Returns (number, end) of the next line with a number that begins before `high`; None if there is none."""
+    """Returns (number, end) of the next line that has a number and begins before `high`; None if there is none."""
     for _ in range(KEYLESS_MAX):
         if file.tell() >= high:
             return None

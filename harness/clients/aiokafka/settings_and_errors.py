@@ -142,7 +142,7 @@ def consumer(settings: Settings) -> dict[str, Any]:
 
 
 def _user_options(what: str, kind: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the user's options for a `what`, "producer" or "consumer", under aiokafka's names.
+    """Returns the user's options for producers or consumers (`what`), under aiokafka's names.
 
     The user may also write them as in Kafka (check.crcs). Raises BadInput for options that aiokafka does not have or
     the harness sets itself.

@@ -67,7 +67,7 @@ def unknown_property(text: str) -> str:
 
 
 def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the properties that the user set for a `what`, "producer" or "consumer".
+    """Returns the properties that the user set for producers or consumers (`what`).
 
     Raises BadInput for a property that the harness sets itself.
     """

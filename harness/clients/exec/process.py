@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import selectors
+import select
 import shutil
 import signal
 import subprocess
@@ -30,7 +30,8 @@ from harness.clients.exec.answers import BadAnswer
 from harness.protocol.error_codes import ClientError
 
 LINE_BYTES_MAX: Final = 64 << 20
-READ_BYTES: Final = 256 << 10
+# Python allocates a buffer of this size for each read; above 128 KiB the C library would map and unmap memory.
+READ_BYTES: Final = 64 << 10
 STDERR_BYTES_MAX: Final = 16 << 20
 STDERR_LINE_BYTES: Final = 64 << 10
 GRACE_S: Final = 1.0  # beyond the time limit that the program was given
@@ -214,14 +215,14 @@ class ClientProcess:
 
     def _exchange(self, timeout_s: float) -> None:
         """Waits until the process has read or written something, and handles each complete line that it wrote."""
-        with selectors.DefaultSelector() as ready:
-            ready.register(self._out, selectors.EVENT_READ)
-            if self._unwritten:
-                ready.register(self._into, selectors.EVENT_WRITE)
-            readable = [key.fd for key, _ in ready.select(timeout_s)]
-        if self._into in readable:
+        awaited = select.poll()
+        awaited.register(self._out, select.POLLIN)
+        if self._unwritten:
+            awaited.register(self._into, select.POLLOUT)
+        ready = [descriptor for descriptor, _ in awaited.poll(timeout_s * 1000)]
+        if self._into in ready:
             self._flush()
-        if self._out not in readable:
+        if self._out not in ready:
             return
         try:
             data = os.read(self._out, READ_BYTES)

@@ -57,7 +57,7 @@ def _largest(data: Path, prefix: str) -> Path | None:
 
 
 def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Flips one bit in each of `FLIPS` bytes of the largest segment."""
+    """Flips one bit in each of `FLIPS` bytes of the largest segment of the run's topics."""
     file = _largest(data, prefix)
     if file is None:
         return {}
@@ -74,7 +74,7 @@ def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def truncate_tail(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Cuts off the end of the largest segment: between a tenth and a half of its bytes."""
+    """Cuts off the end of the largest segment of the run's topics: between a tenth and a half of its bytes."""
     file = _largest(data, prefix)
     if file is None:
         return {}
@@ -86,7 +86,10 @@ def truncate_tail(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]
 
 
 def damage_index(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Overwrites the first entries of every index with garbage. An empty index gets new entries with garbage."""
+    """Overwrites the first entries of every index of the run's topics with garbage.
+
+    An empty index gets new entries with garbage.
+    """
     files = [file for kind in ("index", "timeindex") for file in sorted(data.glob(f"{prefix}*/*.{kind}"))]
     for file in files:
         with file.open("r+b") as index:

@@ -60,8 +60,8 @@ def carry(value: Any) -> Any:
 def _named(value: dict[Any, Any]) -> bool:
     """Returns whether `carry` can convert this map to a JSON object with the names of its keywords as keys.
 
-    All keys must be keywords. The only key must not be `:edn`, because `carry` uses JSON objects with the single key
-    "edn" for wrapped values.
+    All keys must be keywords. The map must not have `:edn` as its single key, because `carry` uses JSON objects with
+    the single key "edn" for wrapped values.
     """
     return tuple(value) != (_EDN,) and all(type(key) is Keyword and NAME.fullmatch(key) for key in value)
 
