@@ -5,7 +5,7 @@ Started as `python -m harness.run.worker`, with a stream socket as file descript
     to a worker      {"do":"setup","role":"ops","client":{...}}   once, first
                      an op line (an invocation)                   for a process; its slot is process % slots
                      {"do":"drop","process":p}                    abandon a client that hangs
-                     {"do":"instance","what":"stop"}              to the client of a worker with one slot
+                     {"do":"instance","what":"stop","by":"..."}   to the client of a worker with one slot
                      {"do":"exit"}
     from a worker    {"did":"ready"}                              after setup
                      an op line (a completion)                    with the index of its invocation
@@ -53,7 +53,7 @@ class SlotClient(Protocol):
 class HasInstance(Protocol):
     """A client that keeps an instance of an application running."""
 
-    def answer(self, what: str) -> Mapping[str, Any]: ...
+    def answer(self, what: str, by: str) -> Mapping[str, Any]: ...
 
 
 Open = Callable[[Mapping[str, Any]], SlotClient]
@@ -96,11 +96,11 @@ class Slot:
             done = op.with_(type=INFO, error=["client-crashed", f"{type(error).__name__}: {error}"])
         return done
 
-    def answer(self, what: str) -> Any:
+    def answer(self, what: str, by: str) -> Any:
         """Returns what the client answers to a question about its instance (see `AppClient.answer`); None if it has no
         instance.
         """
-        return self._client.answer(what) if isinstance(self._client, HasInstance) else None
+        return self._client.answer(what, by) if isinstance(self._client, HasInstance) else None
 
     def close(self) -> None:
         """Closes the client in a background thread, because closing may take seconds."""
@@ -153,9 +153,9 @@ class OpsWorker:
         if abandoned is not None:
             abandoned.put(None)
 
-    def answer(self, what: str) -> bytes:
+    def answer(self, what: str, by: str) -> bytes:
         """Returns the answer of the client of a worker with one slot, as a line."""
-        values = [slot.answer(what) for slot in self._served.values()]
+        values = [slot.answer(what, by) for slot in self._served.values()]
         line = {"did": "instance", "value": values[0] if len(values) == 1 else None}
         return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
@@ -187,7 +187,7 @@ def serve_ops(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, A
             if order["do"] == "exit":
                 return
             if order["do"] == "instance":
-                sock.sendall(worker.answer(order["what"]))
+                sock.sendall(worker.answer(order["what"], order["by"]))
             else:
                 worker.drop(int(order["process"]))
             continue

@@ -219,10 +219,10 @@ class Crew:
             member.child.signal(number)
         return bool(running)
 
-    def ask(self, name: str, what: str, within_s: float) -> Mapping[str, Any] | None:
+    def ask(self, name: str, what: str, by: str, within_s: float) -> Mapping[str, Any] | None:
         """See `harness.model.fault_and_generator_protocols.Instances`. `receive` hands the answer over."""
         members = [member for member in self._members if member.name == name]
-        order = orjson.dumps({"do": "instance", "what": what}, option=orjson.OPT_APPEND_NEWLINE)
+        order = orjson.dumps({"do": "instance", "what": what, "by": by}, option=orjson.OPT_APPEND_NEWLINE)
         with self._answered:
             self._answers.pop(name, None)
             try:

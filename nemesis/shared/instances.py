@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness.model.fault_and_generator_protocols import Env, Instances
 from harness.model.op import Op
-from nemesis.shared.effects import hit, wait_for
+from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.targets import CLIENT_TARGETS, Facts
 
 ANSWER_S: Final = 10.0
@@ -17,10 +17,23 @@ STOP_S: Final = 60.0  # until an instance has ended: longer than most of the gra
 START_S: Final = 60.0  # until an instance is ready again
 
 
-def _ask(env: Env, name: str, what: str) -> Mapping[str, Any]:
+def _ask(env: Env, name: str, what: str, by: str = "") -> Mapping[str, Any]:
     """Returns the state of an instance; an empty mapping if its client does not answer."""
     workers = env.workers
-    return (workers.ask(name, what, ANSWER_S) or {}) if isinstance(workers, Instances) else {}
+    return (workers.ask(name, what, by, ANSWER_S) or {}) if isinstance(workers, Instances) else {}
+
+
+def _order_stop(env: Env, name: str, by: str) -> Mapping[str, Any]:
+    """Orders an instance to stop. Waits if another fault has stopped it.
+
+    Returns its state before; an empty mapping if it does not answer, or if the other fault takes too long.
+    """
+
+    def state() -> Mapping[str, Any] | None:
+        now = _ask(env, name, "stop", by)
+        return now if now and not now["refused"] else None
+
+    return wait_for(state, effect_s(env)) or {}
 
 
 def _wait(env: Env, name: str, reached: Callable[[Mapping[str, Any]], bool], within_s: float) -> Mapping[str, Any]:
@@ -33,14 +46,15 @@ def _wait(env: Env, name: str, reached: Callable[[Mapping[str, Any]], bool], wit
     return wait_for(state, within_s) or {}
 
 
-def stop(env: Env, names: Sequence[str]) -> dict[str, Any]:
+def stop(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
     """Stops the instances of these workers. Returns the value of the op: those that were running and have ended.
 
+    by       the name of the fault
     members  the number of members of the group before and after, if the brokers reported them
     killed   the instances that did not end within their grace
     """
-    before = {name: _ask(env, name, "stop") for name in names}
-    after = {name: _wait(env, name, lambda now: not now["running"], STOP_S) for name in names}
+    before = {name: _order_stop(env, name, by) for name in names}
+    after = {name: _wait(env, name, lambda now: not now["running"], STOP_S) if before[name] else {} for name in names}
     ended = [name for name in names if before[name].get("running") and after[name]]
     killed = [name for name in ended if after[name]["killed"]]
     counts = [state["members"] for state in (before[names[0]], after[names[-1]]) if "members" in state]
@@ -48,15 +62,14 @@ def stop(env: Env, names: Sequence[str]) -> dict[str, Any]:
     return hit([], bool(ended), clients=ended, **more, **({"killed": killed} if killed else {}))
 
 
-def start(env: Env, names: Sequence[str]) -> dict[str, Any]:
-    """Starts the instances of these workers, and waits until they are ready.
+def start(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
+    """Starts the instances of these workers that the fault `by` has stopped, and waits until they are ready.
 
     Returns {"clients": those that are ready}, with "not_ready", the others, if there are any.
     """
-    for name in names:
-        _ask(env, name, "start")
-    ready = [name for name in names if _wait(env, name, lambda now: bool(now["ready"]), START_S)]
-    late = [name for name in names if name not in ready]
+    started = [name for name in names if not _ask(env, name, "start", by).get("refused")]
+    ready = [name for name in started if _wait(env, name, lambda now: bool(now["ready"]), START_S)]
+    late = [name for name in started if name not in ready]
     return {"clients": ready, **({"not_ready": late} if late else {})}
 
 
@@ -67,28 +80,28 @@ class StoppedInstances:
     ready again.
     """
 
-    def __init__(self, target: str, begin: str, end: str = "") -> None:
+    def __init__(self, name: str, target: str, begin: str, end: str = "") -> None:
         self.fs = frozenset({begin, end} - {""})
-        self._target, self._begin, self._end = target, begin, end
+        self._name, self._target, self._begin, self._end = name, target, begin, end
         self._stopped: list[str] = []
 
     def invoke(self, env: Env, op: Op) -> Op:
         if op.f != self._begin:
             names, self._stopped = self._stopped, []
-            return op.with_(value={"nodes": [], **(start(env, names) if names else {"clients": []})})
+            return op.with_(value={"nodes": [], **(start(env, names, self._name) if names else {"clients": []})})
         names = list(CLIENT_TARGETS[self._target](Facts((), {}, env.workers.names()), env.draw))
         if not names:
             return op.with_(value=hit([], False, why=f"nothing to hit: there is no {self._target} at the moment"))
         if not self._end:
             return op.with_(value=self._one_by_one(env, names))
         self._stopped += names
-        return op.with_(value=stop(env, names))
+        return op.with_(value=stop(env, names, self._name))
 
     def _one_by_one(self, env: Env, names: Sequence[str]) -> dict[str, Any]:
         done, killed = list[str](), list[str]()
         for name in names:
             self._stopped = [name]
-            stopped, started = stop(env, [name]), start(env, [name])
+            stopped, started = stop(env, [name], self._name), start(env, [name], self._name)
             self._stopped = []
             done += stopped["clients"]
             killed += stopped.get("killed", [])
@@ -98,5 +111,5 @@ class StoppedInstances:
 
     def teardown(self, env: Env) -> None:
         for name in self._stopped:
-            _ask(env, name, "start")
+            _ask(env, name, "start", self._name)
         self._stopped = []

@@ -38,7 +38,7 @@ def _restart(target: str, timing: Timing) -> Fault:
     name = f"restart:{target}"
     begin, end = fault_op("shutdown", name, target, "start"), fault_op("start", name, target, "stop")
     if target in CLIENT_TARGETS:
-        instances = StoppedInstances(target, "shutdown", "start")
+        instances = StoppedInstances(name, target, "shutdown", "start")
         return Fault(name, instances, start_stop(begin, end, timing), finally_(end))
     nemesis = BrokenNodes(target, "shutdown", "start", _stop, start)
     rounds = start_stop(begin, end, timing)
@@ -71,7 +71,7 @@ def _rolling(target: str, timing: Timing) -> Fault:
     name = f"rolling-restart:{target}"
     once = fault_op("rolling-restart", name, target, "")
     if target in CLIENT_TARGETS:
-        return Fault(name, StoppedInstances(target, "rolling-restart"), repeated(once, timing), NOTHING)
+        return Fault(name, StoppedInstances(name, target, "rolling-restart"), repeated(once, timing), NOTHING)
     nemesis = OnNodes(target, "rolling-restart", _one_by_one, _mend)
     return Fault(name, nemesis, repeated(once, timing), NOTHING, (Processes,), takes_turns=True)
 

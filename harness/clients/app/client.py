@@ -63,8 +63,7 @@ class AppClient(PipelineClient):
         self._started_s: float | None = None  # of the first start that is not ready yet
         self._asked_s: float | None = None  # when the instance was asked to end
         self._last_start_s = -AGAIN_S
-        self._held = False  # a fault has stopped the instance
-        self._starts = 0
+        self._held = ""  # the fault that has stopped the instance
         self._killed = False  # the instance did not end in time when a fault stopped it
         self._passed_on = {name: os.environ[name] for name in environment if name in os.environ}
         hidden = [value for value in self._passed_on.values() if len(value) >= SECRET_CHARACTERS]
@@ -120,22 +119,24 @@ class AppClient(PipelineClient):
         except (BadInput, ClientError) as error:
             return op.with_(type=FAIL, error=f"{self._name()}: {getattr(error, 'text', error)}")
 
-    def answer(self, what: str) -> Mapping[str, Any]:
+    def answer(self, what: str, by: str) -> Mapping[str, Any]:
         """Notes the order of a fault, and returns the state of the instance. The next `work` executes the order.
 
         what  "stop": end the instance with its signal, and leave it stopped; "start": start it again; "report": nothing
+        by    the fault that gives the order; it is refused while another fault has stopped the instance
 
-        Returns {"running", "ready" (whether it is ready), "starts" (how often it was started), "killed" (whether it did
+        Returns {"refused", "running", "ready" (whether it is ready), "killed" (whether it did
         not end in time when it was last stopped), "members" (of its group; absent if the brokers do not answer)}.
         """
-        if what != "report":
-            self._held = what == "stop"
+        refused = what != "report" and self._held not in ("", by)
+        if what != "report" and not refused:
+            self._held = by if what == "stop" else ""
             self._killed = False
         process = self._running
         running = process is not None and process.exit_code() is None
         settled = time.monotonic() - self._last_start_s >= SETTLED_S
         ready = running and process is not None and (settled if self._app.ready is None else self._is_ready(process))
-        state: dict[str, Any] = {"running": running, "ready": ready, "starts": self._starts, "killed": self._killed}
+        state: dict[str, Any] = {"refused": refused, "running": running, "ready": ready, "killed": self._killed}
         with contextlib.suppress(ClientError):
             state["members"] = members(self._pipeline.settings)
         return state
@@ -213,7 +214,6 @@ class AppClient(PipelineClient):
         log = self._pipeline.folder / "logs" / f"app-{values['instance']}.log"
         pattern = app.ready.log if app.ready is not None else None
         self._last_start_s = time.monotonic()
-        self._starts += 1
         self._running = AppProcess(words, environ, folder, self._user, log, self._secrets, pattern)
 
     def _own_folder(self) -> None:

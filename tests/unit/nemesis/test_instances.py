@@ -22,29 +22,27 @@ class FakeInstances(FakeWorkers):
         super().__init__()
         self.stubborn, self.silent = stubborn, silent
         self.running = {"w0": True, "w1": True}
+        self.stopped_by: dict[str, str] = {}
         self.orders: list[tuple[str, str]] = []
 
-    def ask(self, name: str, what: str, within_s: float) -> Mapping[str, Any] | None:
+    def ask(self, name: str, what: str, by: str, within_s: float) -> Mapping[str, Any] | None:
         if name in self.silent:
             return None
+        refused = what != "report" and self.stopped_by.get(name, by) != by
         running = self.running[name]
-        state = {
-            "running": running,
-            "ready": running,
-            "starts": 1,
-            "killed": False,
-            "members": sum(self.running.values()),
-        }
-        if what != "report":
+        members = sum(self.running.values())
+        if what != "report" and not refused:
             self.orders.append((name, what))
             self.running[name] = what == "start" or name in self.stubborn
-        return state
+            self.stopped_by = {**self.stopped_by, name: by} if what == "stop" else {}
+        return {"refused": refused, "running": running, "ready": running, "killed": False, "members": members}
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nemesis.shared.instances.STOP_S", 0.1)
     monkeypatch.setattr("nemesis.shared.instances.START_S", 0.1)
+    monkeypatch.setattr("nemesis.shared.effects.EFFECT_TIMEOUT_S", 0.1)
 
 
 def test_an_instance_is_stopped_and_started_later() -> None:
@@ -85,6 +83,16 @@ def test_what_is_stopped_at_the_end_is_started() -> None:
     fault.nemesis.invoke(env, op("shutdown"))
     fault.nemesis.teardown(env)
     assert all(workers.running.values())
+
+
+def test_a_fault_does_not_start_what_another_has_stopped() -> None:
+    workers = FakeInstances()
+    restart, rolling = table.faults(["restart:clients", "rolling-restart:clients"], Timing())
+    env = env_of(FakeCluster(), workers)
+    assert restart.nemesis.invoke(env, op("shutdown")).value["clients"] == ["w0", "w1"]
+    workers.orders.clear()
+    assert not rolling.nemesis.invoke(env, op("rolling-restart")).value["took_effect"]
+    assert not workers.orders
 
 
 def test_only_applications_have_instances() -> None:
