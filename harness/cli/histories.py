@@ -44,6 +44,7 @@ def check(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Check stored histories again, without a cluster. A truncated history is checked up to its last complete line."""
+    from checker.spark.executors import is_cluster
     from harness.history_writer import is_run
     from harness.model.check_options import EDGES
     from harness.report.text import summary
@@ -59,29 +60,29 @@ def check(
         changes["edges"] = _some_of("--edges", edges, EDGES)
     if sub_via is not None:
         changes["sub_via"] = _some_of("--sub-via", sub_via, ("assign", "subscribe"))
-    paths = [find(runs, name) for name in histories]
-    if not spark_master.startswith(("none", "auto", "local")) and any(map(staged_runs.is_copy, paths)):
-        raise BadInput(
-            f"--spark-master {spark_master}: a run at a URI is copied to this machine, where other machines "
-            "cannot read it; use local[N]"
-        )
+    cluster = is_cluster(spark_master)
+    paths = [find(runs, name, staged_runs.beside_tasks if cluster else staged_runs.judged) for name in histories]
     items = [(path, options_of(path, changes)) for path in paths]
-    session, why = choose_spark.session_for(spark_master, items)
-    if why:
-        print(why, file=sys.stderr if as_json else sys.stdout, flush=True)
     verdicts: list[Verdict] = []
-    for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say):
-        verdicts.append(result.valid)
-        if wrong:  # the other histories are still checked
-            print(f"harness: {with_uris(wrong)}", file=sys.stderr)
-        if as_json:
-            say(json.dumps(line(path, result), default=str))
-        elif not wrong:
-            say(summary.summary(path, result))
-            if is_run(path):
-                test.draw(path, say)
-        if (written := staged_runs.publish(path)) is not None:
-            print(f"harness: {written}", file=sys.stderr)
+    with staged_runs.for_tasks(paths if cluster else ()) as stored:
+        session, why = choose_spark.session_for(spark_master, items)
+        if why:
+            print(why, file=sys.stderr if as_json else sys.stdout, flush=True)
+        for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say, stored):
+            verdicts.append(result.valid)
+            if wrong:  # the other histories are still checked
+                print(f"harness: {with_uris(wrong)}", file=sys.stderr)
+            if as_json:
+                say(json.dumps(line(path, result), default=str))
+            elif not wrong:
+                drawn = path not in stored or staged_runs.fetch_for_pages(path, stored[path])
+                say(summary.summary(path, result))
+                if not drawn:
+                    say("no plots and no page: the tables are large; `harness page` draws them from a copy of the run")
+                elif is_run(path):
+                    test.draw(path, say)
+            if (written := staged_runs.publish(path, stored.get(path))) is not None:
+                print(f"harness: {written}", file=sys.stderr)
     return VERDICT_EXIT[worst(*verdicts)]
 
 
