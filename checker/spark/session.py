@@ -99,6 +99,11 @@ def _made(builder: Any, master: str) -> Any:
         return builder.getOrCreate()
     except Py4JError as error:
         message = str(getattr(error, "java_exception", error)).splitlines()[0]
+        if "stopped SparkContext" in message:
+            message = (
+                "the master does not answer, or it ended the application because its executors failed; see the logs of "
+                "the workers"
+            )
         raise Missing(f"Spark did not start with --spark-master {master}: {message}") from None
 
 
