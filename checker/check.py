@@ -134,10 +134,10 @@ Answer = tuple[str, Result | dict[str, Any]]
 
 
 def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
-    """Judges one small history in memory, once under each of the options.
+    """Judges one small history in memory, once under each of the options. A job is (path, options).
 
-    Returns (path, data) for each of the options. The data is a result or an error, as a dict. Exceptions are not
-    raised but returned as errors, so that the other histories are still judged.
+    Returns (path, data) for each of the options. The data is a result or an error, as a dict. Exceptions are not raised
+    but returned as errors, so that the other histories are still judged.
     """
     path, options = job
     try:

@@ -26,7 +26,7 @@ def _wait(generator: Generator) -> Answer:
 
 
 def _same(new: tuple[Generator, ...], old: tuple[Generator, ...]) -> bool:
-    """Returns whether no generator has changed in an update. Their combinator can then be reused."""
+    """Returns whether an update left all generators unchanged. The generator that combines them can then be reused."""
     return all(a is b for a, b in zip(new, old, strict=True))
 
 
@@ -73,7 +73,7 @@ class Fn:
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """Runs generators one after another, each until it is exhausted. Does not wait for open ops (see Barrier).
+    """Runs generators one after another, each until it is exhausted. Does not wait for ops in progress (see Barrier).
 
     All parts receive every event from the start, also before they run. The final polls, for example, must know which
     keys were used earlier.
@@ -101,7 +101,7 @@ def then(*parts: Generator) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Starts `inner` as soon as no op is open. With it, a phase waits for the ops of the previous phase."""
+    """Starts `inner` as soon as no op is in progress. With it, a phase waits for the ops of the previous phase."""
 
     inner: Generator
     begun: bool = False
@@ -269,8 +269,8 @@ def any_(*parts: Generator) -> Generator:
 class ForNemesis:
     """Sends the ops of `inner` to the nemesis. `inner` receives only the events of the nemesis.
 
-    While an op of one of `faults` is open, it waits, because ops of the same fault run one at a time. If `faults` is
-    empty, it waits while any nemesis op is open.
+    While an op of one of `faults` is in progress, `inner` waits, because ops of the same fault run one at a time. If
+    `faults` is empty, `inner` waits while any nemesis op is in progress.
     """
 
     inner: Generator

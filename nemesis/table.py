@@ -244,9 +244,7 @@ def mark(f: str) -> Generator:
 
 
 def _again(chosen: Sequence[Fault], mended: Fault) -> None:
-    """Breaks again what other faults had broken, if undoing `mended` has also undone their effect although they are
-    still on.
-    """
+    """Applies other faults again that are still on, but whose effect was undone together with that of `mended`."""
     shared = [need for need in mended.needs if need in MENDED_TOGETHER]
     others = [fault for fault in chosen if fault is not mended and set(shared) & set(fault.needs)]
     for fault in others:

@@ -72,6 +72,11 @@ def group_coordinator(facts: Facts, draw: Draw) -> Sequence[str]:
     return _busiest(facts.holders, facts, draw)
 
 
+def share_coordinator(facts: Facts, draw: Draw) -> Sequence[str]:
+    """The node that stores the state of the largest number of the run's share partitions (KIP-932)."""
+    return _busiest(facts.holders, facts, draw)
+
+
 def minority(facts: Facts, draw: Draw) -> Sequence[str]:
     """The leader and random other nodes: as many as can fail while a majority survives."""
     return _some(facts, draw, (len(facts.nodes) - 1) // 2)
@@ -124,6 +129,7 @@ NODE_TARGETS: Final[Mapping[str, Choose]] = {
     "controller": controller,
     "txn-coordinator": txn_coordinator,
     "group-coordinator": group_coordinator,
+    "share-coordinator": share_coordinator,
     "follower": follower,
     "one": one,
     "minority": minority,
@@ -148,7 +154,7 @@ def nodes_at_once(target: str) -> int:
 
 
 # Targets for which the cluster must be queried for the nodes that have a role.
-ROLES: Final = frozenset({"controller", "txn-coordinator", "group-coordinator"})
+ROLES: Final = frozenset({"controller", "txn-coordinator", "group-coordinator", "share-coordinator"})
 
 
 def new_leaders(
@@ -156,8 +162,9 @@ def new_leaders(
     now: Mapping[tuple[str, int], str | None],
     lost: Sequence[str],
 ) -> dict[str, str]:
-    """Returns "topic-partition" -> new leader, for the partitions that were led by a lost node and are now led by
-    another node.
+    """Returns "topic-partition" -> new leader, for the partitions of a lost node that have another leader now.
+
+    `before` and `now`: partition -> leader.
     """
     moved = {}
     for partition, node in now.items():

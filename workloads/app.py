@@ -100,5 +100,5 @@ def final(options: Options) -> Generator:
 
 
 def _until_done(f: str, field: str, final: bool = False) -> Generator:
-    """Returns ops `f`, one after another, until one of them returns true in this field."""
+    """Returns the generator of ops `f`, one after another, until one completes with true in the field `field`."""
     return Until(OneByOne(f, final=final), f, field, True)

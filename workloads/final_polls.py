@@ -32,7 +32,7 @@ class Drain:
     settle_ns  how long the log end offsets must be stable
     stage      crash -> debug -> assign -> poll -> done
     waiting    whether the op of the current stage has been emitted, but has not completed
-    ends       the log end offsets that a poll returned, when the positions had last reached them
+    ends       the log end offsets of the last poll after which the positions had reached them
     since_ns   the time since which `ends` has not changed; None while the positions have not reached the log ends
     moved_ns   when the positions last changed
     """

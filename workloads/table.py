@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.generator import Then
 from harness.model.fault_and_generator_protocols import Workload
-from workloads import app, delivery, pipeline, queue
+from workloads import app, delivery, pipeline, queue, share
 from workloads.recovery import workload as recovery
 from workloads.recovery.scenarios import SCENARIOS
 
@@ -74,4 +74,5 @@ WORKLOADS: Final[dict[str, Row]] = {
     LOG_MODEL: Row(_log_model, NoOptions),
     "pipeline": Row(pipeline.workload, pipeline.Options),
     "app": Row(app.workload, app.Options),
+    "share": Row(share.workload, share.Options),
 }

@@ -15,11 +15,13 @@ from checker.anomalies.pipeline_modes import Modes
 from checker.anomalies.prose import Prose, fields
 from checker.anomalies.what_stands import Filter, keep_all
 from checker.kernels.bucket_of_keys import Bucket
+from checker.kernels.share_bucket import ShareBucket
 from harness.model.check_options import CheckOptions, Settings
 
 # Where the anomaly occurs: in the records of a history, in cycles of its ops, in a pipeline's outputs or its
-# instances' offsets, when a server starts, in data on disk, or when a log is compared with the log model.
-Kind: TypeAlias = Literal["records", "cycle", "output", "offset", "start", "disk", "log"]
+# instances' offsets, when a server starts, in data on disk, when a log is compared with the log model, or in the
+# deliveries of share groups.
+Kind: TypeAlias = Literal["records", "cycle", "output", "offset", "start", "disk", "log", "share"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class Anomaly:
     jepsen_allows     returns whether Jepsen's list of allowed errors contains the anomaly
     find              returns the witnesses in a `Bucket`, as int64 columns (see checker.kernels.witness); None: a check
                       finds them in another way
+    find_share        for anomalies of share groups: returns the witnesses in a `ShareBucket`
     if_lines_missing  keeps only the witnesses that are proven even if lines of the history are missing (native rules)
     worst_first       (the column that ranks witnesses by severity, whether larger values are worse)
     per_op            whether Jepsen reports at most one witness per op. If so, under Jepsen's rules `find` adds a
@@ -59,6 +62,7 @@ class Anomaly:
     bad: Callable[[Rows, CheckOptions], bool] = counts_against_verdict.always
     jepsen_allows: Callable[[CheckOptions], bool] = counts_against_verdict.jepsen_never_allows
     find: Callable[[Bucket], pa.Table] | None = None
+    find_share: Callable[[ShareBucket], pa.Table] | None = None
     if_lines_missing: Filter = keep_all
     worst_first: tuple[str, bool] | None = None
     per_op: bool = False

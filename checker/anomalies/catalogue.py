@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from checker.anomalies import (
+    batch_order,
+    dead_letter_missing,
+    delivery_count,
     duplicate,
     g1a,
     inconsistent_offsets,
@@ -20,13 +23,20 @@ from checker.anomalies import (
     nonmonotonic_poll,
     nonmonotonic_send,
     offset_regression,
+    overlapping_delivery,
     phantom_read,
     poll_skip,
     precommitted_read,
     recovery_divergence,
+    redelivered_after_accept,
+    released_not_redelivered,
     replica_difference,
+    share_aborted_read,
+    share_lost,
     stale_send,
+    start_offset_regression,
     torn_transaction,
+    unexplained_invalid_state,
     unseen,
 )
 from checker.anomalies.anomaly_row import Anomaly
@@ -58,4 +68,14 @@ CATALOGUE: Final[dict[str, Anomaly]] = {
     "recovery-divergence": recovery_divergence.ANOMALY,
     "replica-difference": replica_difference.ANOMALY,
     "log-divergence": log_divergence.ANOMALY,
+    "share-lost": share_lost.ANOMALY,
+    "redelivered-after-accept": redelivered_after_accept.ANOMALY,
+    "overlapping-delivery": overlapping_delivery.ANOMALY,
+    "delivery-count": delivery_count.ANOMALY,
+    "released-not-redelivered": released_not_redelivered.ANOMALY,
+    "share-aborted-read": share_aborted_read.ANOMALY,
+    "start-offset-regression": start_offset_regression.ANOMALY,
+    "unexplained-invalid-state": unexplained_invalid_state.ANOMALY,
+    "batch-order": batch_order.ANOMALY,
+    "dead-letter-missing": dead_letter_missing.ANOMALY,
 }

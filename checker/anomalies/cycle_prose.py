@@ -136,7 +136,7 @@ def _realtime(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phr
 
 
 def _edge_fields(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
-    """Returns the fields of an edge of an unknown kind, as text."""
+    """Returns the fields of an edge (`step`) of an unknown kind between the ops `a` and `b`, as text."""
     return "of " + ", ".join(f"{name} {plain(field)}" for name, field in step.items())
 
 

@@ -83,11 +83,12 @@ def copies_kept(settings: Settings) -> bool | None:
 def _kept(settings: Settings, replication: int | None, min_isr: int | None, flushed: bool) -> bool | None:
     """Returns whether a complete copy of a log survived the faults, given the log's settings.
 
-    If a power failure hits the last in-sync replica, its unflushed records are lost: this replica becomes leader again,
-    and the others truncate their logs to match. With eligible leader replicas (KIP-966), a server that shut down
-    uncleanly does not become leader. Instead, a replica can become leader that left the ISR while fewer than
-    `min.insync.replicas` replicas were in sync. At startup a server verifies only the end of a log. Whether a damaged
-    copy is restored from the other replicas therefore depends on which part was damaged.
+    `flushed`: each record is flushed to disk when it is appended. If a power failure hits the last in-sync replica, its
+    unflushed records are lost: this replica becomes leader again, and the others truncate their logs to match. With
+    eligible leader replicas (KIP-966), a server that shut down uncleanly does not become leader. Instead, a replica can
+    become leader that left the ISR while fewer than `min.insync.replicas` replicas were in sync. At startup a server
+    verifies only the end of a log. Whether a damaged copy is restored from the other replicas therefore depends on
+    which part was damaged.
     """
     damaged, unsynced = settings.damaged_copies, 0 if flushed else settings.unsynced_copies
     if not damaged and not unsynced:
@@ -125,6 +126,19 @@ def transaction_log_kept(settings: Settings) -> bool | None:
 def _internal(settings: Settings, topic: InternalTopic) -> bool | None:
     kept = _kept(settings, topic.replication, topic.min_insync_replicas, flushed=topic.flush_messages == 1)
     return False if topic.unclean_election else kept
+
+
+def share_state_kept(settings: Settings) -> bool | None:
+    """Returns whether the state of share groups is kept, because the log of __share_group_state loses no records."""
+    return every(_internal(settings, settings.share.state_topic), clean_election(settings))
+
+
+def share_read_committed(settings: Settings) -> bool | None:
+    """Returns whether share groups do not get uncommitted records (share.isolation.level)."""
+    if settings.txn is False:
+        return True
+    level = settings.share.isolation_level
+    return None if level is None else level == "read_committed"
 
 
 # --- producers ----------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ UNPLACED: Final = 4  # acks=0: the value may never have been in the log
 class Unsure:
     """The number of values of a key that may be missing for a legal reason, the `cause`.
 
-    key    code of the key
+    key    the key, as its integer code
     cause  one of the constants COMPACTION, UNFINISHED, RESET, UNSEEN and UNPLACED
     count  number of missing values
     """
@@ -88,9 +88,9 @@ class Unsure:
 
 
 def _bound(bucket: Bucket) -> Ints:
-    """Returns the bound of each key rank: the highest first slot among the values that `ok` ops polled.
+    """Returns, for each key, its bound: the highest slot at which a value that `ok` ops polled first occurs.
 
-    The bound is -1 if there is no such value.
+    The bound is -1 if there is no such value. For slots see `Versions`.
     """
     data = bucket.data
     first = np.where(data.polled_ok, bucket.versions.first, -1)
@@ -102,9 +102,9 @@ def _bound(bucket: Bucket) -> Ints:
 def _sent_beyond(bucket: Bucket, offset: Ints) -> Bools:
     """Returns, for each value, whether the log of its key had already reached `offset` when the value was sent.
 
-    If so, the value cannot be below that offset. `offset` has one element per key rank. The log had reached the offset
-    if a record at or above it had been acknowledged. The record must also have been read: otherwise it may have been
-    truncated again, and later records may have lower offsets.
+    If so, the value cannot be below that offset. `offset` has one element per key of the bucket. The log had reached
+    the offset if a record at or above it had been acknowledged. The record must also have been read: otherwise it may
+    have been truncated again, and later records may have lower offsets.
     """
     data, sends = bucket.data, bucket.sends
     confirmed = (sends.type == OK) & (sends.offset >= offset[sends.key]) & data.polled_ok[sends.pair]
@@ -128,7 +128,7 @@ class Excuses:
 
 
 def excuses(bucket: Bucket) -> Excuses:
-    """Returns whether each value may legally be missing (native rules)."""
+    """Returns whether each value may legally be missing, by the harness's own rules."""
     data, ends = bucket.data, bucket.ends
     log_start, end, _ = ends.of(data.keys)
     legal = np.zeros(len(data.pair_key), np.bool_)
@@ -165,8 +165,8 @@ def excuses(bucket: Bucket) -> Excuses:
 def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, legal: Bools, unsure: Shorts) -> None:
     """Marks in `legal` the values that the cleaner removed, and in `unsure` those that it may have removed.
 
-    offset  the last known offset of each pair
-    end     the log end of each key rank
+    offset  the last known offset of each (key, value) pair
+    end     the log end of each key of the bucket
     """
     key = bucket.data.pair_key
     other, known = bucket.once(replaced), compaction.known[key]
@@ -179,7 +179,7 @@ def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, leg
 
 
 def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
-    """Returns, per key rank, the lowest offset at or above the log start that a client found when it reread the log.
+    """Returns, for each key, the lowest offset at or above the log start that a client found when it reread the log.
 
     Before it found this offset, its position may have been reset, so that it skipped records. Afterwards its position
     cannot have been below the log start again. The result is FOREVER if it found no such offset.
@@ -193,14 +193,14 @@ def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
 
 
 def _last_offset(bucket: Bucket) -> Ints:
-    """Returns, per pair, the highest offset at which the value was seen; -1 if there is none."""
+    """Returns, for each (key, value) pair, the highest offset at which the value was seen; -1 if there is none."""
     offset = np.full(len(bucket.data.pair_key), -1, np.int64)
     offset[bucket.versions.entry_pair] = bucket.versions.entry_offset  # ascending
     return offset
 
 
 def excused(bucket: Bucket) -> Bools:
-    """Returns, for each value, whether its absence is legal or may be legal (native rules)."""
+    """Returns, for each value, whether its absence is legal or may be legal, by the harness's own rules."""
     found = bucket.once(excuses)
     result: Bools = found.legal | (found.unsure >= 0)
     return result
@@ -293,7 +293,7 @@ def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
 
 
 def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
-    """Returns, for each value, whether it must exist and is missing, legally or not (native rules)."""
+    """Returns, for each value, whether it must exist and is missing, legally or not, by the harness's own rules."""
     if bucket.lines_missing:
         return np.zeros(len(bucket.data.pair_key), np.bool_)
     data = bucket.data
@@ -330,7 +330,7 @@ def perhaps_lost(bucket: Bucket) -> int:
 
 
 def unsure(bucket: Bucket) -> list[Unsure]:
-    """Returns, per key and cause, the number of missing values that may have been deleted or lost."""
+    """Returns, for each key and cause, the number of missing values that may have been deleted or lost."""
     found = bucket.once(excuses)
     rows = np.flatnonzero(bucket.once(_missing_for_sure) & ~found.legal & (found.unsure >= 0))
     key, cause = bucket.data.pair_key[rows], found.unsure[rows].astype(np.int64)
@@ -343,10 +343,10 @@ def unsure(bucket: Bucket) -> list[Unsure]:
 
 
 def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
-    """Returns, per key rank, the first op that polled the value at the bound; -1 if there is none.
+    """Returns, for each key, the first op that polled the value at the `bound` (see `_bound`); -1 if there is none.
 
-    If there are several values at the bound, native rules take the smallest one that was read. Jepsen considers the
-    values whose last index is the bound, read or not, and takes the first in a hash set.
+    If there are several values at the bound, the harness's own rules take the smallest one that was read. Jepsen
+    considers the values whose last index is the bound, read or not, and takes the first in a hash set.
     """
     data, orders = bucket.data, bucket.versions
     reader = np.full(len(data.pair_key), -1, np.int64)

@@ -21,7 +21,10 @@ from checker.kernels.unexcused_poll_steps import between_ops
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness wherever a process's next op on a key starts at or before the last value of its previous op."""
+    """Returns a witness wherever a process's next op on a key begins at or before the last value of its previous op.
+
+    Values are compared by their order in the log.
+    """
     return across_ops(bucket, bucket.once(between_ops), skips=False)
 
 

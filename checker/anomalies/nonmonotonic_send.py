@@ -1,7 +1,7 @@
 """Nonmonotonic send: between two ops of a process, its sends to a key go back in the log.
 
-`ok` and `info` ops are compared. Under Jepsen's rules, the comparison starts anew when the process's consumer is
-assigned other keys. Under native rules it does not, because the producer does not depend on the consumer's assignment.
+`ok` and `info` ops are compared. Under Jepsen's rules, two ops are not compared if the process's consumer dropped the
+key between them. Under native rules they are, because the producer does not depend on the consumer's assignment.
 Witness {key, values, delta, ops}: `delta` is how many positions the second value is after the first in the log. Source:
 jepsen.tests.kafka, `nonmonotonic-send-cases`.
 """
@@ -20,7 +20,10 @@ from checker.tables.schema import FAIL
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """Returns a witness wherever a process's next op on a key starts at or before the last value of its previous op."""
+    """Returns a witness wherever a process's next op on a key begins at or before the last value of its previous op.
+
+    Values are compared by their order in the log.
+    """
     sends = bucket.sends.where(bucket.sends.type != FAIL)
     steps = between(bucket, sends, sends.where(slice(0, 0)), any_type=True)
     if bucket.options.jepsen_compatible:

@@ -42,7 +42,10 @@ KINDS: Final = ("back", "lost", "aborted")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of the table COMMITS, as columns: id and invocation index of the op, key rank, committed offset."""
+    """Rows of the table COMMITS, as columns: id and invocation index of the op, key, committed offset.
+
+    A key is given as its index in `Data.keys`.
+    """
 
     op: Ints
     begun: Ints
@@ -75,7 +78,10 @@ def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
 
 
 def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
-    """Returns, for each (key, time), the highest offset committed earlier, and the op that committed it; -1: none."""
+    """Returns, for each (key, time), the highest offset committed earlier, and the op that committed it; -1: none.
+
+    The times are in `begun`, the commits in `done`.
+    """
     if len(done.op) == 0:
         return np.full(len(key), -1, np.int64), np.full(len(key), -1, np.int64)
     by = order(done.key, done.op)
@@ -96,7 +102,10 @@ def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
 
 
 def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, Ints]:
-    """Returns witnesses for the rows of `later` whose offset is below that of an earlier row of `done` (same key)."""
+    """Returns a witness for each row of `later` with a lower offset than an earlier row of `done` for its key.
+
+    `kind`: the kind of these witnesses.
+    """
     highest, owner = _highest_before(done, later.key, later.begun)
     odd = later.offset < highest
     return {
@@ -110,7 +119,11 @@ def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, 
 
 
 def _aborted(bucket: Bucket, done: Rows, aborted: Rows, fetched: Rows) -> dict[str, Ints]:
-    """Returns witnesses for the rows of `fetched` whose offset was committed only by aborted transactions."""
+    """Returns witnesses for the rows of `fetched` whose offset was committed only by aborted transactions.
+
+    aborted  the commits of aborted transactions
+    done     all other commits
+    """
     keys = np.concatenate([done.key, aborted.key, fetched.key])
     offsets = np.concatenate([done.offset, aborted.offset, fetched.offset])
     distinct, rank = ranks(offsets)

@@ -41,6 +41,15 @@ def prose(witness: Witness, phrases: Phrases) -> str:
     return joined(f"{head}: {counts}", copies, last, events_around(witness))
 
 
+def prose_of_state(witness: Witness, phrases: Phrases) -> str:
+    """Describes a wrong state in an output of an application."""
+    head = f"input {record_of(witness) or 'unknown'} (id {witness['id']}, key {witness['key']})"
+    outputs: Sequence[Witness] = witness.get("outputs") or ()
+    where = "".join(f" at {each['topic']}-{each['partition']} offset {each['offset']}" for each in outputs[:1])
+    states = f"its output{where} shows the state {witness['found']}, {witness['expected']} expected"
+    return joined(f"{head}: {states}", events_around(witness))
+
+
 def _copies(witness: Witness) -> str:
     outputs: Sequence[Witness] = witness.get("outputs") or ()
     copies = []
@@ -115,6 +124,24 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
             prose=prose,
             guarantee=CARRIED,
             modes=Modes(ONCE),
+        ),
+        Anomaly(
+            name="lost-update",
+            summary="The state that an output shows lacks an update by an input record of its key.",
+            source=SEMANTICS,
+            kind="output",
+            prose=prose_of_state,
+            guarantee=WHOLE,
+            modes=Modes(LEAST),
+        ),
+        Anomaly(
+            name="doubled-update",
+            summary="The state that an output shows contains an update by an input record of its key more than once.",
+            source=SEMANTICS,
+            kind="output",
+            prose=prose_of_state,
+            guarantee=ONE_COPY,
+            modes=Modes(MOST),
         ),
         Anomaly(
             name="lost-input",

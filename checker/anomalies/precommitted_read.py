@@ -60,7 +60,8 @@ def find(bucket: Bucket) -> pa.Table:
 def _places(bucket: Bucket, op: Ints, pair: Ints) -> Ints:
     """Returns sort keys for the order in which Jepsen finds the values of an op.
 
-    Values are ordered by the place of the op's first send to their key, then as in a hash set.
+    Each value is given as its op and its (key, value) pair. Values are ordered by the place of the op's first send to
+    their key, then as in a hash set.
     """
     sends, pair_key = bucket.sends, bucket.data.pair_key
     rows = np.flatnonzero(member(sends.op, np.unique(op)))

@@ -32,10 +32,10 @@ from harness.model.values_as_text import LISTED, first_of, joined, seconds
 
 
 def _polled_at_last(bucket: Bucket) -> Bools:
-    """Returns, for each value, whether it counts only because of Jepsen's quirk.
+    """Returns, for each value, whether it counts as unseen only because of a quirk of Jepsen's checker.
 
-    This is so if the last `ok` op polled the value, no earlier `ok` op polled its key, and no send to the key was
-    acknowledged.
+    The quirk applies if the last `ok` op polled the value, no earlier `ok` op polled its key, and no send to the key
+    was acknowledged.
     """
     data = bucket.data
     last = bucket.small.meta["last_ok_op"]

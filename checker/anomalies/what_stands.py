@@ -18,12 +18,12 @@ Filter: TypeAlias = Callable[[Bucket, pa.Table, Mapping[int, Any]], pa.Table]
 
 
 def keep_all(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """Keeps all witnesses. For anomalies that are proven by lines that are present."""
+    """Keeps all witnesses, because the lines that are present prove the anomaly."""
     return rows
 
 
 def keep_none(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
-    """Keeps no witness. For anomalies that consist in the absence of something, which a missing line may contain."""
+    """Keeps no witness, because the anomaly is the absence of something that a missing line may contain."""
     return rows.slice(0, 0)
 
 

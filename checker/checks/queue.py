@@ -56,7 +56,10 @@ LISTED_UNSEEN: Final = 32
 def _cycles(
     source: Source, options: CheckOptions, committed: Ints | None, answers: list[Answer]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Returns all witnesses of cycles by type, with the original keys and values in place of codes."""
+    """Returns all witnesses of cycles by type, with the original keys and values in place of codes.
+
+    `committed`: ids of the `info` ops that committed.
+    """
     found = search.search(source, options, [answer.judged.edges for answer in answers])
     wanted = search.wanted(found)
     details = dependency_edges.DETAILS.empty_table()

@@ -83,7 +83,7 @@ class Work:
 
 
 def visible_info(part: Part) -> Ints:
-    """Returns the `info` ops with at least one write that an `ok` op read in this bucket. This is the pre-pass."""
+    """Returns the `info` ops with at least one write that an `ok` op read in this bucket. These ops committed."""
     return part.visible_info()
 
 
@@ -95,7 +95,13 @@ def kernels(
     buckets: int,
     scratch: Path | None,
 ) -> tuple[Judged | None, Figures | None]:
-    """Returns the results of one bucket: (`Judged`, `Figures`). A result that `work` does not ask for is None."""
+    """Returns the results of one bucket: (`Judged`, `Figures`). A result that `work` does not ask for is None.
+
+    committed  ids of the `info` ops that committed; None: determined from this bucket, which is the only one
+    run        run folder to which all witnesses are written; None: they are not written
+    buckets    number of buckets of the history
+    scratch    folder for temporary files; None: nothing is written
+    """
     data, small = work.part.load()
     bucket = Bucket(data, small, data.visible_info() if committed is None else committed, options)
     judged = _judged(work.part, bucket, run, scratch) if work.judge else None
@@ -177,14 +183,20 @@ def answers_of(works: list[Work], done: list[tuple[Judged | None, Figures | None
 
 
 def torn_parts(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
-    """Counts the visible and the lost sends of the transactions `ops` in one bucket."""
+    """Counts the visible and the lost sends of the transactions `ops` in one bucket.
+
+    `committed`: ids of the `info` ops that committed.
+    """
     data, small = part.load()
     visible = data.visible_info() if committed is None else committed
     return torn_transaction.parts(Bucket(data, small, visible, options), ops).combine_chunks()
 
 
 def reasons_of_edges(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
-    """Returns those reasons for the edges between the given ops that follow from the keys of one bucket."""
+    """Returns those reasons for the edges between the given ops that follow from the keys of one bucket.
+
+    `committed`: ids of the `info` ops that committed.
+    """
     data, small = part.load()
     visible = data.visible_info() if committed is None else committed
     return search.explain(Bucket(data, small, visible, options), options, ops)

@@ -128,7 +128,10 @@ class Component:
         members: Sequence[int],
         forbidden: bool = False,
     ) -> Cycle:
-        """Returns the cycle through the ops at the positions `places`, whose last element equals the first."""
+        """Returns the cycle through the ops at the positions `places`, whose last element equals the first.
+
+        For the other arguments, see `Cycle`.
+        """
         at = np.asarray(places, np.int64)
         own, invoked, processes = (
             tuple(column[at].tolist()) for column in (self.ops.op, self.ops.invoke, self.ops.process)

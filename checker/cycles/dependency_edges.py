@@ -140,7 +140,7 @@ def details(bucket: Bucket, kinds: frozenset[str], ops: Ints) -> pa.Table:
 
 
 def _mops(rows: Columns, ops: Ints) -> dict[tuple[int, int], int]:
-    """Returns (op, pair) -> number of the op's first micro-op with this pair, for the given ops."""
+    """Returns (op, pair) -> number of the op's first micro-op with this (key, value) pair, for the given ops."""
     some = rows.where(member(rows.op, ops))
     found: dict[tuple[int, int], int] = {}
     for op, pair, mop in zip(some.op.tolist(), some.pair.tolist(), some.mop.tolist(), strict=True):

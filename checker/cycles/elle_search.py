@@ -65,7 +65,7 @@ class _Graph:
 
     @classmethod
     def of(cls, edges: Iterable[tuple[int, int, int]], hash_of: Sequence[int]) -> _Graph:
-        """Builds the graph from edges (source, target, kinds)."""
+        """Builds the graph from edges (source, target, kinds). `hash_of`: the hash of each op in Bifurcan's maps."""
         found: dict[int, dict[int, int]] = {}
         for source, target, kinds in edges:
             found.setdefault(source, {})[target] = kinds
@@ -95,8 +95,8 @@ def _map_hashes(ops: Ints) -> list[int]:
 def _order(places: list[int], hash_of: Sequence[int], shift: int = 0) -> list[int]:
     """Returns the keys of a hash map in the order in which Bifurcan lists them.
 
-    The map is a tree over the digits of the keys' hashes. A node first lists the keys that share their digit with
-    no other key, then the keys of its subtrees.
+    The map is a tree over the digits of the keys' hashes. A node first lists the keys that share their digit with no
+    other key, then the keys of its subtrees. `shift` is the lowest bit of the digit at this level.
     """
     if len(places) < 2 or shift > 32:
         return sorted(places)

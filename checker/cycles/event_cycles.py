@@ -46,7 +46,7 @@ def _isolated(ops: Ops, options: CheckOptions) -> Bools:
 
 
 def _within(ops: Ops, options: CheckOptions) -> tuple[Ints, Ints]:
-    """Returns the edges between events of the same op."""
+    """Returns the edges between events (begin, poll, send, end) of the same op, as (sources, targets)."""
     begin = EVENTS * np.arange(len(ops))
     ok, isolated = begin[ops.ok], begin[_isolated(ops, options)]
     source = np.concatenate([begin, begin, ok + POLL, ok + SEND, isolated + POLL])

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from checker.cycles.dependency_edges import PROCESS, REALTIME
 from checker.cycles.windows import Graph
 from checker.tables.packing import Bools, Ints, begins, empty, expand, member, order
 from checker.tables.schema import MICRO, is_one
+
+SMALL: Final = 1000  # up to this number of vertices, looking for a cycle takes less time than importing scipy
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,10 @@ def realtime_edges(ops: Ops) -> tuple[Ints, Ints]:
 
 
 def time_edges(ops: Ops) -> tuple[Ints, Ints, int]:
-    """Returns the edges of the chain of time vertices: (sources, targets, number of time vertices).
+    """Returns edges that express the real-time order: (sources, targets, number of time vertices).
 
-    Ops are numbered by their positions. Time vertex t has the number len(ops) + t.
+    A time vertex stands for the completion of an `ok` op. Ops are numbered by their positions. Time vertex t has the
+    number len(ops) + t.
     """
     oks = np.flatnonzero(ops.ok)
     times = len(ops) + np.arange(len(oks))
@@ -124,6 +126,18 @@ def components(ops: Ops, source: Ints, target: Ints, kinds: int) -> Ints:
     return strong(np.concatenate(sources), np.concatenate(targets), len(ops), len(ops) + extra)
 
 
+def _acyclic(source: Ints, target: Ints, size: int) -> bool:
+    """Returns whether a graph has no cycle. Removes, again and again, the vertices that no edge leads to."""
+    remaining = len(source) + 1
+    while 0 < len(source) < remaining:
+        remaining = len(source)
+        reached = np.zeros(size, np.bool_)
+        reached[target] = True
+        kept = reached[source]
+        source, target = source[kept], target[kept]
+    return len(source) == 0
+
+
 def strong(source: Ints, target: Ints, count: int, size: int) -> Ints:
     """Returns the number of the strongly connected component of each of the first `count` vertices of a graph.
 
@@ -134,6 +148,11 @@ def strong(source: Ints, target: Ints, count: int, size: int) -> Ints:
     count   the number of vertices in the result; all further vertices only serve to connect these
     size    the number of all vertices
     """
+    if size <= SMALL and _acyclic(source, target, size):
+        return np.full(count, -1, np.int64)
+    from scipy.sparse import coo_array  # importing it takes longer than checking a short history
+    from scipy.sparse.csgraph import connected_components
+
     matrix = coo_array((np.ones(len(source), np.int32), (source, target)), shape=(size, size))
     _, label = connected_components(matrix.tocsr(), directed=True, connection="strong")
     own: Ints = label[:count].astype(np.int64)

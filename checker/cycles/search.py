@@ -52,7 +52,10 @@ def _levels(component: Component, kinds: int) -> Iterator[Cycle]:
 
 
 def _types(component: Component, kinds: int, as_elle: bool) -> Iterator[Cycle]:
-    """Yields a cycle for each type found in the component, except for types that an earlier type implies."""
+    """Yields a cycle for each type found in the component, except for types that an earlier type implies.
+
+    `as_elle`: for types without rw edges, yields the cycle that Elle would report, instead of a short one.
+    """
     implied: set[str] = set()
     explain = len(component.ops) <= EXPLAINED_MAX
     for spec in SPECS:
@@ -106,8 +109,8 @@ def _is(graph: Adjacent, name: str, cycle: list[int]) -> bool:
 def classify(component: Component, options: CheckOptions) -> list[Cycle]:
     """Returns a cycle for each type found in the component.
 
-    Under native rules, each type occurs once. Under Jepsen's rules, a type can occur several times, because Elle's
-    search for one type may report a cycle of another type.
+    Under the harness's own rules, each type occurs once. Under Jepsen's rules, a type can occur several times, because
+    Elle's search for one type may report a cycle of another type.
     """
     kinds = kinds_of(drawn(options))
     if options.jepsen_compatible:
@@ -130,7 +133,10 @@ def drawn(options: CheckOptions) -> frozenset[str]:
 
 
 def _search(part: Part, options: CheckOptions, found: Sequence[Stored], group: Windows) -> list[Cycle]:
-    """Returns the cycles of all components in a group of windows."""
+    """Returns the cycles of all components in a group of windows (intervals of op ids).
+
+    `found`: the edges of each bucket.
+    """
     kinds = kinds_of(drawn(options))
     tangle = _tangle(part, kinds, found, group)
     if len(tangle.ops) == 0:
@@ -143,7 +149,10 @@ def _search(part: Part, options: CheckOptions, found: Sequence[Stored], group: W
 
 
 def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> Tangle:
-    """Returns the components of the graph of ops in a group of windows."""
+    """Returns the components of the graph of ops in a group of windows (intervals of op ids).
+
+    `found`: the edges of each bucket.
+    """
     graph = within(found, group)
     ops = ops_of(part.ops_between(int(group.starts[0]), int(group.ends[-1])))
     ops = ops.where(group.of(ops.op) >= 0)
@@ -216,7 +225,10 @@ def _witness(cycle: Cycle, why: Why) -> dict[str, Any]:
 
 
 def _step(cycle: Cycle, place: int, why: Why) -> dict[str, Any]:
-    """Returns data for the witness: why the op at position `place` of the cycle precedes the next op."""
+    """Returns data for the witness: why the op at position `place` of the cycle precedes the next op.
+
+    `why` has the reasons for the edges.
+    """
     a, b, kind = cycle.ops[place], cycle.ops[place + 1], cycle.kinds[place]
     step: dict[str, Any] = {"type": KINDS[kind]}
     if kind == REALTIME:

@@ -33,7 +33,8 @@ class Spec:
     """One type of cycle.
 
     kinds    the kinds of edges other than rw that the cycle may contain, as bits
-    rw       the rw edges that the cycle contains: "none", "single" (one), "nonadjacent" (several) or "several"
+    rw       the rw edges that the cycle contains: "none", "single" (one), "nonadjacent" (several, of which no two are
+             adjacent) or "several"
     implies  the types that are not searched for once this type has been found
     """
 

@@ -138,7 +138,7 @@ def _distinct(edges: Edges) -> tuple[Ints, Ints, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Disjoint intervals of op ids, ascending."""
+    """Disjoint intervals of op ids, ascending. Each cycle lies within one of them."""
 
     starts: Ints
     ends: Ints

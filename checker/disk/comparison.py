@@ -27,7 +27,7 @@ class Difference:
     """The first offset at which a replica differs from the reference.
 
     node       the node of the replica
-    reference  the node of the reference (see the module docstring)
+    reference  the node of the reference, which is the replica that the others are compared with
     offset     the first offset at which they differ
     has        what the replica has at this offset, in words
     should     what the reference has at this offset, in words
@@ -180,7 +180,9 @@ def _merged(
 ) -> tuple[int, str, str] | None:
     """Returns (offset, description of left, description of right) at the first difference; None if there is none.
 
-    both  whether to ignore offsets that only one side has
+    left, right  the rows of two replicas
+    begin, end   the range of offsets that is compared
+    both         whether to ignore offsets that only one side has
     """
     left_row, right_row = next(left, None), next(right, None)
     while left_row is not None or right_row is not None:

@@ -59,7 +59,10 @@ class Contents:
 
 
 def read(replica: Replica, decode: Decode) -> Contents:
-    """Returns the records of the active log. Batches that cannot be read are noted and skipped."""
+    """Returns the records of the active log. Batches that cannot be read are noted and skipped.
+
+    `decode` returns the value in a payload, or a text that says what is wrong with it.
+    """
     contents, transactions = Contents(), Transactions()
     pending: dict[int, list[int]] = {}  # producer -> rows of its open transaction
     for segment in replica.segments:
@@ -122,7 +125,7 @@ class Seen:
 def look(node: str, replica: Replica, values: Collection[int], decode: Decode) -> Iterator[tuple[int, Seen]]:
     """Searches all files of a replica for records with one of `values`. Yields (value, where it was found).
 
-    Files that no longer belong to the active log are searched, too.
+    Files that no longer belong to the active log are searched, too. `decode` returns the value in a payload.
     """
     for segment, batch in replica_batches.sound(replica, (*replica.segments, *replica.aside)):
         if batch.control:

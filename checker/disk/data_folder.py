@@ -34,7 +34,7 @@ OFFSETS: Final = 1 << 63  # exclusive upper bound of offsets
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The files of a segment. `aside` says whether the segment was set aside (see the module docstring)."""
+    """The files of a segment. `aside`: whether the segment no longer belongs to the active log."""
 
     base: int
     log: Path
@@ -50,7 +50,7 @@ class Replica:
     """The folder of one partition.
 
     segments  the segments of the active log, ascending
-    aside     the segments that were set aside, ascending
+    aside     the segments on disk that no longer belong to the active log, ascending
     """
 
     folder: Path
@@ -84,9 +84,9 @@ def partitions(data: Path) -> list[tuple[str, int]]:
 
 
 def replica(data: Path, topic: str, partition: int) -> Replica | None:
-    """Returns the replica of a partition in a data folder, including the segments that were set aside.
+    """Returns the replica of a partition in a data folder, including segments that no longer belong to the active log.
 
-    Returns None if the data folder has neither a folder of the partition nor a segment that was set aside.
+    Returns None if the data folder has neither a folder of the partition nor such a segment.
     """
     folder = data / f"{topic}-{partition}"
     active, aside = list[Segment](), list[Segment]()

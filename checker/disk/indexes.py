@@ -92,7 +92,9 @@ def transaction_index(data: bytes, name: str) -> tuple[tuple[Aborted, ...], tupl
 
 
 def _rows(data: bytes, form: np.dtype[Any], name: str, padded: bool = True) -> tuple[Any, list[Flaw]]:
-    """Splits a file into entries. Returns (the entries, the flaws); bytes after the last complete entry are a flaw.
+    """Splits a file into entries of type `form`.
+
+    Returns (the entries, the flaws); bytes after the last complete entry are a flaw.
 
     padded  whether the file may end with preallocated zeros, which are left out
     """
@@ -108,7 +110,7 @@ def _rows(data: bytes, form: np.dtype[Any], name: str, padded: bool = True) -> t
 
 
 def _rising(relative: Any, others: Any, base: int, flaws: list[Flaw], least: int) -> Index:
-    """Makes an `Index` from the columns of its entries.
+    """Makes an `Index` from the columns of its entries. The offsets in `relative` are relative to `base`.
 
     least  the minimum difference between the offsets of neighbouring entries
     """

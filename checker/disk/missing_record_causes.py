@@ -124,7 +124,10 @@ class Suspect:
 
 
 def suspects(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_committed: bool) -> list[Suspect]:
-    """Compares the history with the log, and returns the records that need an explanation."""
+    """Compares the history with the log, and returns the records that need an explanation.
+
+    `read_committed`: whether consumers must not see the records of open or aborted transactions.
+    """
     sent: dict[int, Sent] = {}
     for send in sends:
         earlier = sent.get(send.value)
@@ -154,7 +157,8 @@ def explain(key: int, suspected: Sequence[Suspect], log: Log, seen: Mapping[int,
     """Returns the cause of each suspect, in the same order.
 
     key   the key of the suspects, which is copied to the findings
-    seen  value -> where else the record is on disk: on any replica, in its active log or in files that were set aside
+    seen  value -> where else the record is on disk: on any replica, in its active log or in files that no longer belong
+          to it
     """
     places = {value: row for row, value in enumerate(log.contents.values)}
     found = []
@@ -229,7 +233,10 @@ def _also(seen: Sequence[Seen]) -> str:
 
 
 def _instead(offset: int, occupant: tuple[int, int] | None, log: Log) -> str:
-    """Returns a clause that ends a sentence: what the log has at the offset in place of the record; "" if nothing."""
+    """Returns a clause that ends a sentence: what the log has at the offset in place of the record; "" if nothing.
+
+    `occupant`: (value, leader epoch) of the record that is there, if any.
+    """
     if occupant is None:
         return f"; the log ends at {log.end}" if offset >= log.end else ""
     value, epoch = occupant

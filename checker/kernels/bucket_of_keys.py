@@ -84,8 +84,8 @@ class Bucket:
     def _may_need_commit(self) -> bool:
         """Whether consumers may see the records of an `info` op only after the whole op committed.
 
-        This is so in transactions with read_committed consumers, and always under Jepsen's rules. If the settings that
-        decide this are unknown, the result is True.
+        They do so in transactions with read_committed consumers, and always under Jepsen's rules. The result is also
+        True if the settings that decide this are unknown.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:
@@ -96,8 +96,8 @@ class Bucket:
     def _may_stand_alone(self) -> Bools:
         """For each value: whether a consumer may see some records of the op that sent it, and not the others.
 
-        This is so outside of transactions. It is also so for read_uncommitted consumers, because the records of an
-        aborted transaction stay in the log. If the settings that decide this are unknown, the result is True.
+        A consumer may do so outside of transactions, and under read_uncommitted, because the records of an aborted
+        transaction stay in the log. The result is also True if the settings that decide this are unknown.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:

@@ -31,8 +31,8 @@ _FAULT, _BACK = "config-change:compact", "config-back"
 class Cleaned:
     """How far the cleaner had cleaned each log.
 
-    upto    for each key rank: the offset up to which the log was cleaned
-    known   for each key rank: whether that offset is known
+    upto    for each key of the bucket: the offset up to which the log was cleaned
+    known   for each key of the bucket: whether that offset is known
     since   the op that switched compaction on; -1: topics were compacted throughout the run
     """
 

@@ -23,7 +23,10 @@ from checker.tables.packing import Bools, Ints, begins, order
 
 
 def _found(bucket: Bucket) -> tuple[Ints, Ints, Ints, Ints]:
-    """Returns (process, key rank, op, offset) of every assignment whose start offset is known."""
+    """Returns (process, key, op, offset) of every assignment whose start offset is known.
+
+    A key is given as its index in `Data.keys`.
+    """
     commits = bucket.small.commits
 
     def column(name: str) -> Ints:
@@ -69,8 +72,8 @@ def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
 def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) -> Bools:
     """Returns, for each assignment in `op`, whether the poll in the op `until` is certainly the first poll after it.
 
-    It is not certain if the op recorded several assignments of the key. It is not certain either if the same op polled
-    the key and recorded other rebalance events of the key, because the poll may have come before these events.
+    This is not certain if the op recorded several assignments of the key, or if the same op polled the key and recorded
+    other rebalance events of the key: the poll may have come before these events.
     """
     table = bucket.small.rebalances
     moved_process, moved_op, moved = (
@@ -119,9 +122,9 @@ def steps(bucket: Bucket, subscribed: Subscriptions) -> tuple[Steps, Ints]:
 
 
 def _slots(bucket: Bucket, key: Ints, offset: Ints) -> Ints:
-    """Returns, for each (key, offset), the first slot of the key at or above the offset.
+    """Returns, for each (key, offset), the key's first slot (offset with a value) at or above the offset.
 
-    If there is none, returns the slot after the key's last one. For slots see `checker.kernels.version_order`.
+    If there is none, returns the slot after the key's last one. Slots are numbered: see `Versions`.
     """
     orders = bucket.versions
     count = len(orders.slot_key)

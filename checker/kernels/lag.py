@@ -47,13 +47,17 @@ class Reads:
     ends: dict[tuple[int, int], Ints] = field(default_factory=dict)
 
     def place(self, rank: Ints, op: Ints) -> Ints:
-        """Returns, for each (process rank, op), the index of the process's first read in this op or later."""
+        """Returns, for each (process, op), the index of the process's first read in this op or later.
+
+        `rank`: index of the process in `processes`.
+        """
         return np.searchsorted(self.packed, (rank << self.bits) | np.minimum(op, (1 << self.bits) - 1))
 
     def cell_ends(self, bins: int, max_ns: int) -> Ints:
-        """Divides the run into `bins` intervals. Returns, for each process and interval, the index of the last read.
+        """Divides the run, up to the time `max_ns`, into `bins` intervals.
 
-        The indexes are those of `packed`. An interval in which a process has no read is skipped.
+        Returns, for each process and interval, the index of the last read. The indexes are those of `packed`. An
+        interval in which a process has no read is skipped.
         """
         if (bins, max_ns) not in self.ends:
             cell = self.invoke_ns * bins // (max_ns + 1)
@@ -99,8 +103,8 @@ class _Known:
 def _known(bucket: Bucket) -> _Known:
     """Returns the times at which offsets became known.
 
-    Under native rules, the offsets of acknowledged sends count; under Jepsen's rules, those of `ok` and `info` sends
-    and polls.
+    Under the harness's own rules, the offsets of acknowledged sends count; under Jepsen's rules, those of `ok` and
+    `info` sends and polls.
     """
     if bucket.options.jepsen_compatible:
         parts = [(rows, (rows.type <= INFO) & (rows.offset >= 0)) for rows in (bucket.sends, bucket.polls)]
@@ -127,11 +131,13 @@ class _Assigned:
     key between two ops, both kinds are counted: it did if the assigns and subscribes between these ops are more than
     the assigns that list the key.
 
-    every   the assigns and subscribes: process rank and op, packed into one number and sorted
-    listed  the assigns that list a key: key rank, process rank and op, packed into one number and sorted
+    every   the assigns and subscribes: process (its index in `Reads.processes`) and op, packed into one number and
+            sorted
+    listed  the assigns that list a key: key (its index in `Data.keys`), process and op, packed into one number and
+            sorted
     bits    how many bits of a packed number contain the op
     op      the op of each element of `every`
-    start   for each process rank: the position of its first element in `every`
+    start   for each process: the position of its first element in `every`
     """
 
     every: Ints
@@ -143,7 +149,11 @@ class _Assigned:
 
     @classmethod
     def of(cls, bucket: Bucket, processes: Ints, bits: int) -> tuple[_Assigned, tuple[Ints, Ints, Ints]]:
-        """Returns (the assignments, (process rank, key rank, op) of each assign that lists a key, as columns)."""
+        """Returns (the assignments, (process, key, op) of each assign that lists a key, as columns).
+
+        Processes and keys are given as their indices in `Reads.processes` and `Data.keys`. `processes` becomes
+        `Reads.processes`; for `bits`, see the class.
+        """
         assigns = bucket.small.assigns
         done = _column(assigns, "type") == OK
         op, process, key, how = (_column(assigns, name)[done] for name in ("op", "process", "key", "how"))
@@ -158,7 +168,10 @@ class _Assigned:
         return assigned, (place[lists], key[lists], op[lists])
 
     def epoch(self, place: Ints, key: Ints, op: Ints) -> Ints:
-        """Returns how many times the process dropped the key, up to and including the op."""
+        """Returns, for each row, how many times the process dropped the key, up to and including the op.
+
+        `place`: index of the process in `Reads.processes`.
+        """
         had = np.searchsorted(self.every, (place << self.bits) | op, side="right") - self.start[place]
         group = (key * len(self.processes) + place) << self.bits
         listed_count = np.searchsorted(self.listed, group | op, side="right") - np.searchsorted(self.listed, group)
@@ -166,7 +179,10 @@ class _Assigned:
         return result
 
     def dropped_at(self, place: Ints, key: Ints, op: Ints) -> Ints:
-        """Returns the first op after `op` at which the process drops the key; _NEVER if it does not."""
+        """Returns, for each row, the first op after `op` at which the process drops the key; _NEVER if it does not.
+
+        `place`: index of the process in `Reads.processes`.
+        """
         epoch = self.epoch(place, key, op)
         low = np.searchsorted(self.every, (place << self.bits) | op, side="right")
         high = self.start[place + 1].copy()
@@ -190,8 +206,8 @@ class _Stretches:
 
     They are ordered by process, key and op.
 
-    place   rank of the process
-    key     key rank
+    place   index of the process in `Reads.processes`
+    key     index of the key in `Data.keys`
     offset  the highest offset that the process has read
     op      the first op of the range
     until   the op after the range
@@ -205,7 +221,10 @@ class _Stretches:
 
 
 def _moves(bucket: Bucket, reads: Reads) -> tuple[_Assigned, tuple[Ints, ...]]:
-    """Returns the events that move consumers: (process rank, key, op, offset), ordered by process, key and op."""
+    """Returns the events that move consumers: (process, key, op, offset), ordered by process, key and op.
+
+    Processes and keys are given as their indices in `Reads.processes` and `Data.keys`.
+    """
     processes = reads.processes
     sends, polls = bucket.sends, bucket.polls
     moved = np.flatnonzero((sends.type == OK) & bucket.data.send_txn & (sends.offset >= 0))
@@ -266,7 +285,7 @@ def _stretches(bucket: Bucket, reads: Reads) -> _Stretches:
 
 
 def _at_cell_ends(spans: _Stretches, reads: Reads, ends: Ints) -> tuple[Ints, Ints]:
-    """Finds the stretches in which reads took place. Returns (stretch, read), as columns.
+    """Finds the stretches (see `_Stretches`) in which reads took place. Returns (stretch, read), as columns.
 
     There is one row for each read of `ends` and each key of its process, if the read is in a stretch of this key.
     """

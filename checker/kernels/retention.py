@@ -106,7 +106,8 @@ def clocks_changed(nemesis: pa.Table) -> bool:
 def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
     """Returns, for each log in `moved`, when the latest of the records below its log start was sent.
 
-    Records below the offset of a DeleteRecords request are not considered. `rank` is the key rank of each log.
+    Records below the offset of a DeleteRecords request are not considered. `rank` is the index of each log's key in
+    `Data.keys`.
     """
     orders, data = bucket.versions, bucket.data
     start = np.zeros(len(data.keys), np.int64)
@@ -123,7 +124,8 @@ def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
 def _deletes(bucket: Bucket) -> bool:
     """Returns whether brokers delete records by age and size at any time of the run.
 
-    The result is True if a fault sets the cleanup policy to compact, because brokers may delete before and after it.
+    The result is True if a fault sets the cleanup policy to compact, because brokers may delete records before and
+    after this fault.
     """
     faults = bucket.small.nemesis.column("fault").to_pylist()
     changed = any(str(fault).startswith("config-change:compact") for fault in faults)

@@ -33,8 +33,9 @@ class Steps:
 
     a, op_a  the pair at which the step starts, and its op; the pair is -1 if the step starts before the first value
     b, op_b  the pair at which the step ends, and its op
-    key      the key rank of both pairs
-    delta    the distance from `a` to `b` in the log (see the module docstring)
+    key      the key of both pairs, as its index in `Data.keys`
+    delta    the distance from `a` to `b` in the log: 1 for neighbours, more for a skip, less if the process went back
+             or stayed
     place    the slot at which the step starts
     """
 
@@ -52,7 +53,7 @@ class Steps:
 
 
 def _deltas(bucket: Bucket, a: Ints, b: Ints) -> Ints:
-    """Returns, for each row, the index of `b` minus the index of `a`.
+    """Returns, for each row, the index of pair `b` in the version order minus that of pair `a`.
 
     The result is 1 if a pair is negative (no value) or has no known index.
     """

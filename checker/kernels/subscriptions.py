@@ -78,7 +78,7 @@ class Subscriptions:
     def reset(self, process: Ints, before: Ints, op: Ints) -> Bools:
         """Returns whether the process dropped all its references after the op `before`, up to and including `op`.
 
-        A reference is the last value that the process read of a key. Native rules only.
+        A reference is the last value that the process read of a key. Jepsen's rules do not use this.
         """
         return self.resets.between(self._process(process), before, op) > 0
 
@@ -88,9 +88,9 @@ class Subscriptions:
 
 
 def _resets(op: Ints, process: Ints, how: Ints, seek: Ints) -> tuple[Ints, Ints]:
-    """Returns (process, op) of each op that drops all references of the process under the native rules.
+    """Returns (process, op) of each op that drops all references of the process under the harness's own rules.
 
-    These are assigns that seek to the beginning, and changes between assign and subscribe.
+    These are assigns that seek to the beginning (`seek`), and changes between assign and subscribe (`how`).
     """
     rows = order(process, op)
     process, op, how, seek = process[rows], op[rows], how[rows], seek[rows]

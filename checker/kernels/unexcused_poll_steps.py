@@ -65,8 +65,8 @@ def _next_offsets(bucket: Bucket, steps: Steps) -> Ints:
 def _judged(bucket: Bucket, steps: Steps, position: Ints | None = None) -> Judged:
     """Classifies steps. Legal steps are left out, for example those that skip only deleted records.
 
-    `position` is the offset at which the consumer stood before each step; None: the offset after the previous record.
-    Under Jepsen's rules, all steps are bad.
+    `position` is the consumer's position before each step; None: the offset after the previous record. Under Jepsen's
+    rules, all steps are bad.
     """
     no_steps = steps.where(np.zeros(len(steps.delta), np.bool_))
     if bucket.options.jepsen_compatible or len(steps.delta) == 0:
@@ -154,5 +154,5 @@ def between_ops(bucket: Bucket) -> Steps:
 
 
 def unsure_skips(bucket: Bucket) -> Ints:
-    """Returns the key rank of each skip that may have a legal explanation."""
+    """Returns the key (its index in `Data.keys`) of each skip that may have a legal explanation."""
     return np.concatenate([bucket.once(_inside).unsure.key, bucket.once(_between).unsure.key])

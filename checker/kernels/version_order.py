@@ -26,7 +26,9 @@ from checker.tables.packing import Ints, begins, empty, order
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The version orders of one bucket's keys.
+    """The version orders (the order of values in the log) of one bucket's keys.
+
+    A pair is a (key, value), a slot a (key, offset) with at least one value; both are numbered in ascending order.
 
     entry_pair    per distinct (key, offset, value), ascending: the pair
     entry_offset  per distinct (key, offset, value), ascending: the offset
@@ -82,7 +84,7 @@ def build(
 ) -> Versions:
     """Builds the version orders from rows (pair, offset).
 
-    pair        the (key, value) of each row, as a pair (see the module docstring)
+    pair        the (key, value) of each row, as the number of this pair
     offset      the offset of each row, at least 0
     pair_key    for each pair: the rank of its key
     keys        the number of keys

@@ -19,7 +19,7 @@ from checker.tables.packing import Ints
 
 # Columns that contain ids of ops, and columns that contain codes of keys and values.
 OP_FIELDS: Final = frozenset({"op", "ops", "writer", "reader", "max-read"})
-CODED_FIELDS: Final = frozenset({"key", "value", "value'", "values", "skipped", "messages"})
+CODED_FIELDS: Final = frozenset({"key", "value", "value'", "values", "skipped", "messages", "group", "member"})
 
 
 def table(columns: Mapping[str, Any]) -> pa.Table:

@@ -109,7 +109,10 @@ def faults_near(faults: Faults, time_ns: int | None) -> list[dict[str, Any]]:
 
 def _witness(row: Mapping[str, Any], trail: Trail | None, faults: Faults) -> dict[str, Any]:
     found = {name: row[name] for name in ("topic", "partition", "offset", "id", "key", "n")}
-    found["copies"], found["expected"] = row["copies"], row["expected"]
+    if row.get("state_expected") is not None:
+        found["expected"], found["found"] = row["state_expected"], row["state_found"]
+    else:
+        found["copies"], found["expected"] = row["copies"], row["expected"]
     outputs = [dict(output) for output in row["outputs"] or ()]
     handled = passed = None
     around: list[Event] = []

@@ -29,7 +29,16 @@ from harness.model.values_as_text import many
 # The anomalies that need a complete reading of the topics (which includes all copies of an input record), the
 # committed offsets, the records that writers sent, and the instances' events. Missing lines could cause them.
 NEED_ALL: Final = frozenset(
-    {"missing-output", "phantom-output", "lost-input", "duplicate-output", "reordered-output", "uncommitted-output"}
+    {
+        "missing-output",
+        "phantom-output",
+        "lost-input",
+        "duplicate-output",
+        "reordered-output",
+        "uncommitted-output",
+        "lost-update",
+        "doubled-update",
+    }
 )
 NEED_NTH: Final = frozenset({"wrong-output"})  # for a transform that counts the records of a key
 NEED_OFFSETS: Final = frozenset({"uncommitted-output"})
@@ -38,6 +47,7 @@ NEED_EVENTS: Final = frozenset({"aborted-output"})
 # Of an application, only the records and the group's committed offsets are known. It may deduplicate without
 # transactions, and handle the records of a key at the same time, so these are no anomalies of it.
 OF_APPLICATIONS: Final = frozenset({"strangers", "unnamed"})  # figures
+OF_STATES: Final = frozenset({"lost-update", "doubled-update"})
 NOT_OF_APPLICATIONS: Final = frozenset({"reordered-output", "uncommitted-output"})
 # Shown by two events of the same instance, whatever other lines are missing.
 OF_EVENTS_ALONE: Final = frozenset({"stale-generation"})
@@ -68,7 +78,7 @@ def batch(
         )
         unsent = _unsent(name, sent)
         mute = _muted(settings[name], bool(unread), bool(unsent), bool(event_table.rejected.get(name)))
-        mute |= _without_names(settings[name], figures)
+        mute |= _without_names(settings[name], figures) | (OF_STATES if _all_states_wrong(figures) else frozenset())
         mine = {anomaly: few for anomaly, few in found.get(name, {}).items() if anomaly not in mute}
         why = [
             *settings[name].wrong,
@@ -86,7 +96,12 @@ def batch(
 
 
 def _muted(setting: Setting, unread: bool, unsent: bool, without_events: bool) -> frozenset[str]:
-    """Returns the names of the anomalies that must not be reported, because missing lines could have caused them."""
+    """Returns the names of the anomalies that must not be reported, because missing lines could have caused them.
+
+    unread          the topics were not read to their ends
+    unsent          lines of the writers are missing
+    without_events  lines of the instances are missing
+    """
     counts = setting.transform == AGGREGATE
     offsets = setting.committed and not any(COMMITTED in wrong for wrong in setting.wrong)
     return frozenset().union(
@@ -173,19 +188,43 @@ def _undone(setting: Setting, figures: Mapping[str, int], endings: Sequence[Any]
         why.append(f"{many(figures['unnamed'], 'output')} could not be assigned to an input record: {where}")
     if _all_strangers(setting, figures):
         why.append(f"no output names a record of the input: {where}")
+    return [*why, *_unknown_states(setting, figures)]
+
+
+def _unknown_states(setting: Setting, figures: Mapping[str, int]) -> list[str]:
+    """Returns the reasons why the state that the outputs of an application show is not, or not always, judged."""
+    if setting.state is None:
+        return []
+    why = []
+    if unreadable := figures.get("states_unreadable", 0):
+        where = "see `state.in` in the description of the application"
+        why.append(f"{many(unreadable, 'output')} had no state that could be read: {where}")
+    if shortened := figures.get("states_without_input", 0):
+        reason = "acknowledged records are missing from the partitions of its input"
+        why.append(f"the state in {many(shortened, 'output')} was not judged, because {reason}")
+    if _all_states_wrong(figures):
+        why.append("no output shows the state that is expected: see `state` in the description of the application")
     return why
+
+
+def _all_states_wrong(figures: Mapping[str, int]) -> bool:
+    """Returns whether no output of an application shows the expected state.
+
+    Then the description of the application is probably wrong, and not the application.
+    """
+    return figures.get("states", 0) > 0 == figures.get("states_as_expected", 0)
 
 
 def _all_strangers(setting: Setting, figures: Mapping[str, int]) -> bool:
     """Returns whether every output of an application names a record that was never in the input.
 
-    Then the description of the application is probably wrong, and not the application.
+    If so, the description of the application is probably wrong, and not the application.
     """
     return setting.outputs is not None and 0 < figures.get("outputs", 0) == figures.get("strangers", 0)
 
 
 def _without_names(setting: Setting, figures: Mapping[str, int]) -> frozenset[str]:
-    """Returns the names of the anomalies that outputs of an application that name no input record could explain."""
+    """Returns the names of the anomalies that may come from outputs of an application that name no input record."""
     if _all_strangers(setting, figures):
         return frozenset({"missing-output", "phantom-output"})
     unnamed = setting.outputs is not None and figures.get("unnamed", 0)

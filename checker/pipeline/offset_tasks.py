@@ -69,7 +69,10 @@ def judged(
     ahead: Collection[str],
     faults: Mapping[str, Faults],
 ) -> pa.Table:
-    """Judges the events of one partition. Returns the findings as a table with the schema FORM."""
+    """Judges the events of one partition. Returns the findings as a table with the schema FORM.
+
+    For the arguments, see `states`.
+    """
     run, topic, number = (events.column(name)[0].as_py() for name in ("run", "topic", "partition"))
     trail = Trail.of(events)
     rows = []

@@ -15,6 +15,7 @@ from functools import reduce
 from typing import Any, Final
 
 from checker.anomalies.pipeline_modes import AGGREGATE, ONCE
+from checker.pipeline import application_state
 from checker.pipeline.expected import with_expected
 from checker.pipeline.tables import Setting, joined
 
@@ -37,6 +38,8 @@ class Compared:
     findings  the anomalies, as a data frame with the schema FORM
     figures   run -> name of the figure -> count
     cached    data frames that Spark has cached, and that the caller must release
+
+    If a run has a state, `findings` also has state_found and state_expected (see `application_state.findings`).
     """
 
     findings: Any
@@ -66,7 +69,14 @@ def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str
     matched = _matched(_right(_with_inputs(made, inputs), lost, usable), aborts).persist()
     findings = joined([_unmatched(matched), _flagged(matched), _missing(inputs, matched), lost, phantom])
     figures = _figures(read, inputs, matched)
-    return Compared(findings, figures, (inputs, matched))
+    states = application_state.judged(shown, lost, usable)
+    if states is None:
+        return Compared(findings, figures, (inputs, matched))
+    states = states.persist()
+    of_states = application_state.figures(states)
+    findings = findings.unionByName(application_state.findings(states), allowMissingColumns=True)
+    figures = {run: {**counts, **of_states.get(run, {})} for run, counts in figures.items()}
+    return Compared(findings, figures, (inputs, matched, states))
 
 
 def _runs(spark: Any, settings: Mapping[str, Setting]) -> Any:

@@ -23,10 +23,11 @@ _CORRUPT: Final = "_corrupt"
 _TAIL: Final = 1 << 20
 TASKS_PER_CORE: Final = 2
 COMMITTED: Final = "committed.json"
+STATES: Final = ("count", "sum", "last")
 _READ: Final = (
     "side string, topic string, partition int, offset bigint, id bigint, key bigint, n bigint, "
     "instance string, incarnation bigint, generation bigint, committed boolean, time_ns bigint, "
-    "end boolean, ends map<string,bigint>, caught_up boolean"
+    "state string, end boolean, ends map<string,bigint>, caught_up boolean"
 )
 _SENT: Final = "id bigint, key bigint, topic string, partition int, offset bigint, outcome string, time_ns bigint"
 _EVENT: Final = (
@@ -85,6 +86,7 @@ class Setting:
     committed  (topic, partition) -> the group's committed offset at the end
     readers    how many files the final reading writes; 0 if unknown
     outputs    the number of outputs of each input record, for an application of the user; None: our pipeline
+    state      what the state that an application shows must be: count, sum or last; None: it shows none
     wrong      sentences that describe the problems in pipeline.json and committed.json
     """
 
@@ -94,6 +96,7 @@ class Setting:
     committed: Mapping[tuple[str, int], int] = field(default_factory=dict)
     readers: int = 0
     outputs: int | None = None
+    state: str | None = None
     wrong: tuple[str, ...] = ()
 
 
@@ -147,7 +150,7 @@ def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
 
 
 def _lines(spark: Any, found: Sequence[tuple[Path, Sequence[Path]]], form: str) -> Any:
-    """Returns the lines of the files, with a column `run`."""
+    """Returns the lines of the files, with a column `run`. `found`: (run, its files); `form`: schema of the lines."""
     from pyspark.sql import functions as F
 
     reader = spark.read.schema(form).option("columnNameOfCorruptRecord", _CORRUPT)
@@ -213,20 +216,24 @@ def setting(run: Path) -> Setting:
             f"pipeline/pipeline.json: transform {str(transform)[:40]!r} is unknown; must be one of {transforms}"
         )
         transform = ""
-    mistake, readers = content.get("mistake"), content.get("readers")
+    mistake, readers, application = (content.get(name) for name in ("mistake", "readers", "application"))
     return Setting(
         str(mode or ""),
         str(transform or ""),
         None if mistake is None else str(mistake),
         _offsets(committed.get("offsets"), wrong) if committed else {},
         readers if isinstance(readers, int) else 0,
-        _outputs(content.get("application"), wrong),
+        _outputs(application, wrong),
+        _state(application, wrong),
         tuple(wrong),
     )
 
 
 def _outputs(application: Any, wrong: list[str]) -> int | None:
-    """Returns the number of outputs of each input record of an application; None if the pipeline is ours."""
+    """Returns the number of outputs of each input record of an application; None if the pipeline is ours.
+
+    Appends a sentence to `wrong` if the number is invalid.
+    """
     if application is None:
         return None
     outputs = application.get("outputs") if isinstance(application, dict) else None
@@ -234,6 +241,15 @@ def _outputs(application: Any, wrong: list[str]) -> int | None:
         wrong.append("pipeline/pipeline.json: application.outputs must be a whole number from 1")
         return 1
     return outputs
+
+
+def _state(application: Any, wrong: list[str]) -> str | None:
+    """Returns what the state of an application must be; None if it shows none."""
+    state = application.get("state") if isinstance(application, dict) else None
+    if state is None or state in STATES:
+        return state
+    wrong.append(f"pipeline/pipeline.json: application.state must be one of {', '.join(STATES)}")
+    return None
 
 
 def _object(path: Path, wrong: list[str]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def result(
     reasons: Iterable[str],
     statistics: Mapping[str, Any],
 ) -> Result:
-    """Returns the verdict on one run. Against an application counts only what it promises not to happen.
+    """Returns the verdict on one run. For an application, only the anomalies count that it promises to avoid.
 
     `promised` in the result only says whether the pipeline's mode rules the anomalies out; `still_promised` also takes
     the settings and faults of the brokers into account.

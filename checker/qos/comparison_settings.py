@@ -115,7 +115,7 @@ class Settings:
 def duration_ms(option: str, text: str) -> int:
     """Returns the milliseconds of a duration such as "60s", "500ms", "2m", "1h", or "60" for seconds.
 
-    Raises BadInput.
+    Raises BadInput, with the name of the `option`.
     """
     found = _DURATION.fullmatch(text.strip())
     if not found:
@@ -127,7 +127,10 @@ def duration_ms(option: str, text: str) -> int:
 
 
 def topics(option: str, text: str) -> tuple[str, ...]:
-    """Returns the topic names in the text of a comma-separated option. Raises BadInput."""
+    """Returns the topic names in the text of a comma-separated option.
+
+    Raises BadInput, with the name of the `option`.
+    """
     names = tuple(part.strip() for part in text.split(","))
     for name in names:
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
@@ -138,7 +141,10 @@ def topics(option: str, text: str) -> tuple[str, ...]:
 
 
 def difference(stored: str, now: Mapping[str, Any]) -> str:
-    """Describes the first difference between a checkpoint's query.json and the current settings; "" if none."""
+    """Describes the first difference between the query.json of a checkpoint and the current settings; "" if none.
+
+    `stored`: the content of query.json.
+    """
     try:
         then = json.loads(stored)
     except ValueError:

@@ -260,9 +260,9 @@ class Live:
         return sum(limit - first for first, limit in lost.values()), recreated
 
     def drain(self, idle: bool) -> None:
-        """Judges all remaining windows, even those whose padding has not passed, because no more records will come.
+        """If `idle`, judges all remaining windows, even those whose padding has not passed.
 
-        idle  whether reading ended because no more records came; if not, nothing is judged
+        `idle`: whether reading ended because no more records came.
         """
         if self.book.batch < 0 or not idle:
             return

@@ -116,13 +116,19 @@ def of_files(rows: DataFrame, settings: Settings) -> DataFrame:
 
 
 def as_text(rows: DataFrame, option: str, expression: str) -> str:
-    """Returns an SQL expression for the value of `expression` as text, with bytes in hexadecimal. Raises BadInput."""
+    """Returns an SQL expression for the value of `expression` as text, with bytes in hexadecimal.
+
+    Raises BadInput, with the name of the `option`.
+    """
     kind = type_of(rows, option, expression)
     return f"hex({expression})" if kind == "binary" else f"cast(({expression}) as string)"
 
 
 def as_ms(rows: DataFrame, option: str, expression: str) -> str:
-    """Returns an SQL expression for the value of `expression` as milliseconds since the epoch. Raises BadInput."""
+    """Returns an SQL expression for the value of `expression` as milliseconds since the epoch.
+
+    Raises BadInput, with the name of the `option`.
+    """
     kind = type_of(rows, option, expression)
     if kind in ("timestamp", "timestamp_ntz", "date"):
         return f"unix_millis(cast(({expression}) as timestamp))"
@@ -134,13 +140,19 @@ def as_ms(rows: DataFrame, option: str, expression: str) -> str:
 
 
 def as_int(rows: DataFrame, option: str, expression: str) -> str:
-    """Returns an SQL expression for the value of `expression` as an integer. Raises BadInput."""
+    """Returns an SQL expression for the value of `expression` as an integer.
+
+    Raises BadInput, with the name of the `option`.
+    """
     type_of(rows, option, expression)
     return f"cast(({expression}) as int)"
 
 
 def type_of(rows: DataFrame, option: str, expression: str) -> str:
-    """Returns the type of an expression over the columns of `rows`. Raises BadInput if the expression is invalid."""
+    """Returns the type of an expression over the columns of `rows`.
+
+    Raises BadInput, with the name of the `option`, if it is invalid.
+    """
     try:
         return str(rows.selectExpr(f"({expression}) as found").schema["found"].dataType.simpleString())
     except AnalysisException as error:  # includes ParseException

@@ -31,16 +31,17 @@ _KEYS: Final = ("id", "part")
 
 
 def nothing(spark: Any) -> DataFrame:
-    """Returns an empty table of ids."""
+    """Returns an empty table of ids, which has a row for each expected output and each output that arrived."""
     columns = (column.split() for column in IDS.split(", "))
     none: DataFrame = spark.range(0).selectExpr(*(f"cast(null as {kind}) as {name}" for name, kind in columns))
     return none
 
 
 def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch: Observation) -> DataFrame:
-    """Converts the records of a batch to rows of the table of ids (see the module).
+    """Converts the records of a batch to rows of the table of ids.
 
-    Once the rows have been written, `watch` has the counts of the batch.
+    The table has a row for each expected output of an input, and one for each output that arrived. Once the rows have
+    been written, `watch` has the counts of the batch.
 
     rows  side ("in", "out"), id, part (of an output), expected (of an input), time (ms), place, offset
     """

@@ -129,6 +129,7 @@ def start(
     """Returns the existing SparkSession, or starts one.
 
     master     the Spark master, in the form of --spark-master
+    app        the name under which Spark shows the session
     warm       whether to make every Python worker import the kernels now
     brief      whether the session will check only one run's history
     extra      further Spark settings

@@ -73,7 +73,7 @@ def _columns(table: pa.Table, pair: Ints, key: Ints) -> Columns:
 class Small:
     """The tables other than ops, sends and polls, as Arrow tables, and the metadata (`checker.tables.make_tables`).
 
-    Except for `commits`, they are not split into buckets.
+    Except for `commits`, `deliveries` and `acknowledgements`, they are not split into buckets.
     """
 
     assigns: pa.Table
@@ -82,7 +82,12 @@ class Small:
     deletions: pa.Table
     cleaned: pa.Table
     nemesis: pa.Table
+    share_ops: pa.Table
+    share_offsets: pa.Table
+    dead_letters: pa.Table
     commits: pa.Table
+    deliveries: pa.Table
+    acknowledgements: pa.Table
     meta: Mapping[str, Any]
 
 
@@ -194,7 +199,8 @@ def visible_info(infos: pa.Table, polls: pa.Table) -> Ints:
 def _ascending(table: pa.Table) -> pa.Table:
     """Returns the rows sorted by op.
 
-    They may be unsorted: the rows of invocations that were never completed are at the end of the files.
+    The rows of the table may be unsorted: the rows of invocations that were never completed are at the end of the
+    files.
     """
     op = _ints(table, "op")
     if len(op) and bool((op[1:] < op[:-1]).any()):

@@ -253,7 +253,9 @@ def _join(folder: Path, converted: Path, buckets: int, records: Sequence[Mapping
     for record in records:
         own = converted / FOLDER / str(record.get("part", Path(record["sources"][0][0]).stem))
         for kind, form in schema.SMALL.items():
-            writer.small[kind].append(pq.ParquetFile(remote_run.local(own / f"{kind}.parquet")).read().cast(form))
+            file = own / f"{kind}.parquet"
+            if kind not in schema.OF_SHARE_GROUPS or remote_run.exists(file):
+                writer.small[kind].append(pq.ParquetFile(remote_run.local(file)).read().cast(form))
         writer.files.update(record["files"])
     counts: dict[str, Counter[str]] = {}
     for record in records:

@@ -172,12 +172,15 @@ def read_stretches(files: Sequence[Path], last: bool, notes: Notes) -> Iterator[
         reading = _Reading(file, last and file == files[-1], notes, False)
         form = plain_lines.EDN if is_edn(file) else plain_lines.JSON
         for number, block, whole in _joined(_blocks(file, reading.last, notes)):
+            end = 0
             for text, usual in plain_lines.split(block, form):
                 if usual:
                     yield reading.stretch(number, text, form)
                 else:
                     yield from reading.lines(number, text, whole)
-                number += text.count(b"\n")
+                end += len(text)
+                if end < len(block):  # counting takes long
+                    number += text.count(b"\n")
 
 
 # --- bytes ----------------------------------------------------------------------------------------------
@@ -258,7 +261,10 @@ class _Reading:
         self._position = self._blank = 0
 
     def lines(self, number: int, block: bytes, whole: bool) -> Iterator[Line]:
-        """Yields the ops of a block, whose first line has this number."""
+        """Yields the ops of a block, whose first line has this number.
+
+        `whole`: whether its last line ends with a newline.
+        """
         name = str(self._file)
         lines = block.split(b"\n")
         for at, ready in enumerate(self._decode.quick(block, lines), number):
@@ -290,7 +296,8 @@ class _Reading:
 
     def stretch(self, number: int, text: bytes, form: Form) -> Stretch:
         """Returns a text as one `Stretch`. All of its lines must have the usual form (see plain_lines)."""
-        self._position += text.count(b"\n")
+        if self._of_edn:  # see `lines`
+            self._position += text.count(b"\n")
         return Stretch(text, number, str(self._file), form, self._one)
 
     def _one(self, line: bytes, where: str) -> Mapping[str, Any]:

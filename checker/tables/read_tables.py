@@ -27,14 +27,15 @@ def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Smal
     with reading(folder):
         sends, polls = (bucket_columns(folder, name, bucket, *schema.KERNEL[name]) for name in schema.BUCKETED)
         small = {name: load_small(folder, name) for name in schema.SMALL}
-        small["commits"] = bucket_columns(folder, "commits", bucket, *schema.COMMITS.names)
+        for name in schema.SPREAD.keys() - schema.BUCKETED.keys():
+            small[name] = bucket_columns(folder, name, bucket, *schema.SPREAD[name].names)
     return Data.of(sends, polls), small_of(small, meta)
 
 
 def bucket_columns(folder: Path, kind: str, bucket: int, *names: str) -> pa.Table:
     """Returns the columns `names` of one bucket of a table. Raises DamagedTables.
 
-    kind  "sends", "polls" or "commits"
+    kind  the name of a table that is split into buckets
     """
     form = pa.schema([schema.SPREAD[kind].field(name) for name in names])
     with reading(folder):
@@ -55,9 +56,15 @@ def stamp(folder: Path) -> tuple[str, int, int]:
 
 
 def load_small(folder: Path, name: str) -> pa.Table:
-    """Returns a table that is not split into buckets, by its name. Raises DamagedTables."""
+    """Returns a table that is not split into buckets, by its name. Raises DamagedTables.
+
+    Tables of share groups are empty if the folder was made by a version that had none.
+    """
+    file = folder / f"{name}.parquet"
+    if name in schema.OF_SHARE_GROUPS and not remote_run.exists(file):
+        return schema.SMALL[name].empty_table()
     with reading(folder):
-        return _table(folder / f"{name}.parquet").cast(schema.SMALL[name])
+        return _table(file).cast(schema.SMALL[name])
 
 
 def ops_between(folder: Path, low: int, high: int, *names: str) -> Iterator[pa.Table]:

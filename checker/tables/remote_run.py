@@ -83,8 +83,8 @@ class RemoteRun:
         self.files.update(zip(names, in_parallel(one, names), strict=True))
 
     def made(self, folder: str) -> dict[str, Entry]:
-        """Returns the files in a folder that tasks of this check made, and that are at their final names."""
-        found = ((name, self.files[name]) for name in self.below(folder))
+        """Returns the files in a folder that tasks of this check made for others, which are at their final names."""
+        found = ((name, self.files[name]) for name in self.below(folder) if "/." not in name)
         return {name: entry for name, entry in found if self.token in name and entry.object == name}
 
     def clean(self, kept: Mapping[str, object]) -> None:
@@ -140,6 +140,12 @@ def local(path: Path) -> Path:
     """
     uri = uri_of(path)
     return path if uri is None else _copied(_here[0], _name(uri))
+
+
+def exists(path: Path) -> bool:
+    """Returns whether there is a file at a path, or in the list of the run's files if it is a URI."""
+    uri = uri_of(path)
+    return path.exists() if uri is None else _name(uri) in _here[0].run.files
 
 
 def local_files(folder: Path, pattern: str = "*.parquet") -> list[Path]:

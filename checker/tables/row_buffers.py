@@ -151,7 +151,10 @@ def _is_txn(part: Part) -> Bools:
 def _column(
     parts: Sequence[Part], kind: str, name: str, convert: Callable[[Any], Ints], firsts: Ints | None = None
 ) -> Ints:
-    """Returns a column of sends, polls or empties. `firsts`: the first op of each part, to be added to rows."""
+    """Returns a column of sends, polls or empties. `firsts`: the first op of each part, to be added to rows.
+
+    `convert` makes an array of a list of cells.
+    """
     arrays = []
     for place, part in enumerate(parts):
         cells: Any = {"sends": part.sends, "polls": part.polls, "empties": part.empties}[kind]

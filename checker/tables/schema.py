@@ -6,7 +6,10 @@
     tables/sends/<bucket>/*.parquet  one row per send, in ascending order of ops: SENDS
     tables/polls/<bucket>/*.parquet  one row per polled record, in the order polled: POLLS
     tables/commits/<bucket>/*.parquet  consumer offsets: COMMITS
-    tables/<small>.parquet           ASSIGNS, REBALANCES, ENDS, DELETIONS, CLEANED, NEMESIS: not split into buckets
+    tables/deliveries/<bucket>/*.parquet        records that share groups delivered: DELIVERIES
+    tables/acknowledgements/<bucket>/*.parquet  acknowledgements to share groups: ACKNOWLEDGEMENTS
+    tables/<small>.parquet           ASSIGNS, REBALANCES, ENDS, DELETIONS, CLEANED, NEMESIS, and of share groups
+                                     SHARE_OPS, SHARE_OFFSETS, DEAD_LETTERS: not split into buckets
 
 With n buckets, a key is in bucket `key mod n`. An op's id is the index of its completion. An op that never completed
 counts as `info`, and its id is the index of its invocation. Times are nanoseconds since the run began. A missing time
@@ -143,6 +146,76 @@ NEMESIS: Final = pa.schema(
     ]
 )
 
+# Kinds of the ops of share groups, by f (SHARE_OPS), of acknowledgements, and of the error of an acknowledgement.
+SHARE_FS: Final = {
+    "share-poll": 0,
+    "share-acknowledge": 1,
+    "share-close": 2,
+    "share-offsets": 3,
+    "share-dead-letters": 4,
+}
+SHARE_POLL, SHARE_ACKNOWLEDGE, SHARE_CLOSE, _, SHARE_DEAD_LETTERS = SHARE_FS.values()
+ACK_KINDS: Final = {"accept": 0, "release": 1, "reject": 2, "renew": 3}
+ACCEPT, RELEASE, REJECT, RENEW = ACK_KINDS.values()
+NO_ERROR: Final = 0
+INVALID_STATE: Final = 1  # INVALID_RECORD_STATE
+OTHER_ERROR: Final = 2
+
+SHARE_OPS: Final = pa.schema(
+    [  # one row per op of a share group
+        ("op", _I64),
+        ("process", _I64),
+        ("type", pa.int8()),
+        ("kind", pa.int8()),  # by SHARE_FS
+        ("group", _I64),
+        ("member", _I64),  # EMPTY: none
+        ("final", pa.bool_()),
+        ("records", _I64),  # the number of records that a poll returned
+        ("invoke_ns", _I64),
+        ("complete_ns", _I64),
+    ]
+)
+
+DELIVERIES: Final = pa.schema(
+    [  # in the order in which records were returned
+        ("key", _I64),
+        ("offset", _I64),
+        ("value", _I64),
+        ("count", _I64),  # the delivery count
+        ("place", _I64),  # position in the poll
+        ("renewed", pa.bool_()),  # returned again after its lock was renewed, which is no new delivery
+        ("op", _I64),
+        ("group", _I64),
+        ("member", _I64),
+        ("final", pa.bool_()),
+        ("invoke_ns", _I64),
+        ("complete_ns", _I64),
+    ]
+)
+
+ACKNOWLEDGEMENTS: Final = pa.schema(
+    [
+        ("key", _I64),
+        ("offset", _I64),
+        ("place", _I64),  # position in the op
+        ("kind", pa.int8()),  # by ACK_KINDS
+        ("type", pa.int8()),  # ok: it holds, fail: it does not, info: unknown
+        ("error", pa.int8()),  # NO_ERROR, INVALID_STATE, OTHER_ERROR
+        ("by_poll", pa.bool_()),  # a poll reported the result; the acknowledgement was made before
+        ("op", _I64),
+        ("group", _I64),
+        ("member", _I64),
+        ("invoke_ns", _I64),
+        ("complete_ns", _I64),
+    ]
+)
+
+SHARE_OFFSETS: Final = pa.schema(
+    [("op", _I64), ("group", _I64), ("key", _I64), ("start", _I64), ("invoke_ns", _I64), ("complete_ns", _I64)]
+)
+
+DEAD_LETTERS: Final = pa.schema([("op", _I64), ("group", _I64), ("key", _I64), ("offset", _I64)])
+
 SMALL: Final = {
     "assigns": ASSIGNS,
     "rebalances": REBALANCES,
@@ -150,11 +223,17 @@ SMALL: Final = {
     "deletions": DELETIONS,
     "cleaned": CLEANED,
     "nemesis": NEMESIS,
+    "share_ops": SHARE_OPS,
+    "share_offsets": SHARE_OFFSETS,
+    "dead_letters": DEAD_LETTERS,
 }
+# Added later: folders made by earlier versions do not have them.
+OF_SHARE_GROUPS: Final = frozenset({"share_ops", "share_offsets", "dead_letters"})
 BUCKETED: Final = {"sends": SENDS, "polls": POLLS}
 # SPREAD: all tables that are split into buckets. BESIDE: all tables except sends and polls.
-SPREAD: Final = {**BUCKETED, "commits": COMMITS}
-BESIDE: Final = {**SMALL, "commits": COMMITS}
+_SPREAD_BESIDE: Final = {"commits": COMMITS, "deliveries": DELIVERIES, "acknowledgements": ACKNOWLEDGEMENTS}
+SPREAD: Final = {**BUCKETED, **_SPREAD_BESIDE}
+BESIDE: Final = {**SMALL, **_SPREAD_BESIDE}
 # The columns that kernels read.
 KERNEL: Final = {
     "sends": tuple(SENDS.names),

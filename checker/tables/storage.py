@@ -148,7 +148,7 @@ class Store:
 
     @contextmanager
     def _whole(self, name: str) -> Iterator[str]:
-        """Yields the path to write to. Where a file is visible while it is written, this is a temporary name."""
+        """Yields the path to write to: a temporary one, if the store shows files while they are being written."""
         path = f"{self._root}/{name}"
         with _errors(self.uri):
             if self.uri.startswith(tuple(f"{scheme}:" for scheme in _OBJECTS)):

@@ -21,7 +21,8 @@ from checker.tables.packing import Ints
 from checker.tables.plain_lines import Lines, Rows, Stretch
 from checker.tables.read_history import Line
 from checker.tables.row_buffers import RowBuffers
-from checker.tables.schema import INFO, MICRO, OK, TIME_GOES_BACK, TYPE_CODES
+from checker.tables.schema import INFO, MICRO, OK, SHARE_FS, TIME_GOES_BACK, TYPE_CODES
+from checker.tables.share_rows import BadShareOp, ShareOp, rows_of
 from harness.model.edn import ops
 from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
@@ -30,7 +31,7 @@ LIMIT = 1 << 62  # indices, times and offsets beyond it are treated as damage
 SHORT = 80
 _TYPE_NAMES = tuple(TYPE_CODES)
 NO_TIME = -1  # the time of an op in a history without times
-OF_CLIENTS = MICRO | {"assign", "subscribe", "debug-topic-partitions"}  # ops (by f) that only clients have
+OF_CLIENTS = MICRO | {"assign", "subscribe", "debug-topic-partitions", *SHARE_FS}  # ops (by f) that only clients have
 
 
 def _short(value: Any) -> str:
@@ -171,6 +172,8 @@ class Builder:
                 who = _short(data["process"])
                 raise _Broken(f"process {who} completes {_short(f)}, but had invoked {_short(began[2])}")
             else:
+                if f in SHARE_FS:  # a completion may leave out what its invocation has
+                    extra, value = {**began[4], **extra}, began[3] if value is None else value
                 self._op(index, began[0], process, kind, f, began[1], time_ns, data.get("error"), extra, value)
         except _Broken as error:
             raise BadHistory(f"{line.where}: {error}") from None
@@ -352,6 +355,8 @@ class Builder:
             self._debug(op, process, final, value, (invoke_ns, complete_ns))
         elif f == "delete-records":
             self._deletion(op, code, value, complete_ns)
+        elif f in SHARE_FS:
+            self._share(ShareOp(op, process, code, f, value, extra, invoke_ns, complete_ns))
         if extra:
             self._extras(op, process, kind, f, final, extra, (invoke_ns, complete_ns))
             self._commits((op, op if invoke_index < 0 else invoke_index, process, code, f == "txn"), extra)
@@ -416,6 +421,13 @@ class Builder:
         except (TypeError, ValueError):
             raise _Broken("the value of delete-records must be a list of [key, offset]") from None
         self.buffers.small["deletions"].extend(rows)
+
+    def _share(self, one: ShareOp) -> None:
+        try:
+            for name, rows in rows_of(one, self.coder).items():
+                self.buffers.small[name].extend(rows)
+        except BadShareOp as error:
+            raise _Broken(str(error)) from None
 
     def _extras(
         self,

@@ -54,7 +54,7 @@ def _errors(found: AnomalyFound) -> Any:
 def answer(result: Result) -> dict[str, Any]:
     """Returns a result in Jepsen's format.
 
-    `errs` has all witnesses under Jepsen's rules, but only the worst ones under native rules.
+    `errs` has all witnesses under Jepsen's rules, but only the worst ones under the harness's own rules.
     """
     by_name = sorted(result.anomalies, key=lambda found: found.name)
     return {

@@ -13,7 +13,7 @@ import typer
 
 from harness.cli.parameters import RunsDir, with_options
 from harness.model.errors_and_exit_codes import EXIT_BAD_INPUT, EXIT_VALID
-from harness.run.attached_cluster import OF_CLUSTER
+from harness.plan.test_plan import OF_CLUSTER
 
 HELP = "Persistent clusters that many runs share, and the leftovers of killed runs."
 

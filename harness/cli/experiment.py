@@ -116,7 +116,7 @@ def run(
         str, typer.Option(help="client-matrix: time budget for all runs together, e.g. 90 (seconds), 20m or 4h.")
     ] = "4h",
     client_user: Annotated[
-        str, typer.Option(help="client-matrix: user to run the client programs as, if the harness runs as root.")
+        str, typer.Option(help="client-matrix: the user that the client programs run as, if the harness runs as root.")
     ] = "nobody",
     runs_dir: Annotated[
         Path, typer.Option("--runs-dir", envvar="HARNESS_RUNS", help="Folder that holds the runs.")

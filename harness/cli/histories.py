@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,11 @@ from harness.cli.parameters import AUTO_MASTER, RunsDir, SparkMaster, given
 from harness.model.check_result import Verdict, worst
 from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 from harness.stored.staged_runs import with_uris
+
+if TYPE_CHECKING:
+    from checker.tables.remote_run import RemoteRun
+    from harness.model.check_options import CheckOptions
+    from harness.report.plots.second_process import SecondProcess
 
 
 def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
@@ -47,9 +52,8 @@ def check(
     from checker.spark.executors import is_cluster
     from harness.history_writer import is_run
     from harness.model.check_options import EDGES
-    from harness.report.text import summary
-    from harness.run import choose_spark, test
-    from harness.run.histories import find, judge, line
+    from harness.report.plots import second_process
+    from harness.run.histories import find
     from harness.run.histories import options as options_of
     from harness.stored import staged_runs
 
@@ -63,26 +67,49 @@ def check(
     cluster = is_cluster(spark_master)
     paths = [find(runs, name, staged_runs.beside_tasks if cluster else staged_runs.judged) for name in histories]
     items = [(path, options_of(path, changes)) for path in paths]
+    with (
+        second_process.for_runs([] if as_json else list(filter(is_run, paths))) as second,
+        staged_runs.for_tasks(paths if cluster else ()) as stored,
+    ):
+        return _check(items, spark_master, as_json, second, stored)
+
+
+def _check(
+    items: Sequence[tuple[Path, CheckOptions]],
+    spark_master: str,
+    as_json: bool,
+    second: SecondProcess | None,
+    stored: Mapping[Path, RemoteRun],
+) -> int:
+    """Checks histories, each under its own options, and prints the results. Returns the exit code.
+
+    stored  the runs in object stores that tasks on a cluster read and write, by the paths of their copies
+    """
+    from harness.history_writer import is_run
+    from harness.report.text import summary
+    from harness.run import check_and_draw, choose_spark
+    from harness.run.histories import judge, line
+    from harness.stored import staged_runs
+
+    session, why = choose_spark.session_for(spark_master, items)
+    if why:
+        print(why, file=sys.stderr if as_json else sys.stdout, flush=True)
     verdicts: list[Verdict] = []
-    with staged_runs.for_tasks(paths if cluster else ()) as stored:
-        session, why = choose_spark.session_for(spark_master, items)
-        if why:
-            print(why, file=sys.stderr if as_json else sys.stdout, flush=True)
-        for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say, stored):
-            verdicts.append(result.valid)
-            if wrong:  # the other histories are still checked
-                print(f"harness: {with_uris(wrong)}", file=sys.stderr)
-            if as_json:
-                say(json.dumps(line(path, result), default=str))
-            elif not wrong:
-                drawn = path not in stored or staged_runs.fetch_for_pages(path, stored[path])
-                say(summary.summary(path, result))
-                if not drawn:
-                    say("no plots and no page: the tables are large; `harness page` draws them from a copy of the run")
-                elif is_run(path):
-                    test.draw(path, say)
-            if (written := staged_runs.publish(path, stored.get(path))) is not None:
-                print(f"harness: {written}", file=sys.stderr)
+    for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say, stored):
+        verdicts.append(result.valid)
+        if wrong:  # the other histories are still checked
+            print(f"harness: {with_uris(wrong)}", file=sys.stderr)
+        if as_json:
+            say(json.dumps(line(path, result), default=str))
+        elif not wrong:
+            drawn = path not in stored or staged_runs.fetch_for_pages(path, stored[path])
+            say(summary.summary(path, result))
+            if not drawn:
+                say("no plots and no page: the tables are large; `harness page` draws them from a copy of the run")
+            elif is_run(path):
+                check_and_draw.draw(path, say, second=second)
+        if (written := staged_runs.publish(path, stored.get(path))) is not None:
+            print(f"harness: {written}", file=sys.stderr)
     return VERDICT_EXIT[worst(*verdicts)]
 
 

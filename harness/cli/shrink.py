@@ -73,15 +73,15 @@ def shrink(
 
         return shrink_schedule.shrink(folder, result, anomaly, times, budget, runs, spark_master, print, allow_commands)
 
-    from harness.run import choose_spark, test
+    from harness.run import check_and_draw, choose_spark
     from harness.shrinking import shrink_run as shrinking
 
-    options = test.options_of(folder)
+    options = check_and_draw.options_of(folder)
     small = shrinking.of_run(folder, result, anomaly, options, faults)
     session, why = choose_spark.session_for(spark_master, [(small.folder, options)])
     if why:
         print(why, file=sys.stderr if as_json else sys.stdout, flush=True)
-    again = test.check_run(small.folder, options, session, lambda text: None)
+    again = check_and_draw.check_run(small.folder, options, session, lambda text: None)
     shrinking.confirm(small, again)
     if as_json:
         print(json.dumps(shrinking.data(small, again), default=str))

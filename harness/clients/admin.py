@@ -145,6 +145,18 @@ class AdminRole:
         """Changes settings of topics; the value None resets a setting to its default."""
         self._admin.change_configs(topics, changes, timeout_s)
 
+    def configure_groups(self, groups: Sequence[str], changes: Mapping[str, str], timeout_s: float = 10.0) -> None:
+        """Sets settings of groups, which need not exist yet."""
+        self._admin.configure_groups(groups, changes, timeout_s)
+
+    def topic_ids(self, timeout_s: float = 5.0) -> dict[str, str]:
+        """Returns topic -> topic id, as Kafka writes it, for the run's topics (KIP-516)."""
+        return self._admin.topic_ids(list(self._topics()), timeout_s)
+
+    def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
+        """Returns name of feature -> finalized level. Returns None if brokers report no features."""
+        return self._admin.features(timeout_s)
+
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
     ) -> dict[str, dict[str, str]]:

@@ -38,12 +38,16 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A consumed record, as the library returned it."""
+    """A consumed record, as the library returned it.
+
+    deliveries  how often a share group had delivered the record by then; None outside share groups
+    """
 
     topic: str
     partition: int
     offset: int
     value: bytes | None
+    deliveries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,9 @@ class Admin(Protocol):
     def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
         """Changes settings of topics; the value None resets a setting to its default (KIP-339)."""
 
+    def configure_groups(self, groups: Sequence[str], changes: Mapping[str, str], timeout_s: float = 10.0) -> None:
+        """Sets settings of groups, which need not exist yet (KIP-1043)."""
+
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
     ) -> dict[str, dict[str, str]]:
@@ -204,6 +211,9 @@ class Admin(Protocol):
 
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
         """Returns name of feature -> finalized level. Returns None if brokers report no features."""
+
+    def topic_ids(self, names: Sequence[str], timeout_s: float = 5.0) -> dict[str, str]:
+        """Returns topic -> topic id, in base64 as Kafka writes it, for the named topics (KIP-516)."""
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         """Unregisters a stopped broker from the cluster. Works only in KRaft mode."""

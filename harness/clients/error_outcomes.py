@@ -190,7 +190,10 @@ def row(situation: Situation, code: str) -> Row:
 
 
 def outcome(situation: Situation, error: ClientError, retries_off: bool) -> str:
-    """Returns `fail` if a step that ended with this error has certainly appended nothing, otherwise `info`."""
+    """Returns `fail` if a step that ended with this error has certainly appended nothing, otherwise `info`.
+
+    `retries_off`: whether the client's retries are off.
+    """
     found = row(situation, error.code)
     return FAIL if found.outcome == FAIL and (retries_off or not found.retries_off) else INFO
 

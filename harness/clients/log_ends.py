@@ -17,7 +17,7 @@ WithinS = Callable[[], float]
 def key_facts(keys: Iterable[int], settings: Settings, admin: Admin, within_s: WithinS) -> list[list[Any]]:
     """Returns [[key, facts], ...], where facts are the key's leader, ISR, log start offset and high watermark.
 
-    Raises ClientError.
+    Raises ClientError. `within_s`: returns the timeout of the next request, in seconds.
     """
     partitions = {key: settings.partition(key) for key in keys}
     rows = admin.partitions(sorted({topic for topic, _ in partitions.values()}), within_s())
@@ -36,7 +36,8 @@ def final_ends(reader: Reader, settings: Settings, admin: Callable[[], Admin], w
     """Returns the reader's positions, and the end offsets that brokers report now, after the poll.
 
     The end offsets come from ListOffsets at the consumer's isolation level, so under read_committed they are last
-    stable offsets. If brokers do not answer, the end offsets are omitted.
+    stable offsets. If brokers do not answer, the end offsets are omitted. `within_s` returns the timeout of the next
+    request, in seconds.
 
     An open transaction keeps the last stable offset below committed records, so a reader at the last stable offset has
     not read everything. Therefore a key's end offset is omitted unless its last stable offset equals its high

@@ -31,6 +31,8 @@ _SHOWN_BYTES: Final = 16
 def encode(run: str, key: int, value: int, index: int, size: int = 0) -> bytes:
     """Returns the payload of a record, padded with zero bytes to `size` bytes if it is shorter.
 
+    `index`: index of the op that sends the record.
+
     Raises ValueError if the run id exceeds 255 bytes.
     """
     name = run.encode()
@@ -68,6 +70,6 @@ def _bad(reason: str, payload: bytes | None) -> str:
 def at_most(size: int) -> int:
     """Returns the maximum length of a payload that is padded to `size` bytes, for any run id.
 
-    It exceeds `size` if the payload can be longer without padding.
+    The maximum exceeds `size` if the payload can be longer without padding.
     """
     return max(size, _HEAD.size + 255 + _TAIL.size)

@@ -201,7 +201,7 @@ class QueueClient:
     def _may_be_appended(self, delivery: Delivery) -> bool:
         """Returns whether the record of a send may be in the log.
 
-        It may be unless the send failed with an error that proves the contrary.
+        It may be there, unless the send failed with an error that proves the contrary.
         """
         if delivery.error is None:
             return True
@@ -311,7 +311,10 @@ class QueueClient:
             )
 
     def _abort(self, op: Op, value: list[Any], why: str, deadline: float) -> Op:
-        """Aborts the transaction. Returns the op, as `fail` if the abort is acknowledged, otherwise as `info`."""
+        """Aborts the transaction, for the reason `why`.
+
+        Returns the op, as `fail` if the abort is acknowledged, otherwise as `info`.
+        """
         producer = self._producer
         assert producer is not None
         try:

@@ -45,8 +45,10 @@ class Reader:
     # --- what to read ---
 
     def assign(self, keys: Sequence[int], seek_to_beginning: bool) -> None:
-        """Assigns these keys. Keys that were assigned before keep their positions; new keys start at
-        `auto_offset_reset`.
+        """Assigns these keys.
+
+        Keys that were assigned before keep their positions; new keys start at `auto_offset_reset`. With
+        `seek_to_beginning`, all keys start at the beginning.
         """
         start = self._beginning() if seek_to_beginning else self._start()
         known = {} if seek_to_beginning else self._positions
@@ -159,7 +161,7 @@ class Reader:
         return polled
 
     def _replace(self, why: str) -> None:
-        """Replaces the consumer with a new one.
+        """Replaces the consumer with a new one, and adds a note that says `why`.
 
         The new consumer continues at the old consumer's positions or, if subscribed, at the group's committed offsets.
         """

@@ -23,6 +23,7 @@ class Library:
     problem   returns why the library rejects a client's settings, or "" if it accepts them; contacts no broker
     pipeline  like `queue`, but for the pipeline workload; empty if the library does not support this workload
     app       like `queue`, but for the app workload; empty if the library does not support this workload
+    share     like `queue`, but for the share workload; empty if the library does not support this workload
     package   name of the library on PyPI; empty if it is not on PyPI
     internal  whether the user cannot select the library with `--client`
     written   how the library is named in the value of `--client`; empty: by its name in the table
@@ -33,6 +34,7 @@ class Library:
     problem: str = ""
     pipeline: str = ""
     app: str = ""
+    share: str = ""
     package: str = ""
     internal: bool = False
     written: str = ""
@@ -45,6 +47,7 @@ CLIENTS: Final[dict[str, Library]] = {
         problem="harness.clients.confluent.adapter:problem",
         pipeline="harness.clients.confluent.pipeline:open_client",
         app="harness.clients.app.client:open_client",
+        share="harness.clients.confluent.share_consumer:open_client",
         package="confluent-kafka",
     ),
     "java": Library(
@@ -52,6 +55,7 @@ CLIENTS: Final[dict[str, Library]] = {
         admin="harness.clients.confluent.adapter:open_admin",
         problem="harness.clients.java.adapter:problem",
         pipeline="harness.clients.java.pipeline:open_client",
+        share="harness.clients.java.share_consumer:open_client",
     ),
     "aiokafka": Library(
         queue="harness.clients.aiokafka.adapter:open_client",
@@ -84,7 +88,7 @@ def row(name: str) -> Library:
 def opener(name: str, logic: str = "queue") -> Callable[[Mapping[str, Any]], Any]:
     """Returns the function that opens a library's client. Raises BadInput if no library has that name.
 
-    logic  which client the workload needs: queue, pipeline or app
+    logic  which client the workload needs: queue, pipeline, app or share
     """
     return _load(_paths(logic), name)
 

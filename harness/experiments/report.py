@@ -49,8 +49,8 @@ def write(folder: Path, chosen: Experiment, tried: Sequence[Tried], began: str) 
 def rows(tried: Sequence[Tried]) -> list[dict[str, str]]:
     """Returns a row for each case: its settings, effects, cost, and whether its results are as expected.
 
-    An effect is "claimed | measured", with ≠ if the two differ. Omits columns that do not apply: effects if no case
-    accounts for each record, and settings and figures that no case has.
+    An effect is "claimed | measured", with ≠ if the two differ. Omits columns that do not apply: the effects, if no
+    case uses the delivery workload; and settings and figures that no case has.
     """
     accounted = any(one.case.test_plan(0).workload == "delivery" for one in tried)
     found = [_row(one) for one in tried]

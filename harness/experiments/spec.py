@@ -29,7 +29,7 @@ from harness import yaml_data
 from harness.experiments.expectations import ANY, Expectation, holds
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import make_plan
-from harness.plan.test_plan import TestPlan
+from harness.plan.test_plan import OF_CLUSTER, TestPlan
 from harness.run import attached_cluster, make_cluster
 from harness.yaml_data import Loaded, Place
 
@@ -154,7 +154,7 @@ class Case:
                 f"--cluster {cluster}: must be local:NAME, where `harness cluster up NAME` started the cluster"
             )
         started, wanted = attached_cluster.plan_of(name), self.test_plan(0)
-        sets_cluster = "cluster" in self.plan or any(field in self.plan for field in attached_cluster.OF_CLUSTER)
+        sets_cluster = "cluster" in self.plan or any(field in self.plan for field in OF_CLUSTER)
         if sets_cluster or wanted.broker_config:
             return self
         if make_cluster.lacking(make_cluster.resolved(wanted), make_cluster.resolved(started)):

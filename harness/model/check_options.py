@@ -24,6 +24,30 @@ class InternalTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareGroups:
+    """Settings of share groups (KIP-932). None means that a setting is not known.
+
+    lock_ms              how long a member may hold a record before it is delivered again (record.lock.duration.ms)
+    delivery_limit       how often a record is delivered at most (delivery.count.limit)
+    isolation_level      share.isolation.level of the groups
+    auto_offset_reset    share.auto.offset.reset of the groups
+    acknowledgement      share.acknowledgement.mode of the clients: implicit or explicit
+    partitions           how many partitions each topic has at the start
+    partitions_per_topic a key is the number of its topic times this, plus its partition; None: keys do not name topics
+    state_topic          settings of __share_group_state
+    """
+
+    lock_ms: int | None = None
+    delivery_limit: int | None = None
+    isolation_level: IsolationLevel | None = None
+    auto_offset_reset: str | None = None
+    acknowledgement: str | None = None
+    partitions: int | None = None
+    partitions_per_topic: int | None = None
+    state_topic: InternalTopic = InternalTopic()
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Client and broker settings that determine which anomalies Kafka rules out. None means that a setting is not
     known.
@@ -56,6 +80,7 @@ class Settings:
     offsets_topic: InternalTopic = InternalTopic()
     commit_acks: str | None = None  # as `Acks`
     transactions_topic: InternalTopic = InternalTopic()
+    share: ShareGroups = ShareGroups()
     damaged_copies: int = 0  # how many nodes' data faults destroyed at once
     unsynced_copies: int = 0  # how many nodes lost their unflushed data at once
     record_bytes: int | None = None  # upper bound for a record's size in the log, its share of the batch included

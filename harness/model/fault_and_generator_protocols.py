@@ -86,8 +86,8 @@ class Roles(Protocol):
     def holders(self, role: str) -> Sequence[str]:
         """Returns the nodes that have a role. Returns no nodes if the cluster does not report the role.
 
-        "controller" is the role of one node. "txn-coordinator" and "group-coordinator" can be roles of several: the
-        coordinators of the run's transactional ids, or of its groups.
+        "controller" is the role of one node. "txn-coordinator", "group-coordinator" and "share-coordinator" can be
+        roles of several: the coordinators of the run's transactional ids, of its groups, or of its share partitions.
         """
 
     def unhealthy(self) -> str:
@@ -124,8 +124,8 @@ class Env:
     sends      (topic, partition) -> number of recent sends to the partition
     effect_s   for how many seconds to wait at most until the fault has an effect
     healthy_s  for how many seconds to wait at most until the cluster is healthy
-    until_s    until when to wait at most for a healthy cluster, or for a clean shutdown of a server; a time of
-               time.monotonic()
+    until_s    the time (of time.monotonic()) at which waiting for a healthy cluster, or for a clean shutdown of a
+               server, must end
     """
 
     cluster: Cluster
@@ -206,7 +206,7 @@ class Workload:
     client_options   options of the client, as plain data
     consumer_config  consumer properties that the workload needs, named as in the client library; the user's properties
                      take precedence
-    hit              the slots whose processes faults on clients may hit; None: all
+    hit              the slots that faults on clients may hit; None: all
     drives_faults    whether the generator also emits the ops of faults, and itself decides which ops go to clients and
                      which to the nemesis
     """

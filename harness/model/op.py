@@ -40,7 +40,7 @@ class Op:
     process  the logical process, or "nemesis"
     type     invoke | ok | fail | info
     f        what the op does: send, poll, txn, assign, subscribe, crash, ..., or a fault's verb
-    value    see the module's docstring
+    value    a list of micro-ops for send, poll and txn; a list of keys for assign and subscribe
     error    why the op is not ok: a short string, or [code, text]
     extra    further fields: `rebalance_log`, `seek_to_beginning`, `final`, `positions`, ...
     """

@@ -26,7 +26,7 @@ def third(id: int) -> int:
 
 
 def expected_count(transform: str, id: int, key: int) -> int:
-    """Returns how many outputs the record with this id has."""
+    """Returns how many output records a transformation (one of TRANSFORMS) makes from the input record with this id."""
     if transform == "fan-out":
         return 1 + third(id)
     if transform == "filter":
@@ -35,7 +35,7 @@ def expected_count(transform: str, id: int, key: int) -> int:
 
 
 def outputs(transform: str, id: int, key: int, value: int = 0) -> list[tuple[int, int, int]]:
-    """Returns (n, key, value) of each output of a record, in order.
+    """Returns (n, key, value) of each output of a record, in order. `n` distinguishes outputs of the same record.
 
     value  for `aggregate`, how many earlier records have the key; n and value of the output are this number plus one.
            For the other transforms, the value that each output gets.

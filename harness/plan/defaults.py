@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.plan import app, pipeline
+from harness.plan import app, pipeline, share
 from workloads.log_model import draw_broker_actions
 from workloads.recovery import scenarios
 
@@ -54,4 +54,11 @@ def scenario(values: Values) -> Values:
     return {**wanted, **values, "broker_config": broker}
 
 
-DEFAULTS: Final[tuple[Callable[[Values], Values], ...]] = (where, log_model, scenario, pipeline.defaults, app.defaults)
+DEFAULTS: Final[tuple[Callable[[Values], Values], ...]] = (
+    where,
+    log_model,
+    scenario,
+    pipeline.defaults,
+    app.defaults,
+    share.defaults,
+)

@@ -9,7 +9,7 @@ from harness.clients import payload
 from harness.cluster.distribution.broker_config import defaults as broker_defaults
 from harness.cluster.distribution.versions import ZOOKEEPER, Metadata, default_metadata
 from harness.cluster.table import CLUSTERS
-from harness.model.check_options import CheckOptions, InternalTopic, Settings
+from harness.model.check_options import CheckOptions, InternalTopic, Settings, ShareGroups
 from harness.plan.setting_values import boolean, client_acks, client_boolean, given, weakest_acks, whole
 from harness.plan.settings_in_force import COMMIT_ACKS, shortest
 from harness.plan.test_plan import TestPlan
@@ -18,6 +18,8 @@ from workloads.recovery.scenarios import SCENARIOS
 # Upper bound of what a record batch adds to the value: the header of the batch (61 bytes), the other fields of
 # the record, and the overhead of compression. A transaction marker is smaller.
 BATCH_BYTES: Final = 200
+STATE_REPLICATION: Final = "share.coordinator.state.topic.replication.factor"
+STATE_MIN_ISR: Final = "share.coordinator.state.topic.min.isr"
 
 
 def is_attached(plan: TestPlan) -> bool:
@@ -93,7 +95,17 @@ def partition_count(plan: TestPlan) -> int:
 
     This is one partition for each key or, with a pipeline, the number of partitions of all input topics.
     """
+    if plan.workload == "share":
+        return plan.share_topics * plan.partitions_per_topic
     return plan.partitions * plan.input_topics if has_pipeline(plan) else plan.key_count
+
+
+def partitions_of_new_topic(plan: TestPlan) -> int:
+    """Returns the number of partitions with which topics are created.
+
+    With share groups it is smaller than `partitions_per_topic`, so that partitions that are added later have keys.
+    """
+    return plan.partitions if plan.workload == "share" else plan.partitions_per_topic
 
 
 def txn_length_max(plan: TestPlan) -> int:
@@ -136,10 +148,29 @@ def settings(plan: TestPlan) -> Settings:
         offsets_topic=_internal(plan, "offsets.topic.replication.factor", "min.insync.replicas"),
         commit_acks=broker.get(COMMIT_ACKS),
         transactions_topic=_internal(plan, "transaction.state.log.replication.factor", "transaction.state.log.min.isr"),
+        share=_share_groups(plan),
         damaged_copies=SCENARIOS[plan.scenario].damaged if plan.scenario else 0,
         unsynced_copies=SCENARIOS[plan.scenario].unsynced if plan.scenario else 0,
         record_bytes=payload.at_most(plan.record_bytes) + BATCH_BYTES,
         broker=dict(broker),
+    )
+
+
+def _share_groups(plan: TestPlan) -> ShareGroups:
+    """Returns the settings of the plan's share groups; empty settings for a workload without share groups."""
+    if plan.workload != "share":
+        return ShareGroups()
+    return ShareGroups(
+        lock_ms=int(plan.share_lock_s * 1000),
+        delivery_limit=None if is_attached(plan) else plan.share_delivery_limit,
+        isolation_level=plan.isolation_level,
+        auto_offset_reset=plan.auto_offset_reset,
+        acknowledgement=plan.share_acknowledgement,
+        partitions=plan.partitions,
+        partitions_per_topic=plan.partitions_per_topic,
+        state_topic=_internal(plan, STATE_REPLICATION, STATE_MIN_ISR)
+        if STATE_REPLICATION in plan.broker_config
+        else InternalTopic(),
     )
 
 

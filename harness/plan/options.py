@@ -167,7 +167,8 @@ class LoadFields(BaseModel):
         description="What the clients do: queue (sends, polls and transactions over many keys), delivery (sends only; "
         "each record is accounted for), recovery (crashes and disk damage, step by step), log-model (random "
         "operations compared with a model of the log), pipeline (consume, transform and produce, with each "
-        "record processed once) or app (your own application, described by --app FILE).",
+        "record processed once), app (your own application, described by --app FILE) or share (members of share "
+        "groups acknowledge records; Kafka 4.2 or later).",
     )
     # of the app workload
     app: App | None = None
@@ -283,6 +284,28 @@ class PipelineFields(BaseModel):
     pipeline_mistake: str = Field("", description="Bug to inject, for the check to find; see docs/use/pipelines.md.")
 
 
+class ShareFields(BaseModel):
+    """The options of --workload share. `PipelineFields` has the number of its writers and of its partitions."""
+
+    share_groups: int = Field(1, ge=1, le=20, description="Number of share groups that read the same topics.")
+    share_topics: int = Field(1, ge=1, le=100, description="Number of topics, each with --partitions partitions.")
+    share_acknowledgement: Literal["explicit", "implicit"] = Field(
+        "explicit",
+        description="explicit (members acknowledge each record) or implicit (a poll accepts the records of the last).",
+    )
+    share_lock_s: float = Field(3.0, ge=1, le=3600, description="Seconds for which a delivered record is locked.")
+    share_session_s: float = Field(5.0, ge=2, le=60, description="Seconds after which a group removes a silent member.")
+    share_delivery_limit: int = Field(5, ge=2, le=10, description="How often a record is delivered at most.")
+    share_release_p: float = Field(0.1, ge=0, le=1, description="Probability that a record is released.")
+    share_reject_p: float = Field(0.03, ge=0, le=1, description="Probability that a record is rejected.")
+    share_renew_p: float = Field(0.1, ge=0, le=1, description="Probability that a record's lock is renewed (java).")
+    share_hold_p: float = Field(
+        0.03, ge=0, le=1, description="Probability that a batch is kept for longer than the lock lasts."
+    )
+    share_leave_p: float = Field(0.02, ge=0, le=1, description="Probability that a member leaves with its records.")
+    share_crash_p: float = Field(0.01, ge=0, le=1, description="Probability that a member crashes with its records.")
+
+
 class ClientFields(BaseModel):
     """The client libraries and their settings."""
 
@@ -362,6 +385,7 @@ GROUPS: Final[Mapping[str, type[BaseModel]]] = {
     "Cluster": ClusterFields,
     "Load": LoadFields,
     "Pipeline": PipelineFields,
+    "Share groups": ShareFields,
     "Keys": KeyFields,
     "Clients": ClientFields,
     "Checking": CheckingFields,

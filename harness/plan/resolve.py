@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.model.check_options import CheckOptions
 from harness.model.fault_and_generator_protocols import Fault, Workload
-from harness.plan import app, derived, pipeline, schedule_rules, settings_in_force
+from harness.plan import app, derived, pipeline, schedule_rules, settings_in_force, share
 from harness.plan.schedule import entries
 from harness.plan.test_plan import TestPlan
 from harness.yaml_data import Where
@@ -106,4 +106,5 @@ def _by_name(plan: TestPlan) -> Mapping[str, Any]:
         "max_txn_length": derived.txn_length_max(plan),
         **pipeline.workload_options(plan),
         **app.workload_options(plan),
+        **(share.workload_options(plan) if plan.workload == share.KIND else {}),
     }

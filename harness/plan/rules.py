@@ -13,7 +13,7 @@ from harness.clients.exec.command import PREFIX
 from harness.cluster.distribution import tiered_storage, versions
 from harness.cluster.table import CLUSTERS
 from harness.model.errors_and_exit_codes import BadInput
-from harness.plan import app, derived, pipeline
+from harness.plan import app, derived, pipeline, share
 from harness.plan.setting_values import JAVA_ACKS, boolean, client_acks
 from harness.plan.test_plan import TestPlan, option_name
 from harness.sim.queue.bugs import BUGS
@@ -158,9 +158,9 @@ def kinds_of_cluster(plan: TestPlan) -> None:
 
 
 def copies(plan: TestPlan) -> None:
-    """Checks the replication factor and min.insync.replicas; checks nothing if the number of nodes is not known.
+    """Checks that min.insync.replicas <= replication factor <= number of nodes.
 
-    The replication factor must not exceed the number of nodes, nor min.insync.replicas the replication factor.
+    Checks nothing if the number of nodes is not known.
     """
     known = not (derived.is_attached(plan) or plan.hosts) or "nodes" in plan.model_fields_set
     if "replication" in plan.model_fields_set and plan.replication > plan.nodes and known:
@@ -246,4 +246,5 @@ RULES: Final = (
     log_model,
     pipeline.rule,
     app.rule,
+    share.rule,
 )

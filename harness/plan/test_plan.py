@@ -10,6 +10,8 @@ the rules between fields. `harness.plan.derived` computes values from plans.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import ConfigDict
 
 from harness.plan.options import (
@@ -21,12 +23,27 @@ from harness.plan.options import (
     LoadFields,
     PipelineFields,
     RunFields,
+    ShareFields,
 )
+
+# The fields that describe the cluster itself. For a run on a cluster that was started before, that start decides them.
+OF_CLUSTER: Final = (
+    "kafka_version", "nodes", "metadata", "controllers", "network", "outside", "proxy", "broker_config",
+    "system", "image", "hosts", "log_dirs",
+)  # fmt: skip
 
 
 # pydantic puts the fields of the last base class first.
 class TestPlan(
-    CheckingFields, FaultFields, ClientFields, PipelineFields, KeyFields, LoadFields, ClusterFields, RunFields
+    CheckingFields,
+    FaultFields,
+    ClientFields,
+    ShareFields,
+    PipelineFields,
+    KeyFields,
+    LoadFields,
+    ClusterFields,
+    RunFields,
 ):
     """The description of a run. Names of times end in _s or _ms, names of rates in _hz."""
 

@@ -30,7 +30,10 @@ def encode(
     sequence: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """Encodes a batch with offsets from 0 on. The broker sets the real base offset, which does not change the size."""
+    """Encodes a batch of records, each given as (timestamp, key, value). Offsets start at 0.
+
+    The broker sets the real base offset, which does not change the size.
+    """
     first = triples[0][0]
     body = b"".join(_record(at, stamp - first, key, value) for at, (stamp, key, value) in enumerate(triples))
     number = compression.NAMES.index(codec)
@@ -50,7 +53,9 @@ def encode(
 
 
 def encode_old(triples: Sequence[Triple], magic: int) -> bytes:
-    """Encodes uncompressed messages of format 0, which has no timestamps, or format 1.
+    """Encodes records, each given as (timestamp, key, value), as uncompressed messages.
+
+    `magic` is the format: 0, which has no timestamps, or 1.
 
     Source: Kafka documentation, 5.3.3.
     """

@@ -34,7 +34,7 @@ class Message(NamedTuple):
 
 
 def entry(content: bytes) -> tuple[int, int, int, int, bool] | None:
-    """Decodes the header of one whole entry.
+    """Decodes the header of one whole entry of a message set (formats 0 and 1).
 
     Returns (first offset, last offset, attributes, timestamp, sound), or None if the content is too short for an entry.
 
@@ -55,7 +55,7 @@ def entry(content: bytes) -> tuple[int, int, int, int, bool] | None:
 
 
 def messages(content: bytes) -> Iterator[Message]:
-    """Yields the message in one whole entry, or, if the entry is compressed, the messages inside it.
+    """Yields the message in one whole entry of a message set, or, if the entry is compressed, the messages inside it.
 
     Raises Unreadable.
     """

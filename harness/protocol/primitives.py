@@ -28,7 +28,7 @@ class Reader:
     def take(self, code: str) -> Any:
         """Returns the next value, whose type is a format character of `struct`.
 
-        Returns a tuple of values for several characters.
+        For several characters, returns a tuple of values.
         """
         values = struct.unpack_from(">" + code, self._data, self._at)
         self._at += struct.calcsize(">" + code)

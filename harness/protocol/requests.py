@@ -55,7 +55,7 @@ class Fetched(NamedTuple):
 
 
 def _one(topic: str, partition: bytes) -> bytes:
-    """Encodes an array of one topic with one partition."""
+    """Encodes an array of one topic with one partition, whose fields are already encoded in `partition`."""
     return struct.pack(">i", 1) + text(topic) + struct.pack(">i", 1) + partition
 
 
@@ -87,7 +87,7 @@ def produced(answer: bytes) -> tuple[int, int]:
 
 
 def fetch(topic: str, partition: int, offset: int, committed: bool, max_bytes: int, waits: bool) -> bytes:
-    """Encodes a Fetch request.
+    """Encodes a Fetch request. `committed`: fetch with isolation level read_committed.
 
     waits  let the broker wait for records from the remote tier, up to its own time limit (KIP-1018)
 

@@ -18,14 +18,10 @@ from harness.cluster.persistent.named_cluster import NamedCluster
 from harness.model.capabilities import Cluster
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.plan import derived, make_plan, plan_file
-from harness.plan.test_plan import TestPlan, option_name
+from harness.plan.test_plan import OF_CLUSTER, TestPlan, option_name
 
 DELETE_S: Final = 30.0
 ALLOWED_S: Final = 15.0
-OF_CLUSTER: Final = (
-    "kafka_version", "nodes", "metadata", "controllers", "network", "outside", "proxy", "broker_config",
-    "system", "image", "hosts", "log_dirs",
-)  # fmt: skip
 Call = Callable[..., Any]
 log = logging.getLogger("harness")
 
@@ -100,9 +96,9 @@ def _external(plan: TestPlan) -> TestPlan:
 def run_name(plan: TestPlan) -> str:
     """Returns the name of a run. The names of its topics begin with it.
 
-    It consists of the names of the run's faults. Without faults, it is the scenario or the workload. Wire rules with
-    arguments are shortened to `rule`. On an external cluster, which others may also use, a random suffix makes the name
-    unique.
+    The name consists of the names of the run's faults. Without faults, it is that of the scenario or the workload. Wire
+    rules with arguments are shortened to `rule`. On an external cluster, which others may also use, a random suffix
+    makes the name unique.
     """
     faults = [f"{fault.partition(':')[0]}:rule" if "=" in fault else fault for fault in plan.nemesis]
     parts = [fault.replace(":", "-") for fault in faults] + (["schedule"] if plan.schedule else [])

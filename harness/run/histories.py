@@ -12,7 +12,7 @@ from harness import history_writer
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result, to_data
 from harness.model.errors_and_exit_codes import BadInput
-from harness.run import test
+from harness.run import check_and_draw
 from harness.stored import find_runs, staged_runs
 
 Say = Callable[[str], None]
@@ -117,4 +117,4 @@ def export(path: Path, form: str, out: Path | None, say: Say) -> Path:
 
 def options(path: Path, changes: Mapping[str, Any]) -> CheckOptions:
     """Returns the check options of a history: those of its plan, if it has one, overridden by the user's changes."""
-    return test.options_of(path if path.is_dir() else path.parent / "-", **changes)
+    return check_and_draw.options_of(path if path.is_dir() else path.parent / "-", **changes)

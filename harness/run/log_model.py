@@ -190,7 +190,10 @@ class Search:
         return run_comparison(settings, actions, self._brokers.open(settings), passed_over, patient)
 
     def _record_divergence(self, topic: Topic, divergence: Divergence, passed_over: frozenset[str]) -> None:
-        """Records the divergence that the topic's last action showed, and looks for a shorter program that shows it."""
+        """Records the divergence that the topic's last action showed, and looks for a shorter program that shows it.
+
+        `passed_over`: the kinds of divergence already found, which were ignored.
+        """
         self.found[divergence.what] = divergence
         self._say(
             f"divergence at step {self.steps}: {divergence.what}: {divergence.seen}; looking for a shorter program"
@@ -283,7 +286,8 @@ def replay(
 ) -> Divergence | None:
     """Starts the cluster, runs a program and stops the cluster.
 
-    Returns the first divergence, or None if there is none. Raises HarnessError.
+    Returns the first divergence, or None if there is none. Ignores the kinds of divergence in `passed_over`. Raises
+    HarnessError.
     """
     with contextlib.ExitStack() as stack:
         stack.callback(cluster.down)

@@ -47,7 +47,7 @@ def spec_of(
         broker_config=plan.broker_config,
         min_insync_replicas=derived.min_isr(plan),
         replication=derived.replication_factor(plan),
-        partitions_per_topic=plan.partitions_per_topic,
+        partitions_per_topic=derived.partitions_of_new_topic(plan),
         metadata=plan.metadata,
         controllers=plan.controllers,
         log_dirs=plan.log_dirs,

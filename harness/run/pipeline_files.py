@@ -33,7 +33,8 @@ def describe(folder: Path, plan: TestPlan) -> None:
         "partitions": plan.partitions,
     }
     if plan.app is not None:
-        description["application"] = {"outputs": plan.app.output.count}
+        state = {} if plan.app.state is None else {"state": plan.app.state.equals.name}
+        description["application"] = {"outputs": plan.app.output.count, **state}
     write_json(folder / "pipeline" / "pipeline.json", description)
 
 

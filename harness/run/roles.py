@@ -12,6 +12,8 @@ from harness.protocol.brokers_metadata_views import View, newest
 # The internal topics whose leaders are the coordinators (KIP-98; Kafka documentation, Design, 4.7).
 TXN_TOPIC: Final = "__transaction_state"
 GROUP_TOPIC: Final = "__consumer_offsets"
+SHARE_TOPIC: Final = "__share_group_state"
+_TOPICS: Final = {"txn-coordinator": TXN_TOPIC, "group-coordinator": GROUP_TOPIC, "share-coordinator": SHARE_TOPIC}
 
 Call = Callable[..., Any]
 
@@ -69,10 +71,22 @@ class ViewRoles:
     controllers.
     """
 
-    def __init__(self, cluster: Viewed, run: str, group: str, concurrency: int, replication: int) -> None:
+    def __init__(
+        self,
+        cluster: Viewed,
+        run: str,
+        group: str,
+        concurrency: int,
+        replication: int,
+        share_groups: Sequence[str] = (),
+        topic_ids: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        """group: the run's consumer group, share_groups: its share groups, topic_ids: returns topic -> id, as text."""
         self._cluster, self._nodes = cluster, cluster.nodes
-        self._run, self._group, self._concurrency = run, group, concurrency
+        self._run, self._concurrency = run, concurrency
+        self._groups, self._share_groups = share_groups or [group], share_groups
         self._replication = replication
+        self._find_topic_ids, self._topic_ids = topic_ids, dict[str, str]()
 
     def _everything(self) -> View:
         views = self._cluster.views()
@@ -96,8 +110,8 @@ class ViewRoles:
             brokers: Sequence[int | None] = [self._cluster.controller()]
         else:
             ids = [f"{self._run}-{slot}" for slot in range(self._concurrency)]
-            named = ids if role == "txn-coordinator" else [self._group]
-            brokers = self._coordinators(role, named)
+            named = {"txn-coordinator": ids, "group-coordinator": self._groups}
+            brokers = self._coordinators(role, named[role] if role in named else self._share_partitions())
         dedicated = self._cluster.metadata_servers if offers(self._cluster, MetadataServers) else ()
         found = [_node((*self._nodes, *dedicated), broker) for broker in brokers]
         return [node for node in found if node is not None]
@@ -106,9 +120,23 @@ class ViewRoles:
         if offers(self._cluster, Coordinated):
             return [self._cluster.coordinator(role, name) for name in named]
         everything = self._everything().partitions
-        topic = TXN_TOPIC if role == "txn-coordinator" else GROUP_TOPIC
+        topic = _TOPICS[role]
         count = sum(1 for name, _ in everything if name == topic)
         return [everything[topic, coordinating(name, count)].leader for name in named if count]
+
+    def _share_partitions(self) -> list[str]:
+        """Returns the names by which share coordinators are found: group, topic id and partition (KIP-932)."""
+        if not self._share_groups:
+            return []
+        partitions = self._now().partitions
+        if not {topic for topic, _ in partitions} <= self._topic_ids.keys():  # ids of topics never change
+            self._topic_ids = dict(self._find_topic_ids())
+        return [
+            f"{group}:{self._topic_ids[topic]}:{number}"
+            for group in self._share_groups
+            for topic, number in partitions
+            if topic in self._topic_ids
+        ]
 
     def unhealthy(self) -> str:
         answered = len(self._cluster.views())

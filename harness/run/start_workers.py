@@ -18,15 +18,16 @@ from harness.clients.table import library_of
 from harness.model.capabilities import Cluster, Hosts, offers
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.fault_and_generator_protocols import Roles
-from harness.plan import derived
+from harness.plan import derived, share
 from harness.plan.resolve import ResolvedPlan
 from harness.plan.test_plan import TestPlan
-from harness.run import attached_cluster, client_versions
+from harness.run import attached_cluster, client_versions, share_groups
 from harness.run.roles import AdminRoles, Viewed, ViewRoles
 from harness.run.topics import Topics
 from harness.run.worker_pool import AdminLink, Crew
 
 Say = Callable[[str], None]
+TOPIC_IDS_S: Final = 7.0
 log = logging.getLogger("harness")
 
 
@@ -154,8 +155,10 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
         derived.replication_factor(plan),
         attached_cluster.topic_config(plan),
         inputs=plan.input_topics if derived.has_pipeline(plan) else 0,
+        created=derived.partitions_of_new_topic(plan),
     )
     topics.ensure(derived.partition_count(plan) - 1)
+    share_groups.prepare(plan, admin.call)
     attached_cluster.check_allowed(plan, admin.call)
     attached_cluster.remove_left(cluster, admin.call)
     crew.start()
@@ -177,6 +180,15 @@ def _roles(plan: TestPlan, cluster: Cluster, admin: AdminLink, group: str) -> Ro
     """
     replication = derived.replication_factor(plan)
     if offers(cluster, Viewed):
-        return ViewRoles(cluster, plan.run, group, plan.concurrency, replication)
+        groups = share.groups(plan)
+        return ViewRoles(
+            cluster,
+            plan.run,
+            group,
+            plan.concurrency,
+            replication,
+            groups,
+            lambda: admin.call("topic_ids", TOPIC_IDS_S),
+        )
     brokers = getattr(cluster, "brokers", None) or dict(enumerate(cluster.nodes, start=1))
     return AdminRoles(admin.call, plan.run, brokers, replication)

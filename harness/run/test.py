@@ -7,23 +7,22 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness import history_writer
 from harness.cluster.distribution import java
 from harness.cluster.local import process_owner
 from harness.model.capabilities import Cluster, Logs, offers
-from harness.model.check_options import CheckOptions
-from harness.model.check_result import Result, to_data
+from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import BadInput, Missing
-from harness.plan import derived, plan_file
+from harness.plan import derived, plan_file, share
 from harness.plan.resolve import ResolvedPlan, judged_by
 from harness.plan.test_plan import TestPlan
 from harness.run import (
     allowed_commands,
     attached_cluster,
+    check_and_draw,
     choose_spark,
     client_versions,
     load_heal_final_polls,
@@ -110,6 +109,8 @@ def run(
         )
         (folder / "plan.yaml").write_text(plan_file.dump(resolved.plan))
         say(f"run {folder}")
+        if why := share.why_version(plan):
+            say(why)
         if uploading is not None:
             uploading.begin(folder)
         return _run_in(folder, resolved, say, spark, quiet, plots)
@@ -149,11 +150,11 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
                 say(checked)
             else:
                 session = spark.get()
-        result = check_run(folder, options, session, say)
+        result = check_and_draw.check_run(folder, options, session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _print_summary(folder, result, say, time.monotonic() - began)
     try:  # after the servers' logs were collected into the folder
-        draw(folder, say, plots)
+        check_and_draw.draw(folder, say, plots)
     except Exception as error:  # a failed plot must not affect the verdict
         log.exception("the plots were not drawn")
         say(f"the plots were not drawn ({type(error).__name__}: {error}); see {folder / 'harness.log'}")
@@ -181,48 +182,9 @@ def _put_away(folder: Path, cluster: Cluster) -> None:
 # --- after the run ------------------------------------------------------------------------------------
 
 
-def check_run(path: Path, options: CheckOptions, session: Any, say: Say, stored: bool = True) -> Result:
-    """Checks a history and returns the result. If `stored`, also writes it to results.json in the run folder."""
-    from checker import check
-
-    result = check.check(session, path, options, say)
-    if stored:
-        history_writer.write_json(path / "results.json", to_data(result))
-    return result
-
-
 def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> None:
     from harness.report.text import summary
 
     say("")
     say(summary.summary(folder, result, brief=True))
     say(f"checked in {seconds:.1f} s")
-
-
-def draw(folder: Path, say: Say, plots: bool = True) -> list[Path]:
-    """Draws the plots, the pages about keys with anomalies, and the page of the run. Prints where the pages are.
-
-    Returns the paths of all these files. Draws no plots if `plots` is false.
-    """
-    from harness.report.order import order_pages
-    from harness.report.page import run_page
-    from harness.report.plots import all_plots
-    from harness.stored import find_runs
-
-    drawn = all_plots.draw(folder) if plots else []
-    result = find_runs.result_of(folder)
-    pages = order_pages.draw(folder, result) if result is not None else []
-    if pages:
-        say(f"order of writes and polls, key by key: {pages[0]}")
-    page = run_page.draw(folder)
-    say(f"open: {page}")
-    return [*drawn, *pages, page]
-
-
-def options_of(folder: Path, **changes: Any) -> CheckOptions:
-    """Returns the check options of a stored run: those of its plan, overridden by the user's changes."""
-    path = folder / "plan.yaml"
-    options = (
-        judged_by(plan_file.load(path), record_cluster_settings.recorded(folder)) if path.exists() else CheckOptions()
-    )
-    return replace(options, **changes)

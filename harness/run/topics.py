@@ -25,6 +25,7 @@ class Topics:
 
     inputs  for a pipeline, its number of input topics; the keys of sends are then partition numbers as in
             `harness.pipeline_app.partition_numbers`, and all topics are created at the start
+    created  number of partitions with which a topic is created; 0: `partitions`
     """
 
     def __init__(
@@ -35,9 +36,11 @@ class Topics:
         replication: int,
         config: Mapping[str, str],
         inputs: int = 0,
+        created: int = 0,
     ) -> None:
         self._call, self._run, self._inputs = call, run, inputs
         self._partitions, self._replication, self._config = partitions, replication, config
+        self._created = created or partitions
         self._made = 0
         self._lock = threading.Lock()
         self._ahead: threading.Thread | None = None
@@ -67,7 +70,7 @@ class Topics:
             "create_topics",
             CREATE_TIMEOUT_S + 2.0,
             names=names,
-            partitions=self._partitions,
+            partitions=self._created,
             replication=self._replication,
             config=dict(self._config),
             timeout_s=CREATE_TIMEOUT_S,

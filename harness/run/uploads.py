@@ -77,7 +77,7 @@ class LiveUpload:
             self._manifest = uploaded_run.commit(self._folder, self._place, self._manifest, names, [], complete=False)
 
     def finish(self, say: Say) -> None:
-        """Uploads the rest of a run that has ended; removes the upload of one that was refused.
+        """Uploads the rest of a run that has ended; removes the upload of a run that was refused.
 
         Does not raise, so that the run's own error is reported: `complete` says whether the store has everything.
         """

@@ -77,7 +77,7 @@ class Crew:
         env: Mapping[str, str],
         hit: Sequence[int] | None = None,
     ) -> None:
-        """hit: the slots whose workers faults may hit; None: all."""
+        """`hit`: the slots whose workers may be hit by faults; None: all slots."""
         self._hosts, self._client, self._logs, self._env, self._hit = hosts, client, logs, env, hit
         groups = [
             tuple(range(first, min(first + clients_per_process, concurrency)))

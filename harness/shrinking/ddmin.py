@@ -29,7 +29,7 @@ class Budget:
 
 
 def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budget) -> list[T]:
-    """Returns items, in their order, for which `holds` is still true, but no longer if any one of them is removed.
+    """Returns some of the items, in their order: `holds` is true for them, but false without any single one of them.
 
     If the budget is used up, it may still be possible to remove some. `holds` must be true for all items together.
     """

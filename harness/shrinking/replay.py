@@ -95,7 +95,7 @@ def describe(repeat: Repeat) -> str:
 
 
 def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
-    """Returns in how many runs each anomaly occurred: first the anomalies of the original run, then the others.
+    """Returns in how many runs each anomaly occurred: first those of the original run (`before`), then the others.
 
     Runs with an unknown verdict are not counted.
     """
@@ -110,7 +110,7 @@ def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
 def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
     """Returns 0 if the runs agree with the original run, 1 if not, and 2 if unknown verdicts leave this open.
 
-    They agree if every anomaly of the original run was seen again. If it had none, no run may show any.
+    They agree if every anomaly of the original run (`before`) was seen again. If it had none, no run may show any.
     """
     rows = came(before, repeats)
     if all(row.k > 0 for row in rows if row.before) and (before or all(row.k == 0 for row in rows)):
@@ -120,7 +120,7 @@ def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
 
 
 def text(before: Mapping[str, int], repeats: Sequence[Repeat]) -> str:
-    """Formats, for a terminal, in how many runs each anomaly was seen."""
+    """Formats, for a terminal, in how many runs each anomaly was seen. `before`: anomalies of the original run."""
     rows = came(before, repeats)
     lines = [f"  {_row(row)}" for row in rows]
     unknown = sum(repeat.valid == "unknown" for repeat in repeats)
@@ -138,7 +138,7 @@ def _row(row: Came) -> str:
 
 
 def data(before: Mapping[str, int], repeats: Sequence[Repeat]) -> dict[str, Any]:
-    """Returns the runs, and in how many of them each anomaly was seen, as plain data."""
+    """Returns the runs, and in how many of them each anomaly was seen. `before`: anomalies of the original run."""
     return {
         "before": dict(before),
         "runs": [

@@ -168,7 +168,11 @@ def _trimmed(op: Op, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], 
 
 
 def _mop(mop: Any, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], bool]) -> Any:
-    """Returns a micro-op without the removed keys and records; None if it is a send that was removed."""
+    """Returns a micro-op without the removed keys and records; None if it is a send that was removed.
+
+    wanted  returns whether a key stays
+    stays   returns whether a record (key, value) stays
+    """
     if not isinstance(mop, list) or not mop:
         return mop
     if mop[0] == "send" and len(mop) == 3:

@@ -40,7 +40,7 @@ class Inspection:
     nodes       node -> data folder
     partitions  the comparison of the replicas of each partition
     findings    partition -> records that are missing or at a wrong offset; empty if there is no history
-    judged      whether there is a history that shows which records are missing, and why
+    judged      whether there is a history, so that missing records could be looked for
     missing     keys of the history for which there is no data
     """
 

@@ -239,7 +239,7 @@ def resolve(runs: Path, name: str, wanted: staged_runs.Wanted = staged_runs.ever
 
 
 def judged(runs: Path, name: str) -> Path:
-    """Returns the run folder that a user names, for commands that need results. They may still be missing.
+    """Returns the run folder that a user names, for commands that need its results (which may still be missing).
 
     Raises BadInput if there is no such run folder, or if the user names a history file.
     """

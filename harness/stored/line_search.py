@@ -20,7 +20,7 @@ def seek(file: BinaryIO, key: Key, wanted: float) -> bool:
 
     This reads a few lines at each of O(log size) positions, and then not much more than NEAR bytes. If the lines are
     not in order, the resulting position is arbitrary. Callers must therefore check the line that they read at this
-    position.
+    position. `key` returns the number of a line, or None.
     """
     low, high = 0, file.seek(0, 2)
     while high - low > NEAR:
@@ -42,7 +42,7 @@ def seek(file: BinaryIO, key: Key, wanted: float) -> bool:
 
 
 def _next(file: BinaryIO, key: Key, high: int) -> tuple[float, int] | None:
-    """Returns (number, end) of the next line with a number that begins before `high`; None if there is none."""
+    """Returns (number, end) of the next line that has a number and begins before `high`; None if there is none."""
     for _ in range(KEYLESS_MAX):
         if file.tell() >= high:
             return None

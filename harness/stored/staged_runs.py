@@ -184,7 +184,11 @@ def _copy(store: Store, folder: Path, manifest: Manifest | None, wanted: Wanted)
 
 
 def _problem(store: Store, file: Path, name: str, entry: tuple[int, int | None], size: int | None) -> str | None:
-    """Copies a file. Returns what is wrong if it is not the one in the manifest; None if it is."""
+    """Copies a file. Returns what is wrong if it is not the one in the manifest; None if it is.
+
+    entry  (bytes, CRC-32) of the file in the manifest
+    size   its size in the store; None if it is missing there
+    """
     if size is None:
         return "it is missing"
     if size != entry[0]:

@@ -131,6 +131,7 @@ def commit(
 ) -> Manifest:
     """Uploads the files in `changed`, removes those in `gone`, and makes both visible by a new manifest.
 
+    old        the manifest that the store has now
     complete   whether the run is complete afterwards
     meanwhile  whether it is complete without these files, because a check can make them again
     present    further files that are in the store already, and become visible with the others

@@ -153,7 +153,7 @@ class Views:
         return self.compare([previous.id, folder.name], UP * 2)
 
     def compare(self, chosen: Sequence[str], root: str = "") -> bytes:
-        """Returns the page that compares two runs.
+        """Returns the page that compares two runs. `root`: relative path from the page to the list of runs.
 
         Raises BadInput if `chosen` does not contain exactly two runs, or if the runs cannot be compared.
         """
@@ -241,7 +241,7 @@ class Views:
         )
 
     def message(self, title: str, text: str, root: str) -> bytes:
-        """Returns a page with an error message."""
+        """Returns a page with an error message. `root`: relative path from the page to the list of runs."""
         return self._render("message.html.j2", root, here="", title=title, text=text)
 
 

@@ -195,5 +195,5 @@ def _has_policy(path: Path) -> bool:
 
 
 def link(folder: Path, names: Sequence[str], static: bool) -> str:
-    """Returns the link from the page of a run to one of its files."""
+    """Returns the link from the page of a run to one of its files. `static`: the page is a file of an export."""
     return paths.link("files", *(exported(folder, names) if static else names))

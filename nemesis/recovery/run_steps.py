@@ -37,7 +37,7 @@ ASK_S: Final = 60.0
 
 
 def roles(cluster_facts: Facts, prefix: str) -> dict[str, list[str]]:
-    """Returns the nodes of each role; the module's docstring lists the roles.
+    """Returns the nodes of each role: leader, follower, other, two (leader and follower), followers, all.
 
     `prefix` is the common prefix of the run's topic names. Raises ClusterTrouble if the first partition has no leader.
     """

@@ -57,8 +57,8 @@ def look(env: Env, node: str) -> Done:
 def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
     """Starts the servers that are down, and waits until each has logged its start or has exited.
 
-    Then waits for a healthy cluster. It does not wait if a server of the cluster is not running, or if the op's value
-    has the field `unwell`, which means that the scenario expects an unhealthy cluster.
+    Then waits for a healthy cluster, unless a server of the cluster is not running, or the op's value has the field
+    `unwell` (the scenario expects an unhealthy cluster).
     """
     cluster = env.cluster
     assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)

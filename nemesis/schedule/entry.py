@@ -25,7 +25,7 @@ WINDOWS_MAX: Final = 10_000
 class Trigger:
     """The event that a fault waits for.
 
-    kind     one of the four kinds of trigger, which are the constants above
+    kind     one of this module's constants LOG, LEADER_CHANGE, SEGMENT_ROLL, TXN_OPEN
     pattern  LOG: a regular expression, searched in each new line of the servers' logs
     node     LOG: only the log of this node is searched; empty: those of all nodes
     open_s   TXN_OPEN: the trigger fires when a transaction has been open for this many seconds

@@ -47,7 +47,7 @@ class LogWatch:
         self._rest: dict[str, bytes] = dict.fromkeys(nodes, b"")
 
     def look(self, wanted: Mapping[Trigger, re.Pattern[str]]) -> list[tuple[Trigger, str]]:
-        """Reads the new lines of the logs.
+        """Reads the new lines of the logs, and searches them for the regular expression of each trigger in `wanted`.
 
         Returns (trigger, text) for each trigger that fires; `text` quotes the first line that fires it.
         """

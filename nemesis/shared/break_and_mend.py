@@ -56,7 +56,9 @@ def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, An
 
 
 def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Returns the value without an effect, for faults that do not move leaders.
+    """Returns the value of the op without claiming an effect, for faults that do not move leaders.
+
+    The parameters are those of `moved_leaders`.
 
     Their function `break_` reports `took_effect` itself.
     """

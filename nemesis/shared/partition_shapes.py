@@ -42,7 +42,10 @@ def split(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> C
 
 
 def ring(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Lets every server receive packets from a different majority of the servers (Jepsen's majorities ring)."""
+    """Lets every server receive packets from a different majority of the servers (Jepsen's majorities ring).
+
+    `hit` is ignored.
+    """
     size = len(nodes) // 2 + 1
     cuts = []
     for first in range(len(nodes)):

@@ -64,8 +64,10 @@ def _strobe(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[Reading]:
-    """Reads the server's clock until it has been seen at both times between which it alternates, but at most _READINGS
-    times.
+    """Reads the server's clock until it has been seen at both times between which it alternates.
+
+    The clock is at the correct time or `step_s` ahead, and changes every `every_s` seconds. There are at most _READINGS
+    readings.
     """
     found: list[Reading] = []
     for _ in range(_READINGS):

@@ -95,7 +95,7 @@ def _starts(env: Env) -> list[tuple[int, int]]:
 
 
 def begun_later(before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Returns [key, log start offset] of the logs whose log start offset has increased."""
+    """Returns [key, log start offset] of the logs whose log start offset is higher `now` than `before`."""
     earlier = dict(before)
     return sorted([key, start] for key, start in now if start > earlier.get(key, 0))
 

@@ -60,7 +60,7 @@ def _now(env: Env, rows: Sequence[Placed]) -> list[Placed]:
 
 
 def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
-    """Kills one node, waits until it is out of sync, and lets the other nodes accept more records.
+    """Kills the node `late`, waits until it is out of sync, and lets the other nodes accept more records.
 
     Returns the new state of the partitions.
     """

@@ -81,10 +81,10 @@ def _degrade(quality: Quality, shown: Shown, env: Env, names: Sequence[str]) -> 
 
 
 def _slower(before_ms: float | None, now_ms: float | None, bad: LinkQuality) -> bool:
-    """Returns whether a round trip takes longer than before, by more than half of the delay that both directions
-    together should add.
+    """Returns whether a round trip takes longer now than before, by more than half of the additional delay.
 
-    Only half is required, because the delay varies.
+    The additional delay is that of both directions of a link of quality `bad`. Only half of it is required, because the
+    delay varies.
     """
     return before_ms is not None and now_ms is not None and now_ms > before_ms + bad.delay_ms
 

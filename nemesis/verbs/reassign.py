@@ -50,7 +50,7 @@ def _reassign(target: str, env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
 
 
 def put_back(env: Env, lists: Lists) -> dict[str, Any]:
-    """Restores the old replicas of the partitions, and waits for them.
+    """Restores the old replicas (`lists`) of the partitions, and waits for them.
 
     Returns how many partitions do not have them at the time limit. If `env.healthy_s` is 0, returns without waiting.
     """

@@ -42,7 +42,7 @@ def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
 
 
 def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], undo_steps: UndoSteps) -> int:
-    """Moves partitions away from a broker.
+    """Moves partitions away from a broker. Appends the old replicas to `undo_steps` first.
 
     Returns how many of them are not moved at the time limit, or cannot be moved.
     """

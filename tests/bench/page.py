@@ -27,7 +27,7 @@ import orjson
 from harness.model.check_options import CheckOptions, Settings
 from harness.report.page import run_page
 from harness.report.text import gather_explanation, witness_lookup
-from harness.run.test import options_of
+from harness.run.check_and_draw import options_of
 from harness.shrinking import shrink_run
 from harness.sim.queue.run import simulate
 from harness.stored import find_runs

@@ -8,7 +8,7 @@ from pathlib import Path
 from checker.check import check_plain
 from harness.model import op_json
 from harness.model.op import NEMESIS
-from harness.run.test import options_of
+from harness.run.check_and_draw import options_of
 from harness.shrinking import shrink_run as shrinking
 from harness.stored import find_runs
 from tests.e2e.harness_command import harness

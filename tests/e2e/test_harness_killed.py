@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.run import test
+from harness.run import check_and_draw
 from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, footprint, harness, left_behind, ops
 from tests.e2e.waiting import wait_for_load, wait_until_gone
 
@@ -35,7 +35,7 @@ def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetit
         victim.wait()
     wait_until_gone(before)
     dispatched = sum(1 for op in ops(folder) if op["type"] == "invoke")
-    result = test.check_run(folder, test.options_of(folder), None, print)
+    result = check_and_draw.check_run(folder, check_and_draw.options_of(folder), None, print)
     assert result.valid in ("invalid", "unknown")
     assert result.statistics["ops"] == dispatched
     if repetition == 0:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from harness.cli.app import invoke
-from harness.run import make_cluster, test
+from harness.run import check_and_draw, make_cluster
 from harness.shrinking import replay
 from harness.web.site import Site
 
@@ -41,7 +41,7 @@ def results_of(folder: Path) -> dict[str, Any]:
 
 
 def judged_again(folder: Path, session: Any) -> dict[str, Any]:
-    test.check_run(folder, test.options_of(folder), session, lambda text: None)
+    check_and_draw.check_run(folder, check_and_draw.options_of(folder), session, lambda text: None)
     return results_of(folder)
 
 

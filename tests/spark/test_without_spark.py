@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.run import test
+from harness.run import check_and_draw
 from tests.e2e.harness_command import harness, run
 
 pytestmark = pytest.mark.spark
@@ -22,7 +22,7 @@ def test_a_run_is_judged_alike_with_spark_and_without(spark: Any, tmp_path: Path
     ran = run(tmp_path, "--cluster", "sim", "--sim-bugs", "lose-acked", "--txn", "--time-limit", "3", "--seed", "7")
     plain, witnesses = ran.result, files(ran.folder / "results")
     assert plain["valid"] is False and witnesses
-    test.check_run(ran.folder, test.options_of(ran.folder), spark, print)
+    check_and_draw.check_run(ran.folder, check_and_draw.options_of(ran.folder), spark, print)
     assert ran.result == plain
     assert files(ran.folder / "results") == witnesses
 

@@ -202,7 +202,7 @@ class BrokerSession:
     def _expected(self, action: Action, size: int) -> Outcome:
         """Applies the action to the model, and returns its outcome there.
 
-        Also makes the model do what brokers do asynchronously (see the module's docstring).
+        Also makes the model do what brokers do asynchronously, such as retention and cleaning.
         """
         if action.f == "restart" and not self._target.alone:
             # The in-sync followers still have what a killed broker forgets (KIP-107).

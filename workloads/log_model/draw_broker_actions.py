@@ -102,8 +102,8 @@ TURN_STEPS: Final = 10
 def wants_controller(plan: Mapping[str, Any]) -> bool:
     """Returns whether a plan needs a dedicated controller.
 
-    It does if its weights include `hold`, which cuts followers off from the leader. With a dedicated controller, these
-    followers stay connected to the controller.
+    A plan needs one if its weights include `hold`. This action cuts followers off from the leader, but they must stay
+    connected to the controller.
     """
     holds = re.search(r"(^|,)\s*hold=[1-9]", str(plan.get("weights", "")))
     return holds is not None and str(plan.get("cluster", "local")) == "local"

@@ -44,8 +44,10 @@ def _start(recovers: Recovers, *says: str, who: str = "leader", never: tuple[str
 
 
 def _restarted(how: str, kind: str, start: Act, who: str = "leader") -> tuple[Any, ...]:
-    """Returns the steps of a scenario with one restart: send records, stop or kill a server, damage one of its files if
-    `kind` is not empty, start it, send more records.
+    """Returns the steps of a scenario with one restart of a server.
+
+    The steps: send records, stop or kill (`how`) the server (`who`), damage one of its files if `kind` is not empty,
+    start it, send more records.
     """
     damage = (Act("damage", who, kind),) if kind else ()
     return (*BEGIN, Act(how, who), *damage, start, Send(20))

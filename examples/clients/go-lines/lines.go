@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // Program is what one client library adds: a name, the capabilities, and a function for each request. A function
@@ -36,6 +37,7 @@ var Empty = struct{}{}
 type Lines struct {
 	program  Program
 	requests chan *Request
+	stdout   *os.File
 	output   sync.Mutex
 	pending  sync.WaitGroup // sends that are not answered yet
 	turn     sync.Mutex     // held by whoever serves requests: the main loop, or an event within a poll
@@ -44,13 +46,23 @@ type Lines struct {
 
 // New returns the connection of a program; nothing is read before Serve.
 func New(program Program) *Lines {
-	return &Lines{program: program, requests: make(chan *Request, 1000)}
+	return &Lines{program: program, requests: make(chan *Request, 1000), stdout: polled(os.Stdout)}
+}
+
+// polled returns a standard stream in non-blocking mode. A goroutine that reads from a blocking stream occupies a
+// thread, and Go's scheduler replaces this thread for each request, which costs more than the send itself.
+func polled(stream *os.File) *os.File {
+	descriptor := int(stream.Fd())
+	if err := syscall.SetNonblock(descriptor, true); err != nil {
+		return stream
+	}
+	return os.NewFile(uintptr(descriptor), stream.Name())
 }
 
 // Serve answers requests until standard input ends; then the process exits.
 func (l *Lines) Serve() {
 	go func() {
-		input := bufio.NewReaderSize(os.Stdin, 1<<16)
+		input := bufio.NewReaderSize(polled(os.Stdin), 1<<16)
 		for {
 			line, err := input.ReadBytes('\n')
 			if err == io.EOF {
@@ -166,7 +178,7 @@ func (l *Lines) write(message any) {
 	}
 	l.output.Lock()
 	defer l.output.Unlock()
-	if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
+	if _, err := l.stdout.Write(append(line, '\n')); err != nil {
 		os.Exit(0)
 	}
 }

@@ -52,7 +52,7 @@ async def _nothing() -> None:
 
 
 def check_options(loop: Loop, kind: Any, options: Mapping[str, Any], what: str) -> None:
-    """Raises BadInput if aiokafka rejects these options of a producer or consumer."""
+    """Raises BadInput if aiokafka rejects these options of a producer or consumer (`what`), whose class is `kind`."""
 
     async def make() -> None:
         kind(**options)._closed = True  # it was never started

@@ -142,9 +142,10 @@ def consumer(settings: Settings) -> dict[str, Any]:
 
 
 def _user_options(what: str, kind: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the user's options under aiokafka's names. The user may also write them as in Kafka (check.crcs).
+    """Returns the user's options for producers or consumers (`what`), under aiokafka's names.
 
-    Raises BadInput for options that aiokafka does not have or the harness sets itself.
+    The user may also write them as in Kafka (check.crcs). Raises BadInput for options that aiokafka does not have or
+    the harness sets itself.
     """
     defaults = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
     options = {}

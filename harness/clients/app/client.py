@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.clients.app.process import AppProcess, argv
-from harness.clients.app.records import InputRecords, OutputIds
+from harness.clients.app.records import InputRecords, OutputIds, States
 from harness.clients.app.spec import App, filled
 from harness.clients.confluent.pipeline import ConfluentPipeline
 from harness.clients.confluent.pipeline_group import members
@@ -58,6 +58,7 @@ class AppClient(PipelineClient):
         super().__init__(pipeline, ConfluentPipeline())
         self._app, self._keys, self._state, self._user = app, keys, state, user
         self._inputs, self._outputs = InputRecords(app.input), OutputIds(app.output.id)
+        self._states = None if app.state is None else States(app.state)
         self._running: AppProcess | None = None
         self._started_s: float | None = None  # of the first start that is not ready yet
         self._asked_s: float | None = None  # when the instance was asked to end
@@ -75,10 +76,17 @@ class AppClient(PipelineClient):
         return self._inputs.make(id, key)
 
     def _rows(self, side: str, row: Row) -> list[Mapping[str, Any]]:
-        """Returns one row, with the id of the input record and, as the id determines it, with the record's key."""
+        """Returns one row: the id of the input record, its key (which follows from the id), the output's number, and,
+        if the application shows one, the state.
+        """
         _, _, value, key, headers = row
         id = self._inputs.id_of(value) if side == "input" else self._outputs.id_of(key, headers, value)
-        return [{"id": id, "key": None if id is None else id % self._keys, "n": 0 if side == "output" else None}]
+        number = 0 if side == "output" else None
+        found: dict[str, Any] = {"id": id, "key": None if id is None else id % self._keys, "n": number}
+        if self._states is not None:
+            states = self._states
+            found["state"] = states.of_input(value) if side == "input" else states.of_output(key, headers, value)
+        return [found]
 
     # --- the instance ---
 

@@ -1,16 +1,19 @@
-"""Makes the input records of an application, and finds out which input record a record belongs to."""
+"""Makes the input records of an application, and reads its records: which input they belong to, and which state they
+show."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from harness.clients.app.spec import Input, OutputId, filled
+from harness.clients.app.json_text import text_at
+from harness.clients.app.spec import Input, OutputId, PlaceInOutput, State, filled
 
 ID_DIGITS_MAX = 18  # ids are 64-bit integers in the tables of the check
+STATE_DIGITS_MAX = 30  # counts and sums have up to 38 digits there
+
+Headers = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True)
@@ -57,35 +60,47 @@ class OutputIds:
 
     where: OutputId
 
-    def id_of(self, key: bytes | None, headers: Sequence[tuple[str, bytes | None]], value: bytes) -> int | None:
+    def id_of(self, key: bytes | None, headers: Headers, value: bytes) -> int | None:
         """Returns the id of the input record; None if the output does not name any."""
-        text = self._text(key, headers, value)
-        found = None if text is None else re.fullmatch(self.where.pattern, text, re.ASCII)
-        if found is None or not found[1] or not re.fullmatch(rf"\d{{1,{ID_DIGITS_MAX}}}", found[1], re.ASCII):
+        found = _text(self.where, key, headers, value)
+        if found is None or not re.fullmatch(rf"\d{{1,{ID_DIGITS_MAX}}}", found, re.ASCII):
             return None
-        return int(found[1])
-
-    def _text(self, key: bytes | None, headers: Sequence[tuple[str, bytes | None]], value: bytes) -> str | None:
-        if self.where.key:
-            return None if key is None else key.decode(errors="replace")
-        if self.where.header is not None:
-            named = [content for name, content in headers if name == self.where.header and content is not None]
-            return named[-1].decode(errors="replace") if named else None
-        assert self.where.json_ is not None
-        try:
-            content = json.loads(value)
-        except (ValueError, RecursionError):
-            return None
-        return _at(content, self.where.json_)
+        return int(found)
 
 
-def _at(content: Any, path: str) -> str | None:
-    """Returns the text or whole number at a path of a JSON value; None if there is none."""
-    for name in path.removeprefix("$.").split("."):
-        if isinstance(content, Mapping):
-            content = content.get(name)
-        elif isinstance(content, list) and name.isdecimal() and int(name) < len(content):
-            content = content[int(name)]
-        else:
-            return None
-    return str(content) if isinstance(content, str | int) and not isinstance(content, bool) else None
+@dataclass(frozen=True)
+class States:
+    """Reads the values that the state of a key is computed from, and the states that outputs show, as texts.
+
+    Numbers that are counted or added up have no leading zeros, so that equal numbers are equal texts.
+    """
+
+    state: State
+
+    def of_input(self, value: bytes) -> str | None:
+        """Returns the value that an input record contributes; None if there is none, or if records are counted."""
+        path = self.state.equals.sum or self.state.equals.last
+        return None if path is None else self._normal(text_at(value, path))
+
+    def of_output(self, key: bytes | None, headers: Headers, value: bytes) -> str | None:
+        """Returns the state that an output shows; None if it shows none."""
+        return self._normal(_text(self.state.in_, key, headers, value))
+
+    def _normal(self, text: str | None) -> str | None:
+        if text is None or self.state.equals.last is not None:
+            return text
+        return str(int(text)) if re.fullmatch(rf"-?\d{{1,{STATE_DIGITS_MAX}}}", text, re.ASCII) else None
+
+
+def _text(where: PlaceInOutput, key: bytes | None, headers: Headers, value: bytes) -> str | None:
+    """Returns what the pattern of a place finds in an output record; None if nothing is there."""
+    if where.key:
+        text = None if key is None else key.decode(errors="replace")
+    elif where.header is not None:
+        named = [content for name, content in headers if name == where.header and content is not None]
+        text = named[-1].decode(errors="replace") if named else None
+    else:
+        assert where.json_ is not None
+        text = text_at(value, where.json_)
+    found = None if text is None else re.fullmatch(where.pattern, text, re.ASCII)
+    return None if found is None else found[1]

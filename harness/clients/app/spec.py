@@ -5,6 +5,7 @@
     ready: {log: "subscribed"}                           or {port: 8080}, or {group: true}
     input: {template: '{"order": {id}, "customer": {key}}'}
     output: {id: {json: order}}                          or {header: NAME}, or {key: true}
+    state: {in: {json: total}, equals: {sum: amount}}    or count, or {last: amount}
     promise: exactly-once
 
 Texts may contain placeholders. In `command`, `environment`, `group` and `ready.port`: {bootstrap}, {input}, {output},
@@ -21,6 +22,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from harness.clients.app.json_text import text_at
 from harness.model.errors_and_exit_codes import BadInput
 from harness.yaml_data import Loaded, Place, load, seconds
 
@@ -29,6 +31,7 @@ OF_PROCESS: Final = ("bootstrap", "input", "output", "group", "instance", "state
 SAMPLES_MAX: Final = 1000
 SAMPLES_BYTES_MAX: Final = 256 << 10
 FILE_LINES: Final = "samples"
+COUNT: Final = "count"
 
 Duration = Annotated[float, BeforeValidator(seconds), Field(ge=0.1, le=3600)]
 
@@ -136,24 +139,30 @@ class Input(_Part):
         return self
 
 
-class OutputId(_Part):
-    """Where an output record names its input record.
+class PlaceInOutput(_Part):
+    """A place in an output record.
 
     json     path of a field of the JSON value, such as order.id or items.0.id
     header   name of a header
     key      the record's key
-    pattern  regular expression that the text there must match; its first group is the id
+    pattern  regular expression that the whole text there must match; its first group is what is looked for
     """
 
     json_: str | None = Field(None, alias="json", min_length=1)
     header: str | None = Field(None, min_length=1)
     key: bool = False
-    pattern: Annotated[str, AfterValidator(_with_a_group)] = r"(\d+)"
+    pattern: Annotated[str, AfterValidator(_with_a_group)] = "(.*)"
 
     @model_validator(mode="after")
-    def _one(self) -> OutputId:
+    def _one(self) -> PlaceInOutput:
         _exactly_one(self, ("json", "header", "key"))
         return self
+
+
+class OutputId(PlaceInOutput):
+    """Where an output record names its input record, by a whole number."""
+
+    pattern: Annotated[str, AfterValidator(_with_a_group)] = r"(\d+)"
 
 
 class OutputRecords(_Part):
@@ -167,6 +176,46 @@ class OutputRecords(_Part):
     count: int = Field(1, ge=1, le=1000)
 
 
+class StateFunction(_Part):
+    """What the state of a key must be after an input record: a function of the key's records up to this one.
+
+    count  their number; written as `equals: count`
+    sum    the sum of the whole numbers, from 0, at this path of their JSON values
+    last   the text or number at this path of the JSON value of this record
+    """
+
+    count: bool = False
+    sum: str | None = Field(None, min_length=1)
+    last: str | None = Field(None, min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        if isinstance(value, str) and value != COUNT:
+            raise ValueError("use count, {sum: PATH} or {last: PATH}")
+        return {COUNT: True} if value == COUNT else value
+
+    @model_validator(mode="after")
+    def _one(self) -> StateFunction:
+        _exactly_one(self, (COUNT, "sum", "last"))
+        return self
+
+    @property
+    def name(self) -> str:
+        return COUNT if self.count else "sum" if self.sum is not None else "last"
+
+
+class State(_Part):
+    """The state that an application keeps for each key, as its outputs show it.
+
+    in      where an output contains the state of its input's key, after that input
+    equals  what this state must be
+    """
+
+    in_: PlaceInOutput = Field(alias="in")
+    equals: StateFunction
+
+
 class Stop(_Part):
     """How an instance is ended: the signal, and the seconds after which it is killed."""
 
@@ -178,6 +227,7 @@ class App(_Part):
     """An application under test.
 
     command      a command line, split into words as a shell does, but not executed by a shell
+    state        the state that the outputs show, and what it must be; None: it is not checked
     group        the consumer group whose committed offsets say which input records are done
     restart      whether an instance that exits by itself is started again
     environment  environment variables with their values
@@ -189,6 +239,7 @@ class App(_Part):
     ready: Ready | None = None
     input: Input
     output: OutputRecords
+    state: State | None = None
     group: str = Field("{run}-group", min_length=1)
     promise: Literal["exactly-once", "at-least-once", "at-most-once"]
     stop: Stop = Stop()
@@ -226,6 +277,28 @@ class App(_Part):
             _of_process(value)
         return environment
 
+    @model_validator(mode="after")
+    def _inputs_have_the_values_of_the_state(self) -> App:
+        for number, text in enumerate(self.input.values if self.state is not None else (), 1):
+            problem = _state_problem(self.state, filled(text, {"id": 1, "key": 1}))
+            if problem is not None:
+                which = f"sample {number}" if self.input.samples else "the template"
+                raise ValueError(f"state.equals: {which} of the input {problem}")
+        return self
+
+
+def _state_problem(state: State | None, value: str) -> str | None:
+    """Returns why the state cannot be computed from inputs with this value; None if it can."""
+    if state is None or state.equals.count:
+        return None
+    path = state.equals.sum or state.equals.last or ""
+    found = text_at(value, path)
+    if found is None:
+        return f"has no text or number at the path {path}"
+    if state.equals.sum is not None and not re.fullmatch(r"\d{1,18}", found, re.ASCII):
+        return f"has {found[:40]!r} at the path {path}, but a sum needs whole numbers of up to 18 digits, from 0"
+    return None
+
 
 PARTS: Final[Mapping[Place, type[BaseModel]]] = {
     (): App,
@@ -233,6 +306,9 @@ PARTS: Final[Mapping[Place, type[BaseModel]]] = {
     ("input",): Input,
     ("output",): OutputRecords,
     ("output", "id"): OutputId,
+    ("state",): State,
+    ("state", "in"): PlaceInOutput,
+    ("state", "equals"): StateFunction,
     ("stop",): Stop,
 }
 

@@ -30,7 +30,7 @@ _ISOLATION: Final = {
 
 
 def _unanswered(what: str) -> ClientError:
-    """Returns the error to raise for a negative offset.
+    """Returns the error to raise for a negative offset. `what` names the request, for the message.
 
     librdkafka reports a timeout as the offset -1001, without an error.
     """
@@ -215,6 +215,9 @@ class ConfluentAdmin:
                     raise
             time.sleep(METADATA_PERIOD_S)
 
+    def configure_groups(self, groups: Sequence[str], changes: Mapping[str, str], timeout_s: float = 10.0) -> None:
+        admin_changes.configure_groups(self._admin, groups, changes, timeout_s)
+
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
     ) -> dict[str, dict[str, str]]:
@@ -226,6 +229,9 @@ class ConfluentAdmin:
 
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
         return admin_changes.features_in_force(self.cluster(timeout_s)["brokers"], timeout_s)
+
+    def topic_ids(self, names: Sequence[str], timeout_s: float = 5.0) -> dict[str, str]:
+        return admin_changes.topic_ids(self._admin, names, timeout_s)
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         admin_changes.unregister(self.cluster, broker, timeout_s)

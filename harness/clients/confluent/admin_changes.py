@@ -5,7 +5,9 @@ The parameter `admin` is confluent-kafka's AdminClient. All functions raise Clie
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -67,6 +69,16 @@ def _resource(topic: str, entries: Sequence[Any] | None = None) -> Any:
     return ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
 
 
+def configure_groups(admin: Any, groups: Sequence[str], changes: Mapping[str, str], timeout_s: float) -> None:
+    """Sets settings of groups, which need not exist yet."""
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in changes.items()]
+    deadline = time.monotonic() + timeout_s + SLACK_S
+    for group in groups:
+        resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
+        for future in admin.incremental_alter_configs([resource], request_timeout=timeout_s).values():
+            _result(future, deadline, f"setting the configuration of group {group}")
+
+
 def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float) -> None:
     """Changes settings of topics.
 
@@ -99,6 +111,20 @@ def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: 
         entries = _result(future, deadline, f"the settings of {resource.name}")
         configs_by_topic[resource.name] = {name: str(entries[name].value) for name in names if name in entries}
     return configs_by_topic
+
+
+def topic_ids(admin: Any, names: Sequence[str], timeout_s: float) -> dict[str, str]:
+    """Returns topic -> topic id, in base64 as Kafka writes it, for the named topics."""
+    if not names:
+        return {}
+    deadline = time.monotonic() + timeout_s + SLACK_S
+    ids = {}
+    futures = admin.describe_topics(ck.TopicCollection(list(names)), request_timeout=timeout_s)
+    for name, future in futures.items():
+        found = _result(future, deadline, f"the id of topic {name}").topic_id
+        halves = (found.get_most_significant_bits(), found.get_least_significant_bits())
+        ids[name] = base64.urlsafe_b64encode(struct.pack(">qq", *halves)).decode().rstrip("=")
+    return ids
 
 
 def broker_configs(

@@ -111,6 +111,7 @@ def _read_to_ends(
     """Yields records until the end of each partition is reached. Yields None whenever no record arrives for a moment.
 
     Transaction markers may follow the last record, so the position at the end comes from the end-of-partition event.
+    Raises ClientError if no record arrives for `idle_s` seconds.
     """
     consumer.assign([ck.TopicPartition(*at, 0) for at in ends])
     last = time.monotonic()

@@ -67,7 +67,10 @@ def unknown_property(text: str) -> str:
 
 
 def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the properties that the user set. Raises BadInput for a property that the harness sets itself."""
+    """Returns the properties that the user set for producers or consumers (`what`).
+
+    Raises BadInput for a property that the harness sets itself.
+    """
     for name in config:
         if name in _OWNED[what]:
             raise BadInput(f"--{what}-config {name}: the harness sets this itself: {_OWNED[what][name]}")

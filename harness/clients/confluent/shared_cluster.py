@@ -25,7 +25,10 @@ _NEEDED: Final = (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, Ac
 
 
 def _each(futures: Mapping[str, Future[Any]], timeout_s: float, what: str) -> dict[str, Any]:
-    """Waits for the futures, and returns topic -> result. The result is None for a topic that does not exist."""
+    """Waits for the futures, and returns topic -> result. The result is None for a topic that does not exist.
+
+    `what` names the request, for messages.
+    """
     deadline = time.monotonic() + timeout_s + SLACK_S
     results: dict[str, Any] = {}
     for name, future in futures.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import selectors
+import select
 import shutil
 import signal
 import subprocess
@@ -30,7 +30,8 @@ from harness.clients.exec.answers import BadAnswer
 from harness.protocol.error_codes import ClientError
 
 LINE_BYTES_MAX: Final = 64 << 20
-READ_BYTES: Final = 256 << 10
+# Python allocates a buffer of this size for each read; above 128 KiB the C library would map and unmap memory.
+READ_BYTES: Final = 64 << 10
 STDERR_BYTES_MAX: Final = 16 << 20
 STDERR_LINE_BYTES: Final = 64 << 10
 GRACE_S: Final = 1.0  # beyond the time limit that the program was given
@@ -68,23 +69,12 @@ class ClientProcess:
         runs_as = account(user)
         if runs_as is not None:
             os.chown(self._folder, runs_as.pw_uid, runs_as.pw_gid)
+        environment = {**environ, "HOME": str(self._folder), "TMPDIR": str(self._folder)}
         try:
-            self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                env={**environ, "HOME": str(self._folder), "TMPDIR": str(self._folder)},
-                process_group=0,
-                user=None if runs_as is None else runs_as.pw_uid,
-                group=None if runs_as is None else runs_as.pw_gid,
-                extra_groups=None if runs_as is None else [],
-            )
-        except OSError as error:
+            self._process = start(argv, environment, user, DIED, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        except ClientError:
             shutil.rmtree(self._folder, ignore_errors=True)
-            hint = f": user {user} must be able to read and execute it; or use --client-user" if runs_as else ""
-            raise ClientError(DIED, f"{argv[0]} cannot be started: {error.strerror}{hint}", "fatal") from None
+            raise
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._into, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
         for descriptor in (self._into, self._out):
@@ -214,14 +204,14 @@ class ClientProcess:
 
     def _exchange(self, timeout_s: float) -> None:
         """Waits until the process has read or written something, and handles each complete line that it wrote."""
-        with selectors.DefaultSelector() as ready:
-            ready.register(self._out, selectors.EVENT_READ)
-            if self._unwritten:
-                ready.register(self._into, selectors.EVENT_WRITE)
-            readable = [key.fd for key, _ in ready.select(timeout_s)]
-        if self._into in readable:
+        awaited = select.poll()
+        awaited.register(self._out, select.POLLIN)
+        if self._unwritten:
+            awaited.register(self._into, select.POLLOUT)
+        ready = [descriptor for descriptor, _ in awaited.poll(timeout_s * 1000)]
+        if self._into in ready:
             self._flush()
-        if self._out not in readable:
+        if self._out not in ready:
             return
         try:
             data = os.read(self._out, READ_BYTES)
@@ -291,6 +281,43 @@ class ClientProcess:
         for answered in waiting.values():
             answered(None, trouble)
         return trouble
+
+
+def start(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    user: str,
+    code: str,
+    *,
+    stdin: int,
+    stderr: int,
+    folder: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Starts a program in a process group of its own, with a pipe as its standard output.
+
+    Raises ClientError with this code if it cannot be started.
+
+    user           the account as which it runs, if this process runs as root
+    stdin, stderr  as for subprocess.Popen
+    folder         its working directory; None: that of this process
+    """
+    runs_as = account(user)
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            cwd=folder,
+            env=dict(environ),
+            process_group=0,
+            user=None if runs_as is None else runs_as.pw_uid,
+            group=None if runs_as is None else runs_as.pw_gid,
+            extra_groups=None if runs_as is None else [],
+        )
+    except OSError as error:
+        hint = f": user {user} must be able to read and execute it; or use --client-user" if runs_as else ""
+        raise ClientError(code, f"{argv[0]} cannot be started: {error.strerror}{hint}", "fatal") from None
 
 
 def account(user: str) -> pwd.struct_passwd | None:

@@ -234,12 +234,21 @@ class JavaConsumer:
 def _records(polled: Any) -> list[Record]:
     """Returns the records of a Java ConsumerRecords object. Raises ClientError, and py4j's exceptions."""
     records: list[Record] = []
-    for partition in polled.partitions():
+    for text, _ in lists_of(polled):
         try:
-            records += parsed(str(polled.records(partition).toString()))
+            records += parsed(text)
         except ValueError as error:
             raise ClientError("_BAD_MSG", str(error), "fatal") from None
     return records
+
+
+def lists_of(polled: Any) -> list[tuple[str, Any]]:
+    """Returns (text, Java list) of the records of each partition of a Java ConsumerRecords object.
+
+    Raises py4j's exceptions.
+    """
+    lists = [polled.records(partition) for partition in polled.partitions()]
+    return [(str(records.toString()), records) for records in lists]
 
 
 def _nothing(*event: Any) -> None:

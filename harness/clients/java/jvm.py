@@ -33,6 +33,8 @@ CLASSES: Final[Mapping[str, str]] = {
     "ProducerRecord": "org.apache.kafka.clients.producer.ProducerRecord",
     "KafkaConsumer": "org.apache.kafka.clients.consumer.KafkaConsumer",
     "OffsetAndMetadata": "org.apache.kafka.clients.consumer.OffsetAndMetadata",
+    "KafkaShareConsumer": "org.apache.kafka.clients.consumer.KafkaShareConsumer",
+    "AcknowledgeType": "org.apache.kafka.clients.consumer.AcknowledgeType",
     "ConsumerGroupMetadata": "org.apache.kafka.clients.consumer.ConsumerGroupMetadata",
 }
 SILENT_S: Final = 30.0  # longer than any call's own timeout: the JVM is not responding
@@ -44,7 +46,8 @@ WRAPPERS: Final = ("ExecutionException", "CompletionException")
 def _of_one_thread(gateway: Any, token: Any) -> Any:
     """Returns a new gateway to the JVM of `gateway`. The new one uses py4j's single-threaded model.
 
-    It is needed because the gateway of py4j's launcher does not support this model.
+    The new gateway is needed because the gateway of py4j's launcher does not support this model. `token` authenticates
+    its connections.
     """
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 

@@ -60,7 +60,7 @@ class JavaProducer:
             delivery.done = True
 
     def _within(self, call: Callable[[], Any], timeout_s: float, what: str) -> None:
-        """Makes a transactional call, and gives it up if it takes too long.
+        """Makes a transactional call, and gives it up if it takes too long. `what` names it, for the error message.
 
         The client itself limits calls to `max.block.ms`, but does not always keep this limit.
         """

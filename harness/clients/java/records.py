@@ -9,7 +9,7 @@ from harness.clients.client_protocols import Record
 
 _RECORD: Final = re.compile(
     r"ConsumerRecord\(topic = (\S+), partition = (\d+), leaderEpoch = [^,]*, offset = (\d+), \w+ = -?\d+, "
-    r"(?:deliveryCount = [^,]*, )?serialized key size = -?\d+, serialized value size = (-?\d+), "
+    r"(?:deliveryCount = ([^,]*), )?serialized key size = -?\d+, serialized value size = (-?\d+), "
     r"headers = RecordHeaders\(headers = \[[^]]*\], isReadOnly = \w+\), key = (?:null|\d+), value = "
 )
 
@@ -26,9 +26,10 @@ def parsed(text: str) -> list[Record]:
         matched = _RECORD.match(text, at)
         if matched is None:
             raise ValueError(f"not a record: {text[at : at + 80]!r}")
-        size = int(matched[4])
+        size = int(matched[5])
         end = matched.end() + (len("null") if size < 0 else size)
         value = None if size < 0 else text[matched.end() : end].encode("latin-1")
-        records.append(Record(matched[1], int(matched[2]), int(matched[3]), value))
+        deliveries = int(matched[4]) if (matched[4] or "").isdecimal() else None
+        records.append(Record(matched[1], int(matched[2]), int(matched[3]), value, deliveries))
         at = end + len("), ")
     return records

@@ -61,13 +61,13 @@ class LogRole:
         self._ends: dict[int, int] = {}
 
     def open(self, topic: str, partitions: int, tiered: bool = False) -> None:
-        """Switches to another topic, and forgets all producers."""
+        """Switches to another topic, and forgets all producers. `tiered`: whether the topic uses tiered storage."""
         self._topic, self._partitions, self._tiered = topic, partitions, tiered
         self._producers, self._ends = {}, dict.fromkeys(range(partitions), 0)
         self._acks = -1
 
     def hold(self, held: bool) -> None:
-        """Tells the role whether followers are cut off from their leaders.
+        """Records whether followers are cut off from their leaders (`held`).
 
         While they are, appends without sequence numbers use acks=1, because acks=all would wait for the followers.
         """
@@ -195,7 +195,10 @@ class LogRole:
         return _appended(error, base, len(sent.triples), len(batch))
 
     def _plain(self, partition: int, api: tuple[int, int], request: bytes, count: int, size: int) -> Answer:
-        """Sends a batch without sequence numbers. Repeats this only if the batch was certainly not appended."""
+        """Sends a batch of `count` records (`size` bytes) without sequence numbers, in an encoded Produce request.
+
+        Repeats this only if the batch was certainly not appended.
+        """
         for _ in range(TRIES):
             try:
                 error, base = self._link.at_leader(

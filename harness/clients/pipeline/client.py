@@ -79,7 +79,7 @@ class PipelineClient:
         return str(key).encode(), orjson.dumps({"id": id, "key": key})
 
     def _rows(self, side: str, row: Row) -> list[Mapping[str, Any]]:
-        """Returns the rows that the final reading writes for a record of the input or the output."""
+        """Returns the rows that the final reading writes for a record of one `side`, "input" or "output"."""
         return rows_of_record(self._pipeline.folder, row[2])
 
     # --- writers ---

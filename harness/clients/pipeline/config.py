@@ -76,8 +76,8 @@ class PipelineConfig:
     def transactional_id(self) -> str:
         """The slot's transactional id.
 
-        All processes of a slot use the same id, so a new process fences the previous one, as in Kafka Streams. With two
-        of the bugs that `--pipeline-mistake` can switch on, the id is a wrong one.
+        All processes of a slot use the same id, so a new process fences the previous one, as in Kafka Streams. Two of
+        the bugs that `--pipeline-mistake` can switch on use a wrong id instead.
         """
         if self.options.mistake == mistakes.SHARED_ID:
             return f"{self.settings.run}-pair-{self.slot // 2}"

@@ -25,7 +25,10 @@ def _path(folder: Path, name: str) -> Path:
 
 
 def write(path: Path, outputs: Sequence[Output], who: Mapping[str, Any]) -> None:
-    """Writes outputs to a file atomically: readers see either the whole file or no file."""
+    """Writes outputs to a file atomically: readers see either the whole file or no file.
+
+    `who`: columns that have the same value in every row, such as the instance.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -27,7 +27,7 @@ OP_S: Final = 3.0  # how long an op reads
 IDLE_S: Final = 15.0
 ADMIN_S: Final = 4.0
 RowsOf = Callable[[str, Row], Sequence[Mapping[str, Any]]]
-"""(input or output, record) -> the rows that the reading writes for the record, with id, key and n."""
+"""(input or output, record) -> the rows that the reading writes for the record, with id, key and n, and maybe state."""
 
 OPEN_S: Final = 20.0  # how long to wait for open transactions to end
 
@@ -180,5 +180,7 @@ class Reading:
                 "committed": committed,
                 "time_ns": record.time_ms * 1_000_000 - self._clock.wall_ns,
             }
+            if "state" in row:
+                line["state"] = row["state"]
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         return len(rows)

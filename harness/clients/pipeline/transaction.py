@@ -14,10 +14,10 @@ PAUSE_S: Final = 0.01
 
 
 def step(call: Callable[[float], None], what: str, abortable: Kind = "abort") -> None:
-    """Calls `call(seconds left)`. Repeats the call after retriable errors for up to STEP_S seconds.
+    """Calls `call(seconds left)`; `what` names the call, for messages.
 
-    Raises Failed if the call fails. If the library reports that the transaction can still be aborted, the kind of this
-    Failed is `abortable`, otherwise "fatal".
+    Repeats the call after retriable errors for up to STEP_S seconds. Raises Failed if the call fails. If the library
+    reports that the transaction can still be aborted, the kind of this Failed is `abortable`, otherwise "fatal".
     """
     deadline = time.monotonic() + STEP_S
     while True:

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from harness.cluster.distribution import download_cache, jars
+from harness.cluster.distribution import combined_output, download_cache, jars
 from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java, find
@@ -37,7 +37,7 @@ TO: Final = "HARNESS_CLASSES_TO"  # if set, JVMs started by this process write a
 
 
 def of_kafka(java: Java, fetched: Jars, progress: Progress) -> tuple[str, ...]:
-    """Returns JVM flags with which the brokers of a version use its archive; no flags if there is none.
+    """Returns the JVM flags that make the brokers of a version use its class archive; no flags if there is none.
 
     Writes the archive first, unless it exists or an earlier attempt failed.
     """
@@ -78,7 +78,7 @@ def _of_spark(java: Java) -> Path:
 
 
 def _stem(name: str, java: Java, class_path: str) -> Path:
-    """Returns the path of an archive without its ending "-SIZE.jsa"."""
+    """Returns the path of an archive without its ending "-SIZE.jsa". It depends on the Java and on the class path."""
     what = f"{Path(java.path).resolve()}\n{java.full}\n{class_path}"
     key = hashlib.sha256(what.encode()).hexdigest()[:12]
     return download_cache.root() / "classes" / f"{name}-{key}"
@@ -100,7 +100,10 @@ def writing(path: str) -> tuple[str, ...]:
 
 
 def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Path | None:
-    """Returns the archive, and writes it first if necessary. Returns None if writing it fails, or has failed before."""
+    """Returns the archive, after writing it with the command `argv` if necessary.
+
+    `what` names its program, for messages. Returns None if writing it fails, or has failed before.
+    """
     failed = Path(f"{stem}.failed")
     found = _found(stem)
     if found or failed.exists():
@@ -127,10 +130,7 @@ def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
     Waits for all processes that share its output.
     """
     try:
-        done = subprocess.run(
-            argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", timeout=TIMEOUT_S, check=False,
-        )  # fmt: skip
+        done = combined_output.run(argv, TIMEOUT_S, env=env)
     except subprocess.TimeoutExpired:
         return f"it took more than {TIMEOUT_S:.0f} s", False
     return done.stdout[-4000:], True

@@ -18,10 +18,15 @@ SERIES: Final[Mapping[str, str]] = {
     "3.9": "3.9.2",
     "4.0": "4.0.2",
     "4.1": "4.1.2",
+    "4.2": "4.2.2",
     "4.3": "4.3.1",
+    "4.4": "4.4.0",
 }
 # Major versions of Java with which clusters of a series have been tested.
-JAVA: Final[Mapping[str, tuple[int, ...]]] = dict.fromkeys(SERIES, (17, 21, 25))
+JAVA: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(SERIES, (17, 21, 25)),
+    **dict.fromkeys(("4.2", "4.4"), (17,)),
+}
 OLDEST: Final = (2, 4, 0)  # the first with a build for Scala 2.13
 OLDEST_KRAFT: Final = (3, 3, 1)  # KRaft is production-ready from here on (KIP-833)
 WITHOUT_ZOOKEEPER: Final = (4, 0, 0)  # KIP-500, KIP-896

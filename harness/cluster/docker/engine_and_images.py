@@ -69,7 +69,7 @@ def local_tag(version: str) -> str:
 def image(engine: Any, wanted_image: str, version: str) -> str:
     """Returns the name of an available image, which the engine has already.
 
-    This is `wanted_image` if it is given, else the official image of `version`, or the image of `version` that
+    The image is `wanted_image` if that is given, else the official image of `version`, or the image of `version` that
     `harness image build` made. Fetches nothing. Raises Missing with the two ways to get an image.
     """
     wanted = [wanted_image] if wanted_image else [f"{OFFICIAL}:{version}", local_tag(version)]

@@ -103,10 +103,10 @@ def variable(key: str) -> str:
 
 
 def make_network(engine: Any, run: str, nodes: Sequence[str]) -> Net:
-    """Creates a network for a run, and chooses the nodes' addresses.
+    """Creates a network for a run, in which each node has a fixed address.
 
-    Otherwise a container might get another address when it restarts. Docker accepts chosen addresses only if the
-    address range of the network was chosen, too. Therefore a first network is created, to find a free range, and is
+    Without fixed addresses, a container might get another one when it restarts. Docker accepts chosen addresses only if
+    the address range of the network was chosen, too. Therefore a first network is created, to find a free range, and is
     removed again. Raises ClusterTrouble.
     """
     import docker

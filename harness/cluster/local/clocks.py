@@ -29,7 +29,7 @@ class Clocks:
     """The clocks of all servers. Thread-safe.
 
     home     returns a server's folder, which contains server.log
-    provoke  makes a server write a line to its log
+    provoke  makes a server write a line to its log, whose timestamp shows the server's clock
     """
 
     def __init__(self, home: Callable[[str], Path], provoke: Callable[[str], None]) -> None:

@@ -48,13 +48,16 @@ FORMATTED: Final = ("meta.properties", BOOTSTRAP, "lost+found")
 
 
 def _largest(data: Path, prefix: str) -> Path | None:
-    """Returns the largest non-empty segment. If several are equally large, returns the first of them by name."""
+    """Returns the largest non-empty segment of topics whose names begin with `prefix`.
+
+    If several are equally large, returns the first of them by name.
+    """
     files = sorted(data.glob(f"{prefix}*/*.log"))
     return max((file for file in files if file.stat().st_size), key=lambda file: file.stat().st_size, default=None)
 
 
 def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Flips one bit in each of `FLIPS` bytes of the largest segment."""
+    """Flips one bit in each of `FLIPS` bytes of the largest segment of the run's topics."""
     file = _largest(data, prefix)
     if file is None:
         return {}
@@ -71,7 +74,7 @@ def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def truncate_tail(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Cuts off the end of the largest segment: between a tenth and a half of its bytes."""
+    """Cuts off the end of the largest segment of the run's topics: between a tenth and a half of its bytes."""
     file = _largest(data, prefix)
     if file is None:
         return {}
@@ -83,7 +86,10 @@ def truncate_tail(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]
 
 
 def damage_index(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Overwrites the first entries of every index with garbage. An empty index gets new entries with garbage."""
+    """Overwrites the first entries of every index of the run's topics with garbage.
+
+    An empty index gets new entries with garbage.
+    """
     files = [file for kind in ("index", "timeindex") for file in sorted(data.glob(f"{prefix}*/*.{kind}"))]
     for file in files:
         with file.open("r+b") as index:
@@ -116,7 +122,8 @@ def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 def _formatted(synced: bool, data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
     """Erases the data, and writes bootstrap.checkpoint again, with its original content.
 
-    The first call saves this content next to the data folder, because the file in the data folder may get lost.
+    With `synced`, the file is synced to the disk. The first call saves this content next to the data folder, because
+    the file in the data folder may get lost.
     """
     bootstrap, kept = data / BOOTSTRAP, data.with_name(f"kept-{BOOTSTRAP}")
     if not kept.exists() and bootstrap.exists():

@@ -118,7 +118,7 @@ def _files(
 def _garbage(head: int, size: int) -> Callable[[Path, random.Random], bool]:
     """Returns a `change` for `_files` that overwrites part of a file with random bytes.
 
-    It keeps the first `head` bytes and the length of the file, and overwrites at most `size` bytes.
+    The change keeps the first `head` bytes and the length of the file, and overwrites at most `size` bytes.
     """
 
     def change(file: Path, rng: random.Random) -> bool:

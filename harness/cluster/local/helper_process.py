@@ -63,7 +63,7 @@ class Helper:
 
 
 def start(spawn: Spawn, module: str, arguments: Sequence[str], what: str) -> Helper:
-    """Starts `python -m module`, and waits until its fault is active.
+    """Starts `python -m module`, and waits until its fault is active. `what` names the fault in error messages.
 
     Raises ClusterTrouble with the helper's reason if the fault cannot be applied.
     """

@@ -159,7 +159,7 @@ class LocalCluster(LoopbackCluster):
     def _spawn_helper(self, argv: Sequence[str], fds: Sequence[int], queues: Sequence[str] = ()) -> RemoteChild:
         """Starts a process in the supervisor's network.
 
-        It gets a netfilter socket in the network of each host in `queues`.
+        The process gets a netfilter socket in the network of each host in `queues`.
         """
         env, log = {"PYTHONPATH": namespaces.python_path()}, str(self.work_dir / "supervisor.log")
         return remote_process.spawn(self._up().control, "", argv, env, fds, log, queues)

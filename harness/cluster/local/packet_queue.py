@@ -155,7 +155,8 @@ def serve(queues: Sequence[Queue], shapers: Mapping[bytes, Shaper], control: soc
 def _take(index: int, queue: Queue, shapers: Mapping[bytes, Shaper]) -> None:
     """Passes new packets of a queue to the shapers of their links; accepts packets of other links at once.
 
-    A packet between two hosts with degraded links is delayed once, by the shaper of its sender.
+    A packet between two hosts with degraded links is delayed once, by the shaper of its sender. `index` is the queue's
+    index, by which the shapers identify it.
     """
     now_ns = time.monotonic_ns()
     for number, sender, receiver, size in queue.arrived():

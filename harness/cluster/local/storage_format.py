@@ -1,8 +1,9 @@
 """Formats nodes' storage without starting a JVM for each node: Kafka's tool formats once per version, into the cache.
 
-`kafka.tools.StorageTool format` writes two small files. bootstrap.checkpoint contains the version's initial feature
-levels, and is the same for every node and cluster. meta.properties contains the ids of the cluster, the node and, from
-3.7 on, the directory. A node's storage is a copy of bootstrap.checkpoint, and a meta.properties with the node's ids.
+`kafka.tools.StorageTool format` writes two small files. One contains the version's initial feature levels, and is the
+same for every node and cluster: bootstrap.checkpoint or, from 4.4 on, the first snapshot of the metadata log
+(KIP-1170). meta.properties contains the ids of the cluster, the node and, from 3.7 on, the directory. A node's storage
+is a copy of the first file, and a meta.properties with the node's ids.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster.distribution import broker_config, download_cache
+from harness.cluster.distribution import broker_config, combined_output, download_cache
 from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java
@@ -24,7 +25,8 @@ from harness.model.errors_and_exit_codes import ClusterTrouble
 
 _FORMAT_TIMEOUT_S = 60.0
 _META = "meta.properties"
-_BOOTSTRAP = "bootstrap.checkpoint"
+_BOOTSTRAP = ("bootstrap.checkpoint", "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
+_FOLDER = "format-2"  # in the cache; earlier harnesses kept no snapshot in `format`
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,13 @@ class Template:
     """What Kafka's tool wrote for a version.
 
     meta       meta.properties; its ids are replaced for each node
-    bootstrap  bootstrap.checkpoint, which is copied to each node; None: the tool wrote no such file
+    bootstrap  the file with the feature levels, which is copied to each node; None: the tool wrote no such file
+    path       the path of that file in the node's storage
     """
 
     meta: dict[str, str]
     bootstrap: bytes | None
+    path: str = _BOOTSTRAP[0]
 
 
 def random_id() -> str:
@@ -52,7 +56,7 @@ def random_id() -> str:
 
 def template(java: Java, jars: Jars, progress: Progress) -> Template:
     """Returns the version's template from the cache. If it is not there, runs Kafka's tool. Raises ClusterTrouble."""
-    folder = download_cache.root() / "format" / jars.version
+    folder = download_cache.root() / _FOLDER / jars.version
     if not (folder / _META).exists():
         with download_cache.locked(folder.with_name(f"{jars.version}.lock"), progress, "formatting storage"):
             if not (folder / _META).exists():
@@ -60,8 +64,9 @@ def template(java: Java, jars: Jars, progress: Progress) -> Template:
                     _format(java, jars, building)
     lines = (line.strip() for line in (folder / _META).read_text().splitlines())
     pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
-    bootstrap = folder / _BOOTSTRAP
-    return Template({key: value for key, _, value in pairs}, bootstrap.read_bytes() if bootstrap.exists() else None)
+    meta = {key: value for key, _, value in pairs}
+    path = next((path for path in _BOOTSTRAP if (folder / path).exists()), None)
+    return Template(meta, None) if path is None else Template(meta, (folder / path).read_bytes(), path)
 
 
 def write(made: Template, data: Path, cluster_id: str, node_id: int) -> None:
@@ -72,7 +77,8 @@ def write(made: Template, data: Path, cluster_id: str, node_id: int) -> None:
         renamed["directory.id"] = random_id()
     _write_synced(data / _META, "".join(f"{key}={value}\n" for key, value in renamed.items()).encode())
     if made.bootstrap is not None:
-        _write_synced(data / _BOOTSTRAP, made.bootstrap)
+        (data / made.path).parent.mkdir(exist_ok=True)
+        _write_synced(data / made.path, made.bootstrap)
 
 
 def _write_synced(path: Path, content: bytes) -> None:
@@ -94,22 +100,14 @@ def _format(java: Java, jars: Jars, target: Path) -> None:
         arguments = ["format", "-t", random_id(), "-c", str(config)]
         argv = broker_config.java_argv(java, jars, str(temporary / log_name), "kafka.tools.StorageTool", arguments)
         try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=_FORMAT_TIMEOUT_S,
-                check=False,
-            )
+            done = combined_output.run(argv, _FORMAT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise ClusterTrouble(f"Kafka's storage tool did not end within {_FORMAT_TIMEOUT_S:.0f} s") from None
         if done.returncode != 0:
             raise ClusterTrouble(
                 f"Kafka {jars.version} could not format its storage with {java.path}: {done.stdout.strip()[-2000:]}"
             )
-        for file in (_META, _BOOTSTRAP):
+        for file in (_META, *_BOOTSTRAP):
             if (temporary / "data" / file).exists():
+                (target / file).parent.mkdir(exist_ok=True)
                 shutil.copyfile(temporary / "data" / file, target / file)

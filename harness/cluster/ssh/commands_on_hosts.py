@@ -135,7 +135,7 @@ def _left(deadline: float) -> float:
 
 
 def _drain(channel: Any, into: bytearray) -> None:
-    """Reads a command's standard error until its end.
+    """Reads a command's standard error until its end, and appends it to `into`.
 
     Ignores errors of the connection, because the thread that reads standard output handles them.
     """
@@ -145,7 +145,10 @@ def _drain(channel: Any, into: bytearray) -> None:
 
 
 def _feed(channel: Any, deadline: float, give: Source) -> None:
-    """Writes a command's input. Ignores errors, because the command may end before it has read all its input."""
+    """Writes a command's input with `give` (see `Link.stream`).
+
+    Ignores errors, because the command may end before it has read all its input.
+    """
 
     def sink(data: bytes) -> None:
         channel.settimeout(_left(deadline))

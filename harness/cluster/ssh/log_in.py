@@ -109,7 +109,10 @@ def _load_known(client: Any, host: Host) -> None:
 
 
 def _check_key(host: Host, who: str) -> None:
-    """Checks that this user can read the key file, and that other users cannot. Raises Missing."""
+    """Checks that this user can read the key file, and that other users cannot. Raises Missing.
+
+    `who`: user and host, for the message.
+    """
     assert host.key is not None
     path = Path(host.key)
     try:
@@ -122,7 +125,7 @@ def _check_key(host: Host, who: str) -> None:
 
 
 def _refusal(host: Host, who: str, error: BaseException) -> BaseException:
-    """Translates an error of the ssh library into an error that tells the user what to do."""
+    """Translates an error of the ssh library into an error that tells the user what to do. `who`: user and host."""
     if isinstance(error, paramiko.BadHostKeyException):
         file = host.known_hosts or "~/.ssh/known_hosts"
         name = host.address if host.port == 22 else f"[{host.address}]:{host.port}"

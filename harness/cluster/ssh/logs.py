@@ -41,7 +41,10 @@ def read(link: Link, source: str, offset: int, timeout_s: float) -> bytes:
 def _stream(
     link: Link, timeout_s: float, take: Sink, discard: Callable[[], None], name: str, folder: str, *more: str
 ) -> None:
-    """Passes the output of the command `name` of host_commands.sh to `take`. Raises ClusterTrouble."""
+    """Passes the output of the command `name` of host_commands.sh to `take`. Raises ClusterTrouble.
+
+    `discard` is called before the command is run a second time, if the connection broke.
+    """
 
     def give(sink: Sink) -> None:
         sink(preflight.script())

@@ -125,7 +125,11 @@ def ready(links: Sequence[Link], table: str, filters: bool) -> list[Ready]:
 
 
 def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
-    """Returns everything that prevents a broker from running on a host. Each text says what to do."""
+    """Returns everything that prevents a broker from running on a host. Each text says what to do.
+
+    inside   the host's IPv4 address for the other brokers
+    filters  whether the run's faults need packet filters
+    """
     name = f"{host.name} ({host.at})"
     kind = look.system.split(" ")[0]
     if kind != "Linux":

@@ -11,7 +11,7 @@ from harness.protocol.request_head import Request
 
 
 class Numbered(Protocol):
-    """A connection, of which the state that connections share uses only the number."""
+    """The number of a connection, which is all that `Shared` uses of it."""
 
     number: int
 
@@ -67,7 +67,7 @@ class Shared:
     """State that all connections of a proxy share.
 
     at      function that calls another function at a given time
-    free    function that forwards frames that a rule no longer holds, on whatever connections they are
+    free    function that forwards the frames, on any connection, that a rule no longer holds
     closed  function that is called with each connection that has closed
     """
 

@@ -149,7 +149,7 @@ def _lists(asked: Any) -> list[tuple[Any, ...]]:
 
 
 def _alike(nested: Any, items: tuple[Any, ...]) -> bool:
-    """Returns whether a list in a response, of objects `nested`, has one object for each of the request's `items`."""
+    """Returns whether a list in a response has one object (of class `nested`) for each of the request's `items`."""
     if not is_dataclass(items[0]):
         return True
     theirs, ours = ({each.name for each in fields(entity)} for entity in (items[0], nested))

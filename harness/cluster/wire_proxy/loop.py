@@ -65,7 +65,7 @@ class Loop:
 class Endpoint:
     """One side of a connection: a socket and its output buffer.
 
-    read     receives what arrives, and b"" at the end of the stream
+    read     is called with the bytes that arrive, and with b"" at the end of the stream
     drained  is called when the output buffer is nearly empty, so that reading from the other side can continue
     """
 

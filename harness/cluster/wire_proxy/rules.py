@@ -132,7 +132,7 @@ class Rules:
             self.waiting.remove(held)
 
     def released_by(self, request: Request, connection: int) -> list[HeldFrame]:
-        """Releases the held frames whose rule holds them until a request like this one; returns these frames.
+        """Releases the frames that are held until a request like this one has been answered; returns these frames.
 
         request     a request that has been answered or, if requests of this kind get no response, forwarded
         connection  number of the connection on which it was sent

@@ -115,7 +115,10 @@ def absent(libraries: Mapping[str, Collection[str]]) -> list[Absent]:
 
 
 def cells(libraries: Mapping[str, Collection[str]]) -> list[Cell]:
-    """Returns all cells that exist (see the module docstring).
+    """Returns all cells that exist.
+
+    A cell exists if the library has the capabilities that its mode needs, and its fault can have an effect in this
+    mode.
 
     libraries  library -> the capabilities of its client program
     """

@@ -21,7 +21,10 @@ _NOT_XML: Final = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def write(done: Sequence[Done], folder: Path, changes: Sequence[str] = ()) -> list[Path]:
-    """Writes junit.xml, summary.md and results.json into a folder, and returns their paths."""
+    """Writes junit.xml, summary.md and results.json into a folder, and returns their paths.
+
+    `changes`: the result of `changed`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "junit.xml").write_bytes(junit(done))
     (folder / "summary.md").write_text(markdown(done, changes))

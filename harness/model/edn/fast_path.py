@@ -108,10 +108,10 @@ _QUOTES: Final = 2 * (6 + 2)  # six field names, and two values that are strings
 
 
 def quick(block: bytes) -> Iterator[dict[str, Any] | None]:
-    """Converts the lines of a block, each of which is an op as EDN. Yields the same for each line as `data_of` returns.
+    """Converts the lines of a block, each of which is an op as EDN.
 
-    Yields None for a line of an unusual shape. The lines are converted one at a time, so that few objects are alive:
-    the garbage collector would have to scan all of them.
+    Yields, for each line, the data that `data_of` returns for the op. Yields None for a line that this fast path cannot
+    convert. Converts one line at a time, so that the garbage collector has few live objects to scan.
     """
     lines = block.split(b"\n")
     if b'"' in block or b"null" in block or _LONG in block.translate(_DIGITS):
@@ -133,8 +133,8 @@ def _odd(line: bytes) -> bool:
 def _checked(line: bytes) -> dict[str, Any] | None:
     """Parses a line that `quick` has turned into JSON. Returns None if the line is not of the usual shape.
 
-    The usual shape has all fields, and no quotes except the expected ones. Others are a sign of duplicate keys or
-    unknown names.
+    The usual shape has all fields, and no quotes except the expected ones. Additional quotes are a sign of duplicate
+    keys or unknown names.
     """
     try:
         data: dict[str, Any] = orjson.loads(line)

@@ -58,10 +58,10 @@ def carry(value: Any) -> Any:
 
 
 def _named(value: dict[Any, Any]) -> bool:
-    """Returns whether all keys are keywords.
+    """Returns whether `carry` can convert this map to a JSON object with the names of its keywords as keys.
 
-    Returns False if the only key is `:edn`, because `carry` uses JSON objects with the single key "edn" for wrapped
-    values.
+    All keys must be keywords. The map must not have `:edn` as its single key, because `carry` uses JSON objects with
+    the single key "edn" for wrapped values.
     """
     return tuple(value) != (_EDN,) and all(type(key) is Keyword and NAME.fullmatch(key) for key in value)
 
@@ -123,8 +123,8 @@ def data_of(form: Any, exact: bool = False, record: bool = False) -> dict[str, A
     """Converts an op from EDN to the data of a history line. Raises ValueError if `form` is not a map.
 
     exact   add the field "edn" to a line from which `form_of` could not restore the op exactly
-    record  whether `form_of` will be called with `record`, too: then the tag of Jepsen's Op record is restored, and
-            does not require the field "edn"
+    record  the value of `record` with which `form_of` will be called; if true, `form_of` restores the tag of Jepsen's
+            Op record, so the tag does not require the field "edn"
     """
     op = form
     if type(op) is Tagged:  # #jepsen.history.Op{...}

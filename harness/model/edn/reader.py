@@ -63,7 +63,7 @@ class Tagged:
 class Frozen:
     """A wrapper that makes a collection hashable, so that it can be a map key.
 
-    Two keys are equal if their EDN texts are equal.
+    Two of these wrappers are equal if the EDN texts of their collections are equal.
     """
 
     __slots__ = ("text", "value")

@@ -105,7 +105,10 @@ def render(page: Page) -> str:
 
 
 def _gap(last: int, section: Section) -> list[Markup]:
-    """Returns a note about the offsets between the previous section and this one; no note if there are none."""
+    """Returns a note about the offsets between the previous section and this one; no note if there are none.
+
+    `last`: the last offset of the previous section.
+    """
     first = next((line for line in section.lines), None)
     if first is None:
         return []

@@ -110,8 +110,7 @@ class Picture:
         return element("g", *parts, id=place)
 
     def _flags(self, marks: Sequence[Mark], y: float) -> list[Markup]:
-        """Returns a small square for each anomaly in `marks`, with a link to the description of a witness if there is
-        one."""
+        """Returns a small square for each anomaly in `marks`, with a link to a witness's description if possible."""
         by_name: dict[str, list[Mark]] = {}
         for mark in marks:
             by_name.setdefault(mark.anomaly, []).append(mark)
@@ -125,7 +124,7 @@ class Picture:
         return found
 
     def _to(self, marks: Sequence[Mark], inner: Markup) -> Markup:
-        """Links markup to the first mark that is described on the page, or returns it unchanged if there is none."""
+        """Returns `inner` as a link to the first of the marks that is described on the page; unchanged if none is."""
         target = next((anchor(mark) for mark in marks if mark.name in self._listed), None)
         return element("a", inner, href=f"#{target}") if target else inner
 
@@ -163,7 +162,7 @@ class Picture:
         return self._to(marks, element("g", _title(title), *parts))
 
     def _fault(self, row: Row, y: float) -> Markup:
-        """Returns a coloured strip if a fault was active during the send; otherwise nothing."""
+        """Returns a coloured strip, at height `y`, if a fault was active during the send `row`; otherwise nothing."""
         end = row.complete_ns if row.complete_ns is not None else row.invoke_ns
         on = fault_spans.during(self._faults, row.invoke_ns, end)
         if not on or on[0].fault not in self._fault_names:

@@ -14,7 +14,8 @@ from typing import Any, Final
 from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.model.values_as_text import plain
-from harness.report.page import chart_series, document, settings_and_command, witness_groups
+from harness.report.page import chart_series, document, record_lives, settings_and_command, witness_groups
+from harness.report.page.record_lives import Lives
 from harness.report.page.witness_groups import Group
 from harness.report.plots import bin_operations
 from harness.report.plots.bin_operations import Readings
@@ -59,10 +60,11 @@ def page(run: Path) -> str:
     data, faults = _readings(run, notes)
     groups = _groups(run, result, data, notes)
     charts = chart_series.of_run(run, data, faults)
+    lives = record_lives.of_run(run, plan, result)
     text = ""
     for most, lines in SHOWN:
         kept = [replace(group, shown=group.shown[:most], listed=_thinned(group.listed, lines)) for group in groups]
-        values = _values(run, plan, result, notes, faults, kept, data)
+        values = _values(run, plan, result, notes, faults, kept, data, lives)
         text = document.render("report.html.j2", {**charts, **_found(run, kept, data.end_s)}, values)
         if len(text.encode(errors="backslashreplace")) <= BYTES_MAX:
             break
@@ -146,6 +148,7 @@ def _values(
     faults: Sequence[Span],
     groups: Sequence[Group],
     data: Readings,
+    lives: Lives,
 ) -> dict[str, Any]:
     figures = result.statistics if result is not None else {}
     return {
@@ -164,6 +167,7 @@ def _values(
         "faults": chart_series.faults(faults[:FAULTS_MAX], data.end_s),
         "faults_left": max(0, len(faults) - FAULTS_MAX),
         "groups": groups,
+        "lives": lives,
         "charted": bool(data.by_f),
     }
 

@@ -104,6 +104,11 @@ def _texts(ax: Axes, mine: Sequence[Span], end_s: float, bottom: float, shown: s
 
     A label that does not fit before the next bar is reduced to its targets, or omitted. The first label is always
     complete.
+
+    mine     the times at which the lane's fault was active
+    bottom   height of the labels
+    shown    colour of the labels
+    blended  coordinate transform of the labels
     """
     free = 0.0
     for number, span in enumerate(mine):

@@ -93,6 +93,7 @@ def draw(run: Path, data: Readings, spans: Sequence[Span], subtitle: str, folder
     style.legend(
         ax,
         handles,
-        [f"{name}: {level[-1]:,.0f} at the end" if level[-1] else name for name, level, _ in lines],
+        [f"{name}: {level[-1]:,.0f}" for name, level, _ in lines],
+        title="unread at the end",
     )
     return style.save(axes, folder, "unseen")

@@ -105,7 +105,7 @@ class OpPhrases:
     def step(self, verb: str, key: Any, op: int, values: Sequence[Any]) -> tuple[str, str]:
         """Returns the offsets of two values that an operation polled or sent, as phrases.
 
-        If there are several offsets, those are preferred at which the two values directly follow each other.
+        If there are several offsets, prefers those at which the two values directly follow each other.
         """
         rows = self.rows(verb, key, op, values[0])
         for one, two in itertools.pairwise(rows):

@@ -20,7 +20,7 @@ def figures(statistics: Mapping[str, Any]) -> list[str]:
             f"{_whose(counts)}: "
             f"inputs: {counts['inputs']:,}, of which {counts['done']:,} committed; "
             f"outputs: {counts['outputs']:,} (expected {counts['expected']:,}, surplus {counts['extra']:,}); "
-            f"in aborted transactions: {counts['aborted']:,}"
+            f"in aborted transactions: {counts['aborted']:,}{_states(counts)}"
         )
     offsets = statistics.get("offsets")
     if isinstance(offsets, Mapping) and isinstance(offsets.get("events"), Mapping):
@@ -30,10 +30,17 @@ def figures(statistics: Mapping[str, Any]) -> list[str]:
 
 
 def _whose(counts: Mapping[str, Any]) -> str:
-    """Returns what ran: the harness's own pipeline, with its mode, or an application, with its promise."""
+    """Returns what ran: the harness's own pipeline with its mode and transform, or an application with its mode."""
     if "unnamed" in counts:
         return f"application ({counts.get('mode')})"
     return f"pipeline ({counts.get('mode')}, {counts.get('transform')})"
+
+
+def _states(counts: Mapping[str, Any]) -> str:
+    """Returns how many outputs of an application show the expected state; empty if it shows none."""
+    if "states" not in counts:
+        return ""
+    return f"; states: {counts['states']:,}, of which {counts['states_as_expected']:,} as expected"
 
 
 def of_logs(result: Result, witnesses: int) -> str:

@@ -59,7 +59,7 @@ def clean(log: Partition) -> int:
 
 
 def _latest(log: Partition, segments: Iterable[Segment]) -> dict[str, int]:
-    """Returns, for each key, the offset of the record that is kept."""
+    """Returns key -> offset of its latest record in these segments, which compaction keeps."""
     found: dict[str, list[int]] = {}
     for segment in segments:
         for batch in segment.batches:
@@ -87,7 +87,12 @@ def _kept(log: Partition, batch: Batch, latest: dict[str, int]) -> tuple[Record,
 def _after(
     log: Partition, batch: Batch, records: tuple[Record, ...], alive: bool, last: dict[int, int]
 ) -> Batch | None:
-    """Returns what is left of the batch after the pass; None if nothing is left."""
+    """Returns what is left of the batch after the pass; None if nothing is left.
+
+    records  the batch's records that the pass keeps
+    alive    for a marker: whether records of its transaction are left
+    last     producer -> base offset of its last batch, which is kept even if it has no records left
+    """
     horizon = log.now + log.settings.delete_retention_ms
     if batch.control:
         if alive:
@@ -110,7 +115,7 @@ def _after(
 def _merged(segments: Iterable[Segment], limit: int) -> list[Segment]:
     """Merges adjacent cleaned segments whose total size does not exceed `limit` bytes.
 
-    `size` is still each segment's size before the pass.
+    Counts each segment with its size before the pass.
     """
     groups: list[tuple[int, list[Segment]]] = []
     for segment in segments:

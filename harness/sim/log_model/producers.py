@@ -38,7 +38,7 @@ class Sequences:
     written: dict[int, list[Written]] = field(default_factory=dict)
 
     def judge(self, producer: int, epoch: int, first: int, count: int) -> Written | str | None:
-        """Returns the earlier batch of which this batch is a retry, or the name of the error with which it is rejected.
+        """Returns the earlier batch that this batch repeats, or the name of the error with which it is rejected.
 
         Returns None if it can be appended.
         """

@@ -110,7 +110,10 @@ def _delete(log: Partition, is_due: IsDue) -> int:
 
 
 def _may_go(log: Partition, segment: Segment, end: int, active: bool) -> bool:
-    """Returns whether the local segment that ends at `end` may be deleted, as far as tiered storage is concerned."""
+    """Returns whether tiered storage allows deleting the local segment that ends at `end`: another copy must exist.
+
+    `active`: whether it is the active segment.
+    """
     if not log.settings.tiered or (not active and log.start >= end):
         return True
     early = "tiered-deleted-early" in log.bugs

@@ -72,8 +72,9 @@ class Attempt:
         return self._ended(OK)
 
     def _plain_send(self, at: int, key: int, value: int) -> Op | None:
-        """Runs one send outside a transaction. Returns None on success. If the send fails, returns the
-        op's completion.
+        """Runs one send outside a transaction: the op's micro-op number `at`. Returns None on success.
+
+        If the send fails, returns the op's completion.
         """
         if self._happens(self._trouble.refused_p):
             return self._ended(INFO if self._sent else FAIL, REFUSED)
@@ -167,7 +168,10 @@ class Attempt:
     # --- steps ---
 
     def _append(self, at: int, key: int, value: int, txn: int | None) -> None:
-        """Appends a record of a send that will be acknowledged. Some bugs may occur, and change what is written."""
+        """Appends the record of a send (the op's micro-op number `at`) that will be acknowledged.
+
+        Some bugs may occur, and change what is written.
+        """
         log, flight, lost = self._log, (self._process, key), False
         if flight in self._world.in_flight:
             offset = self._world.in_flight.pop(flight)

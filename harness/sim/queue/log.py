@@ -112,7 +112,7 @@ class SimLog:
     def read(
         self, key: int, position: int, count: int, isolation_level: str, own: int | None = None
     ) -> tuple[list[tuple[int, Any]], int]:
-        """Reads up to `count` records from `position` on.
+        """Reads up to `count` records from `position` on. The open transaction `own` does not limit the reading.
 
         Returns [(offset, value), ...], and the position for the next read. The next position is after all markers,
         aborted records and holes that directly follow the last record.

@@ -63,8 +63,9 @@ class Reader:
             self._rebalances.append({"event": "revoked", "keys": sorted(self._positions)})
 
     def _sync(self, bug: Callable[[str], bool]) -> None:
-        """If the group has a new generation, takes the keys that are assigned to this process, and starts at their
-        committed offsets.
+        """Takes the keys that the group assigns to this process, if the group has a new generation.
+
+        The keys start at their committed offsets. `bug` returns whether the bug of this name occurs now.
         """
         if self._generation == self._group.generation:
             return
@@ -104,7 +105,11 @@ class Reader:
         self._positions |= {key: at for key, at in self._origin.items() if key in self._positions}
 
     def poll(self, txn: int | None, bug: Callable[[str], bool], ghosts: Mapping[int, list[int]]) -> list[list[Any]]:
-        """Polls once, within the transaction `txn` if there is one. Returns [[key, [[offset, value], ...]], ...]."""
+        """Polls once, within the transaction `txn` if there is one. Returns [[key, [[offset, value], ...]], ...].
+
+        bug     returns whether the bug of this name occurs now
+        ghosts  key -> values of sends that timed out and are not in the log (for the bug `diverge`)
+        """
         own = txn if txn is not None and bug("precommitted-visible") else None
         dirty = txn if txn is not None and bug("dirty-read") else None
         if self.subscribed:

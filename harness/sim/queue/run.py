@@ -132,7 +132,7 @@ class Load:
 
 
 def _final_polls(keys: list[int], debug: bool) -> Script:
-    """Yields the invocations of one slot's final polls.
+    """Yields the invocations of one slot's final polls. `debug`: first ask for leaders and log ends.
 
     The caller must send each op's completion into this Python generator.
     """
@@ -186,7 +186,9 @@ def simulate(
     trouble: Trouble | None = None,
     final: bool = True,
 ) -> list[Op]:
-    """Returns the history of a run of `ops` ops plus final polls. Equal arguments give equal histories.
+    """Returns the history of a run: `ops` ops of `processes` clients on `keys` keys, and final polls.
+
+    Equal arguments give equal histories.
 
     txn      ops are transactions; otherwise each op is one send, or consists only of polls
     bugs     names from `bugs.BUGS`; if empty, the log is correct

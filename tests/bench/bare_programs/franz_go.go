@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -33,6 +34,8 @@ func main() {
 	)
 	must(err)
 	payload := make([]byte, p.Bytes)
+	_, err = rand.Read(payload) // franz-go compresses
+	must(err)
 	send := func(n int) {
 		partition := p.Partitions[n%len(p.Partitions)]
 		record := &kgo.Record{Topic: partition[0].(string), Partition: int32(partition[1].(float64)), Value: payload}

@@ -1,5 +1,6 @@
 // A bare KafkaJS producer in a simple loop; see bare_client.py, of which this is the counterpart in JavaScript.
 
+const { randomBytes } = require('node:crypto')
 const { Kafka, logLevel } = require('kafkajs') // found through NODE_PATH
 
 async function main() {
@@ -7,7 +8,7 @@ async function main() {
   const kafka = new Kafka({ brokers: plan.bootstrap.split(','), logLevel: logLevel.WARN })
   const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 })
   await producer.connect()
-  const value = Buffer.alloc(plan.bytes)
+  const value = randomBytes(plan.bytes)
   const send = n => {
     const [topic, partition] = plan.partitions[n % plan.partitions.length]
     return producer.send({ topic, acks: -1, messages: [{ partition, value }] })

@@ -90,6 +90,20 @@ WRONG = {
         'command: "a \'b"\n' + GOOD.partition("\n")[2],
         r"app.yaml:1:10: app.command: cannot be split into words: No closing quotation",
     ),
+    "state-without-place": (GOOD + "state: {equals: count}\n", r"app.yaml:9:1: in is missing"),
+    "state-function": (
+        GOOD + "state: {in: {json: n}, equals: counts}\n",
+        r"app.yaml:9:32: app.state.equals: use count, \{sum: PATH\} or \{last: PATH\}",
+    ),
+    "state-misspelt": (GOOD + "state: {in: {json: n}, equals: {summ: n}}\n", r"9:33: summ: no such key; did you mean"),
+    "state-of-inputs": (
+        GOOD + "state: {in: {json: n}, equals: {sum: price}}\n",
+        r"app.yaml:1:1: app: state.equals: the template of the input has no text or number at the path price",
+    ),
+    "state-not-a-number": (
+        GOOD.replace("{id}}'", '{id}, "name": "x"}\'') + "state: {in: {json: n}, equals: {sum: name}}\n",
+        r"state.equals: the template of the input has 'x' at the path name, but a sum needs whole numbers",
+    ),
     "port": (GOOD.replace("log: subscribed", "port: 99999"), r"app.yaml:3:15: app.ready.port: 99999 is not a port"),
 }
 
@@ -112,6 +126,20 @@ def test_wrong_files_are_explained_with_line_and_column(tmp_path: Path, text: st
 def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         described(tmp_path, GOOD, **options)
+
+
+def test_a_state_is_part_of_the_plan(tmp_path: Path) -> None:
+    plan = described(tmp_path, GOOD + "state: {in: {json: n}, equals: {sum: order}}\n")
+    stored = tmp_path / "plan.yaml"
+    stored.write_text(plan_file.dump(plan))
+    assert plan.app is not None
+    assert plan.app.state is not None
+    assert plan.app.state.equals.name == "sum"
+    assert plan_file.load(stored).app == plan.app
+    counting = described(tmp_path, GOOD + "state: {in: {json: n}, equals: count}\n").app
+    assert counting is not None
+    assert counting.state is not None
+    assert counting.state.equals.name == "count"
 
 
 def test_the_workload_needs_a_file() -> None:

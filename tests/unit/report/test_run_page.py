@@ -25,7 +25,7 @@ from harness.report.page import (
     run_page,
     settings_and_command,
 )
-from harness.run import test
+from harness.run import check_and_draw
 from harness.sim.queue.run import simulate
 from harness.stored import find_runs
 from tests.unit.report.folders import S, judged, killed, recorded, woven
@@ -103,7 +103,7 @@ def test_it_says_what_was_found_and_lets_nothing_else_run(run: Path) -> None:
 
 def test_the_end_of_a_run_names_the_page(run: Path) -> None:
     printed: list[str] = []
-    drawn = test.draw(run, printed.append)
+    drawn = check_and_draw.draw(run, printed.append)
     assert printed[-1] == f"open: {run / 'report.html'}" and drawn[-1] == run / "report.html"
     text = drawn[-1].read_text(encoding="utf-8")
     assert text == run_page.page(run)

@@ -21,7 +21,7 @@ OWN: Final = {"work-unowned", "work-unassigned"}  # anomalies that depend on its
 NAMES: Final = {*OUTPUTS, *OFFSETS}
 INPUT: Final = {"lost-input"}
 WRITERS: Final = {"lost-input", "phantom-input"}
-REMOVED: Final = {"lost-input", "missing-output", "phantom-output", "offset-gap", "work-skipped"}
+REMOVED: Final = {"lost-input", "lost-update", "missing-output", "phantom-output", "offset-gap", "work-skipped"}
 
 
 def found(name: str, *partitions: int, promised: bool | None = True) -> AnomalyFound:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.clients.app.records import InputRecords, OutputIds
-from harness.clients.app.spec import Input, OutputId
+from harness.clients.app.records import InputRecords, OutputIds, States
+from harness.clients.app.spec import Input, OutputId, State
 
 
 def test_records_have_the_shape_of_the_template() -> None:
@@ -47,3 +47,28 @@ def test_samples_take_turns() -> None:
 def test_outputs_name_their_input(where: dict[str, object], value: bytes, id: int | None) -> None:
     ids = OutputIds(OutputId.model_validate(where))
     assert ids.id_of(b"k9", [("order", b"6"), ("order", b"7")], value) == id
+
+
+@pytest.mark.parametrize(
+    ("equals", "of_input", "output", "of_output"),
+    [
+        ("count", None, b'{"n": 5}', "5"),
+        ("count", None, b'{"n": "05"}', "5"),
+        ("count", None, b'{"n": 5.5}', None),
+        ("count", None, b'{"n": null}', None),
+        ({"sum": "amount"}, "12", b'{"n": -3}', "-3"),
+        ({"sum": "missing"}, None, b"", None),
+        ({"last": "name"}, "x 1", b'{"n": "x 1"}', "x 1"),
+        ({"last": "amount"}, "12", b'{"n": 12.5}', "12.5"),
+    ],
+)
+def test_states_of_inputs_and_outputs(equals: object, of_input: str | None, output: bytes, of_output: str) -> None:
+    states = States(State.model_validate({"in": {"json": "n"}, "equals": equals}))
+    assert states.of_input(b'{"amount": 12, "name": "x 1"}') == of_input
+    assert states.of_output(None, [], output) == of_output
+
+
+def test_a_pattern_selects_the_state() -> None:
+    states = States(State.model_validate({"in": {"header": "s", "pattern": r"n=(\d+);.*"}, "equals": "count"}))
+    assert states.of_output(None, [("s", b"n=17; m=4")], b"") == "17"
+    assert states.of_output(None, [("s", b"none")], b"") is None

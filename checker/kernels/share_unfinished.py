@@ -1,0 +1,257 @@
+"""Finds the records of the log that a share group neither finished nor delivered any more.
+
+A record is finished if an accept or reject of it was confirmed or may have taken effect, or if it was delivered as
+often as the limit allows. All others must be delivered until the group has none left. The end of the history shows this
+if members of the final phase polled for QUIET_NS without any record of the group, and this was more than a lock
+duration after the record's last delivery or acknowledgement.
+
+A group starts at offset 0 with the reset `earliest`. With another reset, it starts at the latest at the lowest offset
+of a key that it delivered; and at 0 in partitions that were added to a topic of which it had got a record
+(KAFKA-20742).
+Where neither applies, the records are not judged.
+
+Acquisitions can be hidden: a member that ends, or whose connection fails, may have acquired a record without returning
+it. Each may raise the delivery count. A record whose limit they may have used up is only a doubt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from checker.kernels.disturbances import durations
+from checker.kernels.share_bucket import ShareBucket, column
+from checker.tables.packing import Bools, Ints, empty
+from checker.tables.schema import FAIL, INFO, OK, RELEASE, SHARE_ACKNOWLEDGE, SHARE_POLL
+
+QUIET_NS: Final = 15_000_000_000
+HIDDEN_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Records of the log that a group did not finish, as columns.
+
+    record    its number; -1: the group never got it
+    offset    its offset
+    value     its coded value
+    last_op   the op that delivered or acknowledged it last; the send's op if there is none
+    released  whether the last one was a confirmed release
+    """
+
+    group: Ints
+    key: Ints
+    offset: Ints
+    record: Ints
+    last_op: Ints
+    released: Bools
+
+    def where(self, rows: Bools) -> Unfinished:
+        """Returns the rows that `rows` selects."""
+        return Unfinished(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What `unfinished` finds.
+
+    certain    records that must have been delivered again
+    doubtful   the number of records that hidden acquisitions may have archived
+    unplaced   the number of records of keys for which it is unknown where the group started
+    unwatched  the groups (codes) whose final phase does not show that nothing is left
+    rewritten  the number of keys with records that differ from the log at their offset; not judged
+    """
+
+    certain: Unfinished
+    doubtful: int = 0
+    unplaced: int = 0
+    unwatched: tuple[int, ...] = ()
+    rewritten: int = 0
+
+
+def quiet_since(share: ShareBucket) -> dict[int, tuple[int, int]]:
+    """Returns, by group, the interval in ns in which its last members polled without any record.
+
+    A group whose members of the final phase did not poll for QUIET_NS without a record is left out.
+    """
+    ops = share.small.share_ops
+    kind, group, final = (column(ops, name) for name in ("kind", "group", "final"))
+    active = (kind == SHARE_POLL) | (kind == SHARE_ACKNOWLEDGE)
+    invoked, completed = column(ops, "invoke_ns"), column(ops, "complete_ns")
+    ok, records = column(ops, "type") == OK, column(ops, "records")
+    found = {}
+    for one in np.unique(group[active]).tolist():
+        mine = active & (group == one)
+        polls = mine & (kind == SHARE_POLL) & (final > 0)
+        if not polls.any():
+            continue
+        busy = mine & ((records > 0) | (kind == SHARE_ACKNOWLEDGE) | ~ok | (final == 0))
+        last = int(np.maximum(invoked, completed)[busy].max(initial=-1))
+        empties = polls & ok & (records == 0) & (invoked >= max(last, int(invoked[polls].min())))
+        if empties.any():
+            begin, end = int(invoked[empties].min()), int(completed[empties].max())
+            if end - begin >= QUIET_NS:
+                found[one] = (begin, end)
+    return found
+
+
+def _rewritten(share: ShareBucket) -> Ints:
+    """For each key rank: the lowest offset at which a group got another value than the log has; the log was truncated.
+
+    A large number stands for none.
+    """
+    lowest = np.full(len(share.data.keys), np.iinfo(np.int64).max, np.int64)
+    given, (key, offset, pair) = share.deliveries, share.log
+    if len(key) == 0 or len(given.record) == 0:
+        return lowest
+    rank = np.searchsorted(share.data.keys, share.records.key[given.record])
+    known = rank < len(share.data.keys)
+    known[known] = share.data.keys[rank[known]] == share.records.key[given.record][known]
+    at = share.records.offset[given.record]
+    place = _places(key, offset, np.where(known, rank, -1), at)
+    differs = (place >= 0) & (share.data.pair_value[pair[np.maximum(place, 0)]] != given.value)
+    np.minimum.at(lowest, rank[differs], at[differs])
+    return lowest
+
+
+def _places(key: Ints, offset: Ints, wanted_key: Ints, wanted_offset: Ints) -> Ints:
+    """Returns the row of each wanted (key, offset) among ascending rows; -1: absent."""
+    count = len(key)
+    base = 1 + max(int(offset.max(initial=0)), int(wanted_offset.max(initial=0)))
+    code, wanted = key * base + offset, wanted_key * base + wanted_offset
+    place = np.minimum(np.searchsorted(code, wanted), count - 1)
+    found: Ints = np.where((wanted_key >= 0) & (code[place] == wanted), place, -1)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """By record: whether it may be finished, its highest delivery count, and its last delivery or acknowledgement."""
+
+    finished: Bools
+    count: Ints
+    last_ns: Ints
+    last_op: Ints
+    released: Bools
+
+
+def state_of(share: ShareBucket) -> State:
+    """Returns the state of each record at the end of the history."""
+    given, acks = share.all_deliveries, share.acknowledgements
+    size = len(share.records.group)
+    finished, released = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    count, last_ns, last_op = (np.full(size, fill, np.int64) for fill in (0, -1, -1))
+    finished[acks.record[acks.ends & (acks.type != FAIL)]] = True
+    real = share.deliveries
+    finished[real.record[share.implicit(np.ones(len(real.record), np.bool_))]] = True
+    np.maximum.at(count, given.record, given.count)
+    np.maximum.at(last_ns, given.record, given.complete_ns)
+    np.maximum.at(last_ns, acks.record, np.maximum(acks.complete_ns, acks.begin_ns))
+    np.maximum.at(last_op, given.record, given.op)
+    np.maximum.at(last_op, acks.record, acks.op)
+    freed = (acks.kind == RELEASE) & (acks.type == OK) & (acks.op == last_op[acks.record])
+    released[acks.record[freed]] = True
+    delivered_last = given.op == last_op[given.record]
+    released[given.record[delivered_last]] = False
+    return State(finished, count, last_ns, last_op, released)
+
+
+def _hidden(share: ShareBucket, group: int, since: Ints) -> Ints:
+    """Returns how many acquisitions of a record that was sent at `since` may be hidden, at most."""
+    members, lock = share.members, max(1, share.lock_ns or 1)
+    ended = np.sort(members.alive[(members.group == group) & ~members.closed])
+    count = len(ended) - np.searchsorted(ended, since)
+    for begin, duration in durations(share.small.nemesis):
+        count = count + np.where(begin + duration >= since, min(HIDDEN_MAX, duration // lock + 1), 0)
+    result: Ints = count
+    return result
+
+
+def _start(share: ShareBucket, group: int, key: int, sent_first: int) -> int | None:
+    """Returns the offset at which the group started at the latest in this key; None: unknown.
+
+    sent_first  the invocation of the first send to the key, in ns
+    """
+    settings, records = share.settings, share.records
+    if settings.auto_offset_reset == "earliest":
+        return 0
+    if settings.partitions is not None and settings.partitions_per_topic:
+        topic, partition = divmod(key, settings.partitions_per_topic)
+        if partition >= settings.partitions and share.topics_first.get((group, topic), sent_first) < sent_first:
+            return 0
+    mine = (records.group == group) & (records.key == key)
+    mine &= np.isin(np.arange(len(records.group)), share.deliveries.record)
+    return int(records.offset[mine].min()) if mine.any() else None
+
+
+def unfinished(share: ShareBucket) -> Found:
+    """Returns the records that the groups should have delivered, and did not."""
+    nothing = Unfinished(empty(), empty(), empty(), empty(), empty(), np.zeros(0, np.bool_))
+    lock, limit = share.lock_ns, share.settings.delivery_limit
+    groups = np.unique(share.members.group).tolist()
+    key, offset, pair = share.log
+    if not share.provable or lock is None or limit is None or not groups:
+        return Found(nothing)
+    quiet, state, lowest = quiet_since(share), share.once(state_of), _rewritten(share)
+    sends, writer = share.data.sends, share.data.writer_row[pair]
+    committed = writer >= 0
+    committed[committed] = _visible(share)[writer[committed]]
+    rows = np.flatnonzero(committed & (offset < lowest[key]))
+    parts, doubtful, unplaced = [nothing], 0, 0
+    for group in groups:
+        if group not in quiet:
+            continue
+        begin = quiet[group][0]
+        for rank in np.unique(key[rows]).tolist():
+            at = rows[key[rows] == rank]
+            code, sent = int(share.data.keys[rank]), sends.invoke_ns[writer[at]]
+            start = _start(share, group, code, int(sent.min()))
+            if start is None:
+                unplaced += len(at)
+                continue
+            record = _record(share, group, code, offset[at])
+            known = np.maximum(record, 0)
+            size = len(state.count)
+            got = (record >= 0) & (size > 0)
+            count = np.where(got, state.count[known] if size else 0, 0)
+            done = np.where(got, state.finished[known] if size else False, False) | (count >= limit)
+            last = np.where(got, state.last_ns[known] if size else -1, sent)
+            left = (offset[at] >= start) & ~done & (np.maximum(last, sent) + lock < quiet[group][1] - QUIET_NS)
+            archived = left & (count + _hidden(share, group, sent) >= limit)
+            doubtful += int(archived.sum())
+            sure = left & ~archived & (np.maximum(last, sent) < begin)
+            parts.append(
+                Unfinished(
+                    np.full(len(at), group, np.int64),
+                    np.full(len(at), code, np.int64),
+                    offset[at],
+                    record,
+                    np.where(got, state.last_op[known] if size else -1, sends.op[writer[at]]),
+                    np.where(got, state.released[known] if size else False, False),
+                ).where(sure)
+            )
+    columns: list[Any] = [np.concatenate([getattr(part, name) for part in parts]) for name in Unfinished.__slots__]
+    certain = Unfinished(*columns)
+    rewritten = int((lowest < np.iinfo(np.int64).max).sum())
+    return Found(certain, doubtful, unplaced, tuple(sorted(set(groups) - quiet.keys())), rewritten)
+
+
+def _visible(share: ShareBucket) -> Bools:
+    """Returns, for each send, whether a record of the log that has its value is certainly committed."""
+    settings, kind = share.options.settings, share.data.sends.type
+    seen = settings.isolation_level == "read_committed" or settings.txn is False
+    visible: Bools = (kind == OK) | ((kind == INFO) & seen)
+    return visible
+
+
+def _record(share: ShareBucket, group: int, key: int, offset: Ints) -> Ints:
+    """Returns the number of each record of a group and key; -1: it has none."""
+    records = share.records
+    mine = np.flatnonzero((records.group == group) & (records.key == key))
+    if len(mine) == 0:
+        return np.full(len(offset), -1, np.int64)
+    place = np.minimum(np.searchsorted(records.offset[mine], offset), len(mine) - 1)
+    found: Ints = np.where(records.offset[mine][place] == offset, mine[place], -1)
+    return found

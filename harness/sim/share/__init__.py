@@ -1,0 +1,1 @@
+"""A simulated log with share groups (KIP-932): members, acknowledgements, changes of leader, and bugs."""
