@@ -78,9 +78,9 @@ def check(source: Source, options: CheckOptions) -> Result:
     for found in source.map(partial(first_of_topics, per_topic=per_topic)) if per_topic else ():
         for topic, done in found.items():
             topics[topic] = min(done, topics.get(topic, done))
-    run = None if source.run is None else str(source.run)
-    parts = source.map(partial(judged, options=options, topics=topics, run=run))
+    parts = source.map(partial(judged, options=options, topics=topics, run=source.written))
     if source.run is not None:
+        source.fetch(results.PARTS)
         results.finish(source.run)
     original = decoder(source.texts())
     anomalies = [row for name in CATALOGUE for row in _anomaly(name, parts, options, original)]
