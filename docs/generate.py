@@ -49,6 +49,9 @@ CONDITIONS: Final[Mapping[str, str]] = {
     "damage_noticed": "no damaged files, or `check.crcs=true`",
     "exactly_once_log": "an idempotent or transactional producer",
     "in_order": "an idempotent or transactional producer, or one request in flight",
+    "share_state_kept": "no fault destroyed the state of share groups",
+    "share_read_committed": "`share.isolation.level=read_committed`, or no transactions",
+    "nothing_removed": "no record is deleted or compacted",
     "transactions": "transactions",
     "one_reader": "partitions assigned manually, or by a group that uses the classic or the consumer protocol",
     "not_compacted": "no compaction",
@@ -197,6 +200,26 @@ def _pipelines() -> list[str]:
     return lines
 
 
+def _share_groups() -> list[str]:
+    """The anomalies of share groups, as a table."""
+    rows = {name: row for name, row in CATALOGUE.items() if row.kind == "share"}
+    lines = [
+        "## Share groups",
+        "",
+        "The check `share` judges what share groups (KIP-932) delivered. Each of these anomalies makes a run invalid.",
+        "A rule that depends on a lock or on the leader of a share partition is judged only where the lock certainly",
+        "still held and no fault can have moved the leader.",
+        "",
+        "| anomaly | meaning | forbidden by | source |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, row in rows.items():
+        assert row.guarantee is not None
+        needed = "; ".join(_condition(each) for each in row.guarantee.conditions)
+        lines.append(f"| {name} | {row.summary} | {needed or 'all settings'} | {row.source} |")
+    return [*lines, ""]
+
+
 def anomalies() -> str:
     """The page reference/anomalies.md."""
     lines = [
@@ -214,7 +237,7 @@ def anomalies() -> str:
     for anomaly in CATALOGUE.values():
         if anomaly.kind == "records":
             lines += _anomaly(anomaly)
-    lines += _cycles() + _pipelines()
+    lines += _cycles() + _pipelines() + _share_groups()
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -12,8 +12,10 @@ partition. A member polls, and acknowledges what it got: it accepts, releases, r
 each record. Sometimes it keeps a batch for longer than the lock lasts, leaves the group, or crashes, with the records
 that it has. With implicit acknowledgement, a member's poll accepts what its poll before returned.
 
+Before the load, members poll until every group reads partitions. The groups' start offsets are requested regularly.
+
 At the end, new members poll and accept everything, until nothing has come for longer than locks and sessions last.
-Then the groups' start offsets are requested, and every client reads the logs: see workloads.final_polls.
+Then the start offsets are requested again, and every client reads the logs: see workloads.final_polls.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ Answer = tuple[Op | Pending, Generator] | None
 
 STRIDE: Final = 1000  # key = topic number * STRIDE + partition
 SIZES_EVERY_NS: Final = 250_000_000
+OFFSETS_EVERY_NS: Final = 2_000_000_000
+BEFORE_S: Final = 10.0
 HOLD_SHARE: Final = 1.5  # how long a batch is kept beyond the lock, as a multiple of the lock's duration
 DRAIN_SHARE: Final = 0.5  # fraction of the final phase in which members may poll
 SPARE_S: Final = 2.0
@@ -217,16 +221,57 @@ class Member:
         return replace(self, acquired=acquired, plan=plan)
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Generates the ops of `inner` until a `share-offsets` op has shown for each group that it reads partitions.
+
+    found  the groups that read partitions
+    """
+
+    inner: Generator
+    groups: int
+    found: frozenset[str] = frozenset()
+
+    def op(self, ctx: Context) -> Answer:
+        answer = self.inner.op(ctx) if len(self.found) < self.groups else None
+        return None if answer is None else (answer[0], replace(self, inner=answer[1]))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        inner = self.inner.update(ctx, event)
+        found = self.found
+        if event.f == "share-offsets" and event.type == OK and event.extra.get("partitions"):
+            found |= {event.extra["group"]}
+        return self if inner is self.inner and found == self.found else replace(self, inner=inner, found=found)
+
+
+def _offsets(options: Options) -> Generator:
+    """Returns the generator of requests for the start offsets of all groups in turn, without end."""
+    return Fn(lambda ctx, n: op("share-offsets", None, group=f"g{n % options.groups}"))
+
+
+def before(options: Options) -> Generator:
+    """Returns the ops before the load: members poll until each group has been set up, for BEFORE_S at most."""
+
+    def part(slot: int) -> Generator:
+        if slot >= options.writers:
+            return Member(options, slot)
+        return Rate(_offsets(options), SIZES_EVERY_NS) if slot == 0 else NOTHING
+
+    return TimeLimit(Started(EachSlot(part), options.groups), int(BEFORE_S * 1e9))
+
+
 def load(options: Options) -> Generator:
     """Returns the generator of the load, which is endless."""
 
     def part(slot: int) -> Generator:
         if slot >= options.writers:
             return Member(options, slot)
-        sender = Sender(options, slot, options.keys)
-        if not options.grows:
-            return sender
-        return Any_((Rate(Fn(lambda ctx, n: op("share-sizes")), SIZES_EVERY_NS), sender))
+        sender: Generator = Sender(options, slot, options.keys)
+        if slot == 0:
+            sender = Any_((Rate(_offsets(options), OFFSETS_EVERY_NS), sender))
+        if options.grows:
+            sender = Any_((Rate(Fn(lambda ctx, n: op("share-sizes")), SIZES_EVERY_NS), sender))
+        return sender
 
     return EachSlot(part)
 
@@ -255,4 +300,5 @@ def workload(options: Options) -> Workload:
         client="share",
         checks=("queue", "share"),
         client_options=client_options,
+        before=before(options),
     )

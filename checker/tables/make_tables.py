@@ -192,7 +192,7 @@ class Writer:
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
         name = f"{self.prefix}{self.part:05d}.parquet"
-        self._write(tables["ops"], f"ops/{name}")
+        self._write(tables["ops"], f"ops/{name}", use_dictionary=["process", "type", "f", "error"])
         for kind in schema.SPREAD:
             table = tables[kind]
             for bucket, rows in enumerate(self._spread(table)):

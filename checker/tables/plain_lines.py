@@ -27,6 +27,7 @@ from harness.model.edn import fast_path
 Letters: TypeAlias = npt.NDArray[np.uint8]
 
 STRETCH_BYTES: Final = 8192  # shorter stretches are not worth the start of the array operations
+WORD: Final = 8  # bytes; each line has at least as many before its first integer
 INVOKE: Final = 3  # beside the codes of TYPE_CODES
 FS: Final = ("send", "poll", "txn", "assign", "subscribe")
 SEND, POLL, TXN, ASSIGN, SUBSCRIBE = range(len(FS))
@@ -173,13 +174,29 @@ def _integers(text: Letters) -> tuple[Ints, Ints, Ints]:
     edges = np.flatnonzero(digit[1:] != digit[:-1]) + 1
     starts, ends = edges[0::2], edges[1::2]
     length = ends - starts
-    value = text[ends - 1].astype(np.int64) - 48
-    longer, place, scale = np.flatnonzero(length > 1), 2, 10
-    while len(longer):
-        value[longer] += (text[ends[longer] - place].astype(np.int64) - 48) * scale
-        longer = longer[length[longer] > place]
-        place, scale = place + 1, scale * 10
+    words = np.ndarray((len(text) - WORD + 1,), "<u8", text.data, strides=(1,))  # of the 8 bytes from each position on
+    value = _of_word(words[ends - WORD], length)
+    for place in (WORD, 2 * WORD):
+        longer = np.flatnonzero(length > place)
+        if len(longer):
+            value[longer] += _of_word(words[ends[longer] - WORD - place], length[longer] - place) * 10**place
     return value, starts, ends
+
+
+def _of_word(word: npt.NDArray[np.uint64], digits: Ints) -> Ints:
+    """Returns the numbers in the last `digits` of 8 bytes. Adds neighbouring digits, then pairs, then groups of four.
+
+    word  the 8 bytes, the first one as the lowest; its content is destroyed
+    """
+    other_bits = (8 * (WORD - np.minimum(digits, WORD))).astype(np.uint64)
+    word &= np.uint64(0x0F0F0F0F0F0F0F0F)
+    word >>= other_bits
+    word <<= other_bits
+    for bits, lanes in ((8, 0x00FF00FF00FF00FF), (16, 0x0000FFFF0000FFFF), (32, 0x00000000FFFFFFFF)):
+        word *= np.uint64((10 ** (bits // 8) << bits) + 1)
+        word >>= np.uint64(bits)
+        word &= np.uint64(lanes)
+    return word.view(np.int64)
 
 
 def parse(text: bytes, form: Form) -> Lines | None:

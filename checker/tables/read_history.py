@@ -166,12 +166,15 @@ def read_stretches(files: Sequence[Path], last: bool, notes: Notes) -> Iterator[
         reading = _Reading(file, last and file == files[-1], notes, False)
         form = plain_lines.EDN if is_edn(file) else plain_lines.JSON
         for number, block, whole in _joined(_blocks(file, reading.last, notes)):
+            end = 0
             for text, usual in plain_lines.split(block, form):
                 if usual:
                     yield reading.stretch(number, text, form)
                 else:
                     yield from reading.lines(number, text, whole)
-                number += text.count(b"\n")
+                end += len(text)
+                if end < len(block):  # counting takes long
+                    number += text.count(b"\n")
 
 
 # --- bytes ----------------------------------------------------------------------------------------------
@@ -287,7 +290,8 @@ class _Reading:
 
     def stretch(self, number: int, text: bytes, form: Form) -> Stretch:
         """Returns a text as one `Stretch`. All of its lines must have the usual form (see plain_lines)."""
-        self._position += text.count(b"\n")
+        if self._of_edn:  # see `lines`
+            self._position += text.count(b"\n")
         return Stretch(text, number, str(self._file), form, self._one)
 
     def _one(self, line: bytes, where: str) -> Mapping[str, Any]:

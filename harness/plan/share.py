@@ -75,6 +75,13 @@ def group_config(plan: TestPlan) -> dict[str, str]:
     }
 
 
+def why_version(plan: TestPlan) -> str:
+    """Returns a sentence if share groups need a later version than the default one; "" otherwise."""
+    if plan.workload != KIND or derived.is_attached(plan) or versions.parse_version(versions.DEFAULT) >= SINCE:
+        return ""
+    return f"Kafka {plan.kafka_version}: the default version, {versions.DEFAULT}, has no stable share groups"
+
+
 def groups(plan: TestPlan) -> list[str]:
     """Returns the names of the run's share groups."""
     return [f"{plan.run}-g{number}" for number in range(plan.share_groups)] if plan.workload == KIND else []

@@ -12,7 +12,7 @@ from typing import Final
 
 from harness.clients.exec import examples
 from harness.clients.exec.examples import Example
-from harness.cluster.distribution import download_cache
+from harness.cluster.distribution import combined_output, download_cache
 from harness.model.errors_and_exit_codes import BadInput, Missing
 
 BUILD_S: Final = 1800.0
@@ -54,18 +54,7 @@ def build(example: Example, say: Callable[[str], None]) -> None:
 
 def _build(example: Example) -> None:
     try:
-        done = subprocess.run(
-            example.build,
-            shell=True,
-            cwd=example.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=BUILD_S,
-            check=False,
-        )
+        done = combined_output.run(example.build, BUILD_S, cwd=example.folder)
     except subprocess.TimeoutExpired:
         raise Missing(f"{example.folder}: `{example.build}` took longer than {BUILD_S:.0f} s, and was ended") from None
     if done.returncode:

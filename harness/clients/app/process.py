@@ -19,9 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from harness.clients.exec.process import EXIT_S, account
+from harness.clients.exec.process import EXIT_S, start
 from harness.model.errors_and_exit_codes import BadInput
-from harness.protocol.error_codes import ClientError
 
 LOG_BYTES_MAX: Final = 16 << 20
 LINE_BYTES: Final = 64 << 10
@@ -63,28 +62,14 @@ class AppProcess:
         secrets: Sequence[str] = (),
         pattern: str | None = None,
     ) -> None:
-        runs_as = account(user)
         self.matched = threading.Event()
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._pattern = None if pattern is None else re.compile(pattern)
         self._secrets = [secret for secret in secrets if secret]
         self._log = log
-        try:
-            self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                list(words),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                env=dict(environ),
-                process_group=0,
-                user=None if runs_as is None else runs_as.pw_uid,
-                group=None if runs_as is None else runs_as.pw_gid,
-                extra_groups=None if runs_as is None else [],
-            )
-        except OSError as error:
-            hint = f": user {user} must be able to read and execute it; or give --client-user" if runs_as else ""
-            raise ClientError("_APP", f"{words[0]} cannot be started: {error.strerror}{hint}", "fatal") from None
+        self._process = start(
+            words, environ, user, "_APP", stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, folder=folder
+        )
         assert self._process.stdout is not None
         self._copying = threading.Thread(target=self._copy, args=(self._process.stdout,), daemon=True)
         self._copying.start()

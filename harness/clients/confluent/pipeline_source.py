@@ -23,7 +23,7 @@ from harness.clients.confluent.adapter import CLOSE_TIMEOUT_S, destroy_beside
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with
 from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.group_member import COMMITTED_S, Member
-from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
+from harness.pipeline_app.ports import Failed, Mark, Partition, Record
 from harness.protocol.error_codes import ClientError
 
 _MAGIC: Final = b"CGMDv2:"
@@ -133,6 +133,15 @@ class ConfluentSource(Member):
                 records = taken[at] = []
             records.append((message.offset(), value["id"], value["key"]))
 
+    def _close(self, leave: bool) -> None:
+        holder = [self._consumer]
+        try:
+            if leave:
+                bounded(holder[0].close, CLOSE_TIMEOUT_S + COMMITTED_S, "close")
+        finally:
+            self._consumer = None
+            destroy_beside(holder)
+
     # --- ports.Source ---
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
@@ -186,18 +195,3 @@ class ConfluentSource(Member):
             return None
         number: int = _GENERATION.unpack_from(metadata, len(_MAGIC))[0]
         return number if number >= 0 else None
-
-    def close(self, leave: bool, on: Rebalances) -> None:
-        holder = [self._consumer]
-        self._on = on if leave else None
-        self._closing = True
-        try:
-            if leave:
-                bounded(holder[0].close, CLOSE_TIMEOUT_S + COMMITTED_S, "leaving the group")
-        except ClientError as error:
-            raise Failed("fatal", str(error)) from None
-        finally:
-            self._on, self._consumer = None, None
-            destroy_beside(holder)
-        if self._failed is not None:
-            raise self._failed

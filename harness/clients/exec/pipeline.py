@@ -1,42 +1,24 @@
 """Runs the pipeline workload on client programs (`exec:`).
 
-Implements `harness.clients.pipeline.library` with writers, and with instances whose consumer and producer share one
+Implements `harness.clients.pipeline.library` with instances whose consumer and producer share one
 process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from harness.clients.confluent.pipeline import BesideConfluent
 from harness.clients.exec import adapter
 from harness.clients.exec.adapter import Exec
-from harness.clients.exec.pipeline_sink import ExecSink, sent
+from harness.clients.exec.pipeline_sink import ExecSink
 from harness.clients.exec.pipeline_source import ExecSource
 from harness.clients.pipeline.config import PipelineConfig
-from harness.clients.pipeline.library import Sent
+from harness.clients.pipeline.producer_sink import ProducerWriter
 from harness.pipeline_app.ports import Sink, Source
-from harness.protocol.error_codes import TopicPartition
-
-
-class ExecWriter:
-    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence; never transactional."""
-
-    def __init__(self, program: Exec, pipeline: PipelineConfig, library: BesideConfluent) -> None:
-        self._producer = program.producer(replace(pipeline.settings, txn=False))
-        self._pipeline, self._library = pipeline, library
-
-    def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
-        rows = [(topic, partition, key, value) for (topic, partition), key, value in records]
-        return sent(self._producer, rows, timeout_s)
-
-    def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
-        return self._library.sizes(self._pipeline, topics, timeout_s)
-
-    def close(self) -> None:
-        self._producer.close()
 
 
 class ExecPipeline(BesideConfluent):
@@ -52,8 +34,9 @@ class ExecPipeline(BesideConfluent):
     def sink(self, pipeline: PipelineConfig) -> Sink:
         return ExecSink(self._program, pipeline)
 
-    def writer(self, pipeline: PipelineConfig) -> ExecWriter:
-        return ExecWriter(self._program, pipeline, self)
+    def writer(self, pipeline: PipelineConfig) -> ProducerWriter:
+        producer = self._program.producer(replace(pipeline.settings, txn=False))
+        return ProducerWriter(producer, partial(self.sizes, pipeline))
 
     def close(self) -> None:
         self._program.close()

@@ -22,7 +22,7 @@ from harness.clients.exec.adapter import Exec
 from harness.clients.exec.consumer import ExecConsumer
 from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.group_member import Member
-from harness.pipeline_app.ports import Failed, Kind, Mark, Partition, Rebalances, Record
+from harness.pipeline_app.ports import Failed, Kind, Mark, Partition, Record
 from harness.protocol.error_codes import ClientError
 
 COMMIT_S: Final = 3.0
@@ -103,6 +103,12 @@ class ExecSource(Member):
             else:
                 found.setdefault(at, []).append(_parsed(record))
 
+    def _close(self, leave: bool) -> None:
+        if leave:
+            self._consumer.leave(self._pipeline.settings.patience_s)
+        else:
+            self._consumer.close(leave=False)
+
     # --- ports.Source ---
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
@@ -136,21 +142,6 @@ class ExecSource(Member):
     def generation(self) -> int | None:
         """Returns None, because client programs do not report the generation."""
         return None
-
-    def close(self, leave: bool, on: Rebalances) -> None:
-        self._on = on if leave else None
-        self._closing = True
-        try:
-            if leave:
-                self._consumer.leave(self._pipeline.settings.patience_s)
-            else:
-                self._consumer.close(leave=False)
-        except ClientError as error:
-            raise Failed("fatal", f"leaving the group: {error}") from None
-        finally:
-            self._on = None
-        if self._failed is not None:
-            raise self._failed
 
 
 def _parsed(record: Consumed) -> Record:

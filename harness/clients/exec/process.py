@@ -69,23 +69,12 @@ class ClientProcess:
         runs_as = account(user)
         if runs_as is not None:
             os.chown(self._folder, runs_as.pw_uid, runs_as.pw_gid)
+        environment = {**environ, "HOME": str(self._folder), "TMPDIR": str(self._folder)}
         try:
-            self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                env={**environ, "HOME": str(self._folder), "TMPDIR": str(self._folder)},
-                process_group=0,
-                user=None if runs_as is None else runs_as.pw_uid,
-                group=None if runs_as is None else runs_as.pw_gid,
-                extra_groups=None if runs_as is None else [],
-            )
-        except OSError as error:
+            self._process = start(argv, environment, user, DIED, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        except ClientError:
             shutil.rmtree(self._folder, ignore_errors=True)
-            hint = f": user {user} must be able to read and execute it; or use --client-user" if runs_as else ""
-            raise ClientError(DIED, f"{argv[0]} cannot be started: {error.strerror}{hint}", "fatal") from None
+            raise
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._into, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
         for descriptor in (self._into, self._out):
@@ -292,6 +281,43 @@ class ClientProcess:
         for answered in waiting.values():
             answered(None, trouble)
         return trouble
+
+
+def start(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    user: str,
+    code: str,
+    *,
+    stdin: int,
+    stderr: int,
+    folder: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Starts a program in a process group of its own, with a pipe as its standard output.
+
+    Raises ClientError with this code if it cannot be started.
+
+    user           the account as which it runs, if this process runs as root
+    stdin, stderr  as for subprocess.Popen
+    folder         its working directory; None: that of this process
+    """
+    runs_as = account(user)
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            cwd=folder,
+            env=dict(environ),
+            process_group=0,
+            user=None if runs_as is None else runs_as.pw_uid,
+            group=None if runs_as is None else runs_as.pw_gid,
+            extra_groups=None if runs_as is None else [],
+        )
+    except OSError as error:
+        hint = f": user {user} must be able to read and execute it; or use --client-user" if runs_as else ""
+        raise ClientError(code, f"{argv[0]} cannot be started: {error.strerror}{hint}", "fatal") from None
 
 
 def account(user: str) -> pwd.struct_passwd | None:

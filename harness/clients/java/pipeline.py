@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from harness.clients.confluent.pipeline import BesideConfluent
 from harness.clients.java.jvm import Machine
-from harness.clients.java.pipeline_sink import JavaSink, opened, sent
+from harness.clients.java.pipeline_sink import JavaSink, opened
 from harness.clients.java.pipeline_source import JavaSource
 from harness.clients.pipeline.config import PipelineConfig
-from harness.clients.pipeline.library import Sent
+from harness.clients.pipeline.producer_sink import ProducerWriter
 from harness.pipeline_app.ports import Failed, Sink, Source
-from harness.protocol.error_codes import ClientError, TopicPartition
-
-
-class JavaWriter:
-    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence. Never transactional."""
-
-    def __init__(self, machine: Machine, pipeline: PipelineConfig, library: BesideConfluent) -> None:
-        self._producer = opened(machine, replace(pipeline.settings, txn=False))
-        self._pipeline, self._library = pipeline, library
-
-    def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
-        rows = [(topic, partition, key, value) for (topic, partition), key, value in records]
-        return sent(self._producer, rows, timeout_s)
-
-    def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
-        return self._library.sizes(self._pipeline, topics, timeout_s)
-
-    def close(self) -> None:
-        self._producer.close()
+from harness.protocol.error_codes import ClientError
 
 
 class JavaPipeline(BesideConfluent):
@@ -66,8 +49,9 @@ class JavaPipeline(BesideConfluent):
     def sink(self, pipeline: PipelineConfig) -> Sink:
         return JavaSink(self._for_an_instance(), pipeline)
 
-    def writer(self, pipeline: PipelineConfig) -> JavaWriter:
-        return JavaWriter(self._running(), pipeline, self)
+    def writer(self, pipeline: PipelineConfig) -> ProducerWriter:
+        producer = opened(self._running(), replace(pipeline.settings, txn=False))
+        return ProducerWriter(producer, partial(self.sizes, pipeline))
 
     def close(self) -> None:
         if self._machine is not None:

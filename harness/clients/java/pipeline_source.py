@@ -17,7 +17,7 @@ from harness.clients.java.consumer import CLOSE_TIMEOUT_S, JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.group_member import Member
-from harness.pipeline_app.ports import Failed, Kind, Mark, Partition, Rebalances, Record
+from harness.pipeline_app.ports import Failed, Kind, Mark, Partition, Record
 from harness.protocol.error_codes import ClientError
 
 COMMIT_S: Final = 3.0
@@ -94,6 +94,12 @@ class JavaSource(Member):
     def _start(self, starts: Mapping[Partition, int]) -> None:
         self._consumer.seek(starts, 0.0)
 
+    def _close(self, leave: bool) -> None:
+        if leave:
+            self._consumer.close_within(CLOSE_TIMEOUT_S)
+        else:
+            self._consumer.close(leave=False)
+
     # --- ports.Source ---
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
@@ -144,21 +150,6 @@ class JavaSource(Member):
         except ClientError as error:
             raise Failed("fatal", f"generation: {error}") from None
         return number if number >= 0 else None
-
-    def close(self, leave: bool, on: Rebalances) -> None:
-        self._on = on if leave else None
-        self._closing = True
-        try:
-            if leave:
-                self._consumer.close_within(CLOSE_TIMEOUT_S)
-            else:
-                self._consumer.close(leave=False)
-        except ClientError as error:
-            raise Failed("fatal", f"leaving the group: {error}") from None
-        finally:
-            self._on = None
-        if self._failed is not None:
-            raise self._failed
 
 
 def _plain(partitions: Any) -> list[Partition]:

@@ -52,6 +52,10 @@ class Member(ABC):
     def _start(self, starts: Mapping[Partition, int]) -> None:
         """Starts reading newly assigned partitions at these offsets. Raises ClientError."""
 
+    @abstractmethod
+    def _close(self, leave: bool) -> None:
+        """Closes the consumer. If `leave` is true, it leaves the group first. Raises ClientError."""
+
     # --- called by the library's callbacks, within a poll or `close` ---
 
     def _notify(self, call: Callable[[Rebalances], None]) -> None:
@@ -121,3 +125,15 @@ class Member(ABC):
         if self._failed is not None:
             raise self._failed
         return found
+
+    def close(self, leave: bool, on: Rebalances) -> None:
+        self._on = on if leave else None
+        self._closing = True
+        try:
+            self._close(leave)
+        except ClientError as error:
+            raise Failed("fatal", f"leaving the group: {error}") from None
+        finally:
+            self._on = None
+        if self._failed is not None:
+            raise self._failed

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from harness.cluster.distribution import download_cache, jars
+from harness.cluster.distribution import combined_output, download_cache, jars
 from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java, find
@@ -130,10 +130,7 @@ def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
     Waits for all processes that share its output.
     """
     try:
-        done = subprocess.run(
-            argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", timeout=TIMEOUT_S, check=False,
-        )  # fmt: skip
+        done = combined_output.run(argv, TIMEOUT_S, env=env)
     except subprocess.TimeoutExpired:
         return f"it took more than {TIMEOUT_S:.0f} s", False
     return done.stdout[-4000:], True

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster.distribution import download_cache
+from harness.cluster.distribution import combined_output, download_cache
 from harness.model.errors_and_exit_codes import HarnessError, Missing
 
 MINIMUM = 17
@@ -83,16 +83,7 @@ def _candidates(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def inspect(path: str) -> Java | str:
     """Returns the Java at `path`, or the reason why it cannot be used."""
     try:
-        done = subprocess.run(
-            [path, "-XshowSettings:properties", "-version"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=_PROBE_TIMEOUT_S,
-            check=False,
-        )
+        done = combined_output.run([path, "-XshowSettings:properties", "-version"], _PROBE_TIMEOUT_S)
     except OSError as error:
         return str(error.strerror)
     except subprocess.TimeoutExpired:

@@ -17,7 +17,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster.distribution import broker_config, download_cache
+from harness.cluster.distribution import broker_config, combined_output, download_cache
 from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java
@@ -100,16 +100,7 @@ def _format(java: Java, jars: Jars, target: Path) -> None:
         arguments = ["format", "-t", random_id(), "-c", str(config)]
         argv = broker_config.java_argv(java, jars, str(temporary / log_name), "kafka.tools.StorageTool", arguments)
         try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=_FORMAT_TIMEOUT_S,
-                check=False,
-            )
+            done = combined_output.run(argv, _FORMAT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise ClusterTrouble(f"Kafka's storage tool did not end within {_FORMAT_TIMEOUT_S:.0f} s") from None
         if done.returncode != 0:

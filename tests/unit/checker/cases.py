@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.model.check_options import CheckOptions, InternalTopic, Settings
+from harness.model.check_options import CheckOptions, InternalTopic, Settings, ShareGroups
 from harness.model.check_result import Result
 
 HISTORIES = Path(__file__).parents[2] / "histories"
@@ -33,12 +33,18 @@ class Case:
         given = dict(self.expect.get("options", {}))
         if "expected_faults" in given:
             given["expected_faults"] = tuple(given["expected_faults"])
+        if "checks" in given:
+            given["checks"] = tuple(given["checks"])
         if "edges" in given:
             given["edges"] = frozenset(given["edges"])
         settings = dict(self.expect.get("settings", {}))
         for name in ("offsets_topic", "transactions_topic"):
             if name in settings:
                 settings[name] = InternalTopic(**settings[name])
+        if "share" in settings:
+            share = dict(settings["share"])
+            share["state_topic"] = InternalTopic(**share.get("state_topic", {}))
+            settings["share"] = ShareGroups(**share)
         return CheckOptions(settings=Settings(**settings), **given)
 
 

@@ -15,7 +15,7 @@ def test_case(case: Case) -> None:
     assert differences(case, check_plain(case.path, case.options)) == []
 
 
-@pytest.mark.parametrize("name", [name for name, anomaly in CATALOGUE.items() if anomaly.kind == "records"])
+@pytest.mark.parametrize("name", [name for name, anomaly in CATALOGUE.items() if anomaly.kind in ("records", "share")])
 def test_every_anomaly_has_a_positive_a_negative_and_a_variant(name: str) -> None:
     mine = {case.path.stem: case for case in cases() if case.path.parent.name == name}
     assert name in mine["positive"].expect["anomalies"]

@@ -11,7 +11,7 @@ from harness.generator import op
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.protocol import quorum
 from harness.protocol.brokers_metadata_views import PartitionView, View, newest, parse
-from harness.run.roles import GROUP_TOPIC, TXN_TOPIC, ViewRoles, coordinating
+from harness.run.roles import GROUP_TOPIC, SHARE_TOPIC, TXN_TOPIC, ViewRoles, coordinating
 from harness.run.topics import AHEAD, Topics
 
 NODES = ("n1", "n2", "n3")
@@ -190,3 +190,19 @@ def test_a_pipeline_s_sends_name_partitions_and_make_no_topic() -> None:
     topics.before(op("send", [["send", 9, 1], ["send", 40, 2]]))
     assert len(calls) == 1
     assert topics.sends() == {("r-1", 4): 1, ("r-0", 20): 1}
+
+
+def test_share_coordinators_are_found_by_group_topic_id_and_partition() -> None:
+    states = {(SHARE_TOPIC, n): PartitionView(n % 3 + 1, 1, frozenset({1, 2, 3})) for n in range(6)}
+    topics = {("r-0", n): PartitionView(1, 1, frozenset({1, 2, 3})) for n in range(2)}
+    cluster = Answers([View(frozenset({1, 2, 3}), {**states, **topics})])
+    questions: list[int] = []
+
+    def topic_ids() -> dict[str, str]:
+        questions.append(1)
+        return {"r-0": "AAAAAAAAAAAAAAAAAAAAAQ"}
+
+    roles = ViewRoles(cluster, "r", "r-group", 2, 3, ("r-g0",), topic_ids)
+    names = [f"r-g0:AAAAAAAAAAAAAAAAAAAAAQ:{n}" for n in range(2)]
+    assert roles.holders("share-coordinator") == [NODES[coordinating(name, 6) % 3] for name in names]
+    assert roles.holders("share-coordinator") and len(questions) == 1  # ids never change

@@ -20,7 +20,7 @@ class Run:
     def __init__(self, generator: Generator, records: int) -> None:
         self._generator, self._records, self._now = generator, records, 0
         self._processes = [0, 1, 2]
-        self._turn = 0
+        self._turn = self.asked = 0
         self.ops: list[Op] = []
 
     def _context(self, free: list[int]) -> Context:
@@ -35,6 +35,10 @@ class Run:
             return op.with_(type=OK, value={"records": rows})
         if op.f == "share-acknowledge":
             return op.with_(type=OK, value=[[*row, None] for row in op.value])
+        if op.f == "share-offsets":
+            self.asked += 1
+            read = 2 if self.asked > 2 else 0
+            return op.with_(type=OK, value={}, extra={**op.extra, "partitions": read})
         return op.with_(type=OK)
 
     def go(self, steps: int) -> bool:
@@ -120,3 +124,17 @@ def test_each_group_has_members_of_both_libraries() -> None:
     options = Options(writers=2, members=4, groups=2, renews=(False, True))
     assert [options.group(slot) for slot in range(2, 6)] == ["g0", "g0", "g1", "g1"]
     assert [replace(options, members=2).group(slot) for slot in (2, 3)] == ["g0", "g1"]
+
+
+def test_before_the_load_members_poll_until_their_groups_read_partitions() -> None:
+    run = Run(share.before(OPTIONS), 0)
+    assert run.go(1000)
+    assert {op.f for op in run.ops} == {"share-poll", "share-offsets"}
+    assert run.asked == 3
+
+
+def test_the_time_before_the_load_is_bounded() -> None:
+    run = Run(share.before(OPTIONS), 0)
+    run.asked = -10_000  # the groups never read partitions
+    assert run.go(2000)
+    assert 0.9 * share.BEFORE_S < run.ops[-1].time_ns / 1e9 <= share.BEFORE_S

@@ -55,6 +55,10 @@ class Listed(Member):
     def _start(self, starts: Mapping[Partition, int]) -> None:
         self.started.append(starts)
 
+    def _close(self, leave: bool) -> None:
+        if leave:
+            self.gone(A)
+
     def given(self, *partitions: Partition) -> dict[Partition, list[Record]]:
         self._assigned(list(partitions))
         return {}
@@ -129,3 +133,10 @@ def test_one_poll_waits_for_the_assignment_and_forgets_what_is_read_again(tmp_pa
     one.marks = [Mark(5)]
     assert one.poll(0.0, 1, listener) == {B: [(6, 2, 2)]}
     assert listener.events == [("revoked", [A]), ("assigned", [A])] and one.polls == []
+
+
+@pytest.mark.parametrize(("leave", "events"), [(True, [("revoked", [A])]), (False, [])])
+def test_only_a_member_that_leaves_gives_its_partitions_up(tmp_path: Path, leave: bool, events: list[Any]) -> None:
+    listener = Listener()
+    Listed(settled(tmp_path)).close(leave, listener)
+    assert listener.events == events

@@ -1,0 +1,47 @@
+"""Share groups on real brokers: members of two libraries in one group, faults, and a bug of Kafka 4.3.1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.harness_command import run
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+BOTH = ("--workload", "share", "--client", "confluent,java")
+# A record that nobody got is lost for certain only if no member can have acquired it unseen.
+LATEST = (
+    *("--auto-offset-reset", "latest", "--nemesis", "add-partitions:all", "--nemesis-interval", "8"),
+    *("--share-topics", "2", "--share-delivery-limit", "10", "--share-crash-p", "0", "--share-hold-p", "0"),
+    *("--time-limit", "20", "--seed", "1"),
+)
+
+
+@pytest.mark.long
+def test_a_group_with_members_of_two_libraries(tmp_path: Path) -> None:
+    ran = run(tmp_path, *BOTH, "--time-limit", "8", "--seed", "1")
+    assert (ran.code, ran.anomalies) == (0, set()), ran.out
+    assert ran.result["statistics"]["share"]["deliveries"] > 100
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
+def test_faults_on_clients_and_leaders(version: str, tmp_path: Path) -> None:
+    faults = ("--nemesis", "kill:client,leader-kill", "--time-limit", "20", "--seed", "2")
+    assert run(tmp_path, *BOTH, "--kafka-version", version, *faults).anomalies == set()
+
+
+@pytest.mark.nightly
+def test_the_share_coordinator_is_killed(tmp_path: Path) -> None:
+    faults = ("--nemesis", "kill:share-coordinator", "--time-limit", "20", "--seed", "3")
+    ran = run(tmp_path, "--workload", "share", "--kafka-version", "4.3.1", *faults)
+    assert ran.anomalies == set()
+    assert any(op["f"] == "kill" and op["value"] and op["value"].get("took_effect") for op in ran.nemesis)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
+def test_new_partitions_are_skipped_before_4_4(version: str, tmp_path: Path) -> None:
+    ran = run(tmp_path, "--workload", "share", "--kafka-version", version, *LATEST)
+    assert ("share-lost" in ran.anomalies) == (version == "4.3.1")
