@@ -12,10 +12,10 @@ partition. A member polls, and acknowledges what it got: it accepts, releases, r
 each record. Sometimes it keeps a batch for longer than the lock lasts, leaves the group, or crashes, with the records
 that it has. With implicit acknowledgement, a member's poll accepts what its poll before returned.
 
-Before the load, members poll until every group has start offsets, which are then requested regularly.
+Before the load, members poll until every group reads partitions. The groups' start offsets are requested regularly.
 
 At the end, new members poll and accept everything, until nothing has come for longer than locks and sessions last.
-Then the groups' start offsets are requested, and every client reads the logs: see workloads.final_polls.
+Then the start offsets are requested again, and every client reads the logs: see workloads.final_polls.
 """
 
 from __future__ import annotations
@@ -223,9 +223,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Generates the ops of `inner` until a `share-offsets` op has returned a start offset of each group.
+    """Generates the ops of `inner` until a `share-offsets` op has shown for each group that it reads partitions.
 
-    found  the groups that have start offsets
+    found  the groups that read partitions
     """
 
     inner: Generator
@@ -239,7 +239,7 @@ class Started:
     def update(self, ctx: Context, event: Op) -> Generator:
         inner = self.inner.update(ctx, event)
         found = self.found
-        if event.f == "share-offsets" and event.type == OK and event.value:
+        if event.f == "share-offsets" and event.type == OK and event.extra.get("partitions"):
             found |= {event.extra["group"]}
         return self if inner is self.inner and found == self.found else replace(self, inner=inner, found=found)
 
