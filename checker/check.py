@@ -34,7 +34,7 @@ def _discard(text: str) -> None:
 
 
 def judge(source: Source, options: CheckOptions) -> Result:
-    """Runs every check that the options name on the tables of a history.
+    """Runs the checks named in `options`, on the tables of a history.
 
     Returns one result for all the checks together, with the worst of their verdicts. Raises BadInput for an unknown
     check.

@@ -23,7 +23,7 @@ import numpy as np
 
 from checker.kernels.disturbances import durations
 from checker.kernels.share_bucket import ShareBucket, column
-from checker.tables.packing import Bools, Ints, empty
+from checker.tables.packing import Bools, Ints, begins, empty
 from checker.tables.schema import FAIL, INFO, OK, RELEASE, SHARE_ACKNOWLEDGE, SHARE_POLL
 
 QUIET_NS: Final = 15_000_000_000
@@ -169,21 +169,29 @@ def _hidden(share: ShareBucket, group: int, since: Ints) -> Ints:
     return result
 
 
+def _lowest_delivered(share: ShareBucket) -> dict[tuple[int, int], int]:
+    """Returns the lowest offset that was delivered, by (group, key)."""
+    records = share.records
+    rows = np.unique(share.deliveries.record)  # in the order of groups, keys and offsets
+    group, key, offset = records.group[rows], records.key[rows], records.offset[rows]
+    heads = begins(group, key)
+    places = zip(group[heads].tolist(), key[heads].tolist(), strict=True)
+    return dict(zip(places, offset[heads].tolist(), strict=True))
+
+
 def _start(share: ShareBucket, group: int, key: int, sent_first: int) -> int | None:
     """Returns the offset at which the group started at the latest in this key; None: unknown.
 
     sent_first  the invocation of the first send to the key, in ns
     """
-    settings, records = share.settings, share.records
+    settings = share.settings
     if settings.auto_offset_reset == "earliest":
         return 0
     if settings.partitions is not None and settings.partitions_per_topic:
         topic, partition = divmod(key, settings.partitions_per_topic)
         if partition >= settings.partitions and share.topics_first.get((group, topic), sent_first) < sent_first:
             return 0
-    mine = (records.group == group) & (records.key == key)
-    mine &= np.isin(np.arange(len(records.group)), share.deliveries.record)
-    return int(records.offset[mine].min()) if mine.any() else None
+    return share.once(_lowest_delivered).get((group, key))
 
 
 def unfinished(share: ShareBucket) -> Found:

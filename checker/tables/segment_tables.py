@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 from checker.tables import make_tables, schema
 from checker.tables.coding import Coder
 from checker.tables.read_history import Notes, identity, rarely_collecting, read_stretches
-from checker.tables.table_builder import LIMIT, Builder
+from checker.tables.small_rows import LIMIT
+from checker.tables.table_builder import Builder
 
 FOLDER: Final = ".segments"
 RECORD: Final = "record.json"

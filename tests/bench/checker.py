@@ -174,16 +174,16 @@ def empty_job(spark: Any, tasks: int) -> float:
     return timed(lambda: context.parallelize(range(tasks), tasks).map(int).collect())
 
 
-def _generate(shape: Shape, folder: Path, log: bool) -> None:
+def _generate(shape: Shape, folder: Path, log: bool, copies: int) -> None:
     history = histories.make(shape)
-    histories.write_log(history, folder) if log else histories.write_tables(history, folder)
+    histories.write_log(history, folder) if log else histories.write_tables(history, folder, copies=copies)
 
 
 @contextmanager
-def made(shape: Shape, work: Path, log: bool = False) -> Iterator[Path]:
+def made(shape: Shape, work: Path, log: bool = False, copies: int = 1) -> Iterator[Path]:
     """A run folder with the history, deleted after the block."""
     folder = work / f"{shape.ops}-{shape.keys}-{shape.txn}-{'log' if log else 'tables'}"
-    process = get_context("spawn").Process(target=_generate, args=(shape, folder, log))
+    process = get_context("spawn").Process(target=_generate, args=(shape, folder, log, copies))
     process.start()
     process.join()
     if process.exitcode:
@@ -279,8 +279,12 @@ def _one_cluster(workers: int, run: Path, work: Path) -> float:
 
 
 def one_check(run: Path, master: str, repeat: int) -> None:
-    """Prints the seconds of a check on a master, after a check to warm up."""
+    """Prints the seconds of a check on a master, after a check to warm up; on local cores, without such a check."""
     spark = session_now(master)
+    if master.startswith("local"):
+        session.warm_up(spark)
+        print(timed(lambda: judge(spark, run)))
+        return
     context = spark.sparkContext
     deadline = time.monotonic() + 60
     cores = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
