@@ -131,6 +131,12 @@ def _reasons(source: Source, parts: list[Judged], options: CheckOptions, origina
             f"{many(doubtful, 'record')} not finished by a share group may have been acquired by members that ended or "
             "lost their connection until the delivery limit was reached"
         )
+    early = sum(part.unfinished.early for part in parts)
+    if early:
+        found.append(
+            f"the final phase ended less than 15 s after the locks of {many(early, 'record')} not finished by a share "
+            "group, so it is unknown whether they would have been delivered again"
+        )
     unplaced = sum(part.unfinished.unplaced for part in parts)
     if unplaced:
         found.append(
