@@ -7,6 +7,7 @@
 
 harness_run(**options)  carries out a run and returns it (`harness.stored.stored_run.Run`). The options are those of
                         `harness run`, with `_` for `-`. They override those of pytest's command line.
+                        `app` is the path of an app.yaml; it implies workload="app".
 kafka_cluster           a cluster that stays up for all tests of a session. If a test uses this fixture, its runs use
                         this cluster.
 assert_valid(run)       fails, with the run's summary and the path of its page, unless the run is valid. (If a test
@@ -32,6 +33,7 @@ from harness.cluster.table import CLUSTERS
 
 if TYPE_CHECKING:
     from harness.stored.stored_run import Run
+    from harness.yaml_data import Place
 
 # An ssh cluster needs a file that describes its hosts.
 KINDS: Final = tuple(kind for kind in CLUSTERS if kind != "ssh")
@@ -164,6 +166,7 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
 
 def _plan(options: dict[str, Any]) -> Any:
     """Returns a plan. Options may have their names on the command line (time_limit) or in plans (time_limit_s)."""
+    from harness.clients.app import spec
     from harness.plan import make_plan
     from harness.plan.test_plan import TestPlan, option_name
 
@@ -176,7 +179,14 @@ def _plan(options: dict[str, Any]) -> Any:
         if several and isinstance(value, str):
             value = tuple(part.strip() for part in value.split(",") if part.strip() and part != "none")
         values[field] = value
-    return make_plan.make(values)
+    if "app" not in values:
+        return make_plan.make(values)
+    app = spec.read(Path(values["app"]))
+
+    def where(place: Place, value: bool = False) -> str:
+        return app.where(place[1:], value) if place[:1] == ("app",) else ""
+
+    return make_plan.make({"workload": "app", **values, "app": app.data}, where)
 
 
 def assert_valid(run: Run) -> None:

@@ -1,9 +1,10 @@
 """A record that a share group rejected, or delivered as often as the limit allows, is not in the dead letter queue.
 
 Judged if an op of the final phase listed the group's dead letter queue (share-dead-letters). A rejected record counts
-if the rejection was confirmed. A record at the limit counts if it was certainly not accepted, and its lock had expired
-before the final phase ended (see checker.kernels.share_unfinished). Records whose end fell into a fault are not judged,
-because a broker writes the queue after the end. Witness {group, key, offset, kind, ops}. Source: KIP-1191.
+if the rejection was confirmed, and no accept of it may have taken effect. A record at the limit counts if it was
+certainly not accepted, and its lock had expired before the final phase ended (see checker.kernels.share_unfinished).
+Records whose end fell into a fault are not judged, because a broker writes the queue after the end. Witness {group,
+key, offset, kind, ops}. Source: KIP-1191.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from checker.kernels.share_bucket import NEVER, ShareBucket, column
 from checker.kernels.share_unfinished import quiet_since, state_of
 from checker.kernels.witness import pairs_of
 from checker.tables.packing import Bools, Ints
-from checker.tables.schema import OK, REJECT, SHARE_DEAD_LETTERS
+from checker.tables.schema import ACCEPT, FAIL, OK, REJECT, SHARE_DEAD_LETTERS
 
 
 def _listed(share: ShareBucket) -> tuple[Bools, Ints]:
@@ -42,6 +43,8 @@ def find(share: ShareBucket) -> pa.Table:
     acks, state, lock = share.acknowledgements, share.once(state_of), share.lock_ns
     rejected = np.zeros(len(listed), np.bool_)
     rejected[acks.record[(acks.kind == REJECT) & (acks.type == OK)]] = True
+    # If an accept made the record final, a later reject is confirmed without an effect.
+    rejected[acks.record[(acks.kind == ACCEPT) & (acks.type != FAIL)]] = False
     archived = np.zeros(len(listed), np.bool_)
     if lock is not None and share.settings.delivery_limit is not None:
         quiet = {group: span[1] for group, span in quiet_since(share).items()}

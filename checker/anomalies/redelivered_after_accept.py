@@ -4,9 +4,9 @@ A confirmed accept or reject is final. There are two kinds:
 
 - member  a member got the record that began only after the confirmation
 - count   a later poll returned it with a higher delivery count than the accepted delivery had. Counts rise with each
-          acquisition, so this acquisition came after the accepted one, which still held when it was accepted. Judged
-          only if less than two lock durations passed since the accepted delivery, because it could otherwise have been
-          acquired by others in between, and if no leader may have moved.
+          acquisition, so this acquisition came after the accepted one. Judged only if the accepted delivery's lock
+          surely held at the confirmation, and if no leader may have moved.
+
 Two confirmations of a record are no anomaly: a broker confirms an acknowledgement of a record below the share
 partition's start offset without an effect, and a member whose lock has ended may send one (seen on Kafka 4.3.1).
 
@@ -37,7 +37,7 @@ def find(share: ShareBucket) -> pa.Table:
     if share.lock_ns is not None:
         begun, count = ended.earliest[given.record], ended.count[given.record]
         by_count = (ack >= 0) & (count >= 0) & (given.count > count) & (given.complete_ns > confirmed)
-        by_count &= (confirmed - begun < 2 * share.lock_ns) & ~share.disturbed.between(begun, given.complete_ns)
+        by_count &= (confirmed - begun < share.lock_ns) & ~share.disturbed.between(begun, given.complete_ns)
     again = np.flatnonzero(new_member | by_count)
     kinds = np.where(new_member[again], "member", "count")
     return share.witnesses(

@@ -23,7 +23,7 @@ import orjson
 import pyarrow as pa
 
 from checker.kernels.share_bucket import MS, NEVER, ShareBucket
-from checker.tables.packing import Ints, begins
+from checker.tables.packing import Ints, begins, order
 from checker.tables.schema import ACK_KINDS, FAIL, INVALID_STATE, RELEASE, TYPE_CODES
 
 EXPIRED: Final = "lock expired"
@@ -77,14 +77,15 @@ def _redeliveries(share: ShareBucket) -> tuple[Ints, Ints, Ints]:
     released = np.full(len(rows), NEVER, np.int64)
     frees = np.flatnonzero((acks.kind == RELEASE) & (acks.type != FAIL))
     if len(frees) and len(rows):
-        # The last release of the record that was made before the redelivery.
-        base = np.int64(1) + max(int(acks.op.max()), int(given.op.max()))
-        code, wanted = acks.record[frees] * base + acks.op[frees], given.record[after] * base + given.op[after]
-        place = np.searchsorted(code, wanted) - 1
-        some = place >= 0
-        ack = frees[np.maximum(place, 0)]
-        some &= (acks.record[ack] == given.record[after]) & (acks.complete_ns[ack] >= given.complete_ns[before])
-        released = np.where(some, acks.complete_ns[ack], NEVER)
+        # The last release of the record that was requested before the redelivery's poll completed.
+        asked = np.where(acks.by_poll[frees], acks.complete_ns[frees], acks.begin_ns[frees])
+        by = order(acks.record[frees], asked)
+        frees, asked = frees[by], asked[by]
+        base = np.int64(1) + max(int(asked.max()), int(given.complete_ns.max()))
+        code, wanted = acks.record[frees] * base + asked, given.record[after] * base + given.complete_ns[after]
+        place = np.maximum(np.searchsorted(code, wanted, side="right") - 1, 0)
+        some = (acks.record[frees[place]] == given.record[after]) & (asked[place] >= given.complete_ns[before])
+        released = np.where(some & (asked[place] <= given.complete_ns[after]), asked[place], NEVER)
     alive = share.members.alive[given.member[before]]
     done, lock = given.complete_ns[after], share.lock_ns or NEVER
     ended = (alive < done) & (given.member[before] != given.member[after])

@@ -254,7 +254,7 @@ class ShareBucket:
 
     @cached_property
     def acknowledgements(self) -> Acknowledgements:
-        """The acknowledgements, with the bounds of the time at which it was made."""
+        """The acknowledgements, each with the earliest and the latest time at which it can have taken effect."""
         table = self._raw[1]
         own = {name: column(table, name) for name in ("kind", "type", "error", "op", "invoke_ns", "complete_ns")}
         member, record = self._rank(column(table, "member")), self.records.of_acknowledgement

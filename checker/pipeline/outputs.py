@@ -321,7 +321,7 @@ def _unmatched(matched: Any) -> Any:
 
 
 def _flagged(matched: Any) -> Any:
-    """Returns one row per anomaly of the outputs whose input record is known."""
+    """Returns the anomalies of outputs that name a known input record, one row for each anomaly."""
     from pyspark.sql import functions as F
 
     counts = F.col("transform") == AGGREGATE

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,64 +21,14 @@ from checker.tables.plain_lines import Lines, Rows, Stretch
 from checker.tables.read_history import Line
 from checker.tables.row_buffers import RowBuffers
 from checker.tables.schema import INFO, MICRO, OK, SHARE_FS, TIME_GOES_BACK, TYPE_CODES
-from checker.tables.share_rows import BadShareOp, ShareOp, rows_of
-from harness.model.edn import ops
+from checker.tables.share_rows import ShareOp
+from checker.tables.small_rows import LIMIT, Broken, SmallRows, short, shown_error, whole
 from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
 
-LIMIT = 1 << 62  # indices, times and offsets beyond it are treated as damage
-SHORT = 80
 _TYPE_NAMES = tuple(TYPE_CODES)
 NO_TIME = -1  # the time of an op in a history without times
 OF_CLIENTS = MICRO | {"assign", "subscribe", "debug-topic-partitions", *SHARE_FS}  # ops (by f) that only clients have
-
-
-def _short(value: Any) -> str:
-    """Returns the repr of a value, shortened for a message."""
-    text = repr(value)
-    return text if len(text) <= SHORT else f"{text[: SHORT - 3]}..."
-
-
-class _Broken(Exception):
-    """The value of an op does not have the required form, or its process cannot have this op now.
-
-    The text of the exception says what is wrong.
-    """
-
-
-def _whole(value: Any) -> bool:
-    return type(value) is int and -LIMIT < value < LIMIT
-
-
-def _int(value: Any) -> int:
-    if not _whole(value):
-        raise ValueError(value)
-    return int(value)
-
-
-def _listed(fields: Mapping[str, Any], name: str) -> list[Any]:
-    """Returns a field that must be a list, or [] if it is absent."""
-    found = fields.get(name)
-    if found is None:
-        return []
-    if not isinstance(found, list):
-        raise _Broken(f"`{name}` must be a list, not {_short(found)}")
-    return found
-
-
-def _rebalances(extra: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Returns the events of the rebalance log in an op's `extra`."""
-    log = _listed(extra, "rebalance_log") or _listed(extra, "rebalance-log")
-    for event in log:
-        if not isinstance(event, dict):
-            raise _Broken(f"`rebalance_log` must be a list of events, but contains {_short(event)}")
-    return log
-
-
-def _error_text(error: Any) -> str:
-    """Returns an op's error as text."""
-    shown = ops.shown(error)
-    return shown.removeprefix(":") if isinstance(shown, str) else text_of(error)
 
 
 class Builder:
@@ -109,6 +58,10 @@ class Builder:
         """The number of ops and polled records since the last call of `tables`, to estimate the memory in use."""
         return self._size + row_buffers.size(self.buffers)
 
+    @property
+    def _small(self) -> SmallRows:
+        return SmallRows(self.buffers.small, self.coder)
+
     # --- lines ----------------------------------------------------------------------------------------
 
     def add(self, line: Line) -> None:
@@ -120,13 +73,13 @@ class Builder:
         except KeyError as error:
             raise BadHistory(f"{line.where}: not an op (no field {error})") from None
         if type(index) is not int or not self.last_index < index < LIMIT:
-            raise BadHistory(f"{line.where}: index {_short(index)} after {self.last_index}; indices must increase")
+            raise BadHistory(f"{line.where}: index {short(index)} after {self.last_index}; indices must increase")
         if kind not in TYPES:
-            raise BadHistory(f"{line.where}: unknown op type {_short(kind)}; must be one of {', '.join(TYPES)}")
+            raise BadHistory(f"{line.where}: unknown op type {short(kind)}; must be one of {', '.join(TYPES)}")
         if type(time_ns) is not int or not -LIMIT < time_ns < LIMIT:
-            raise BadHistory(f"{line.where}: not an op (time {_short(time_ns)} is not a valid number of nanoseconds)")
+            raise BadHistory(f"{line.where}: not an op (time {short(time_ns)} is not a valid number of nanoseconds)")
         if not isinstance(f, str):
-            raise BadHistory(f"{line.where}: not an op (f {_short(f)} is not a string)")
+            raise BadHistory(f"{line.where}: not an op (f {short(f)} is not a string)")
         if index != self.last_index + 1:
             self._doubt("index", f"{line.where}: index {index} after {self.last_index}, so ops are missing")
             if self.missing is None:
@@ -144,10 +97,10 @@ class Builder:
         if process == NEMESIS:
             if f in OF_CLIENTS:
                 raise BadHistory(
-                    f"{line.where}: the process {NEMESIS!r} has an op {_short(f)}, which only clients have; use a "
+                    f"{line.where}: the process {NEMESIS!r} has an op {short(f)}, which only clients have; use a "
                     "number or another name for the client's process"
                 )
-            self._nemesis(index, time_ns, f, value, extra)
+            self._small.nemesis(index, time_ns, f, value, extra)
             return
         if process.__class__ is not int or not -BASE < process < BASE:
             process = self.coder.code(process)
@@ -156,7 +109,7 @@ class Builder:
                 if process in self.open:
                     op = self.open[process][0]
                     if not self._missing_since(op):
-                        raise _Broken(f"process {_short(data['process'])} invokes again while its op {op} is open")
+                        raise Broken(f"process {short(data['process'])} invokes again while its op {op} is open")
                     self._never_completed(process)
                 self.open[process] = (index, time_ns, f, value, extra)
                 return
@@ -169,13 +122,13 @@ class Builder:
                 since, since_ns = self._lost_invocation(process, data["process"], kind, time_ns)
                 self._op(index, since, process, kind, f, since_ns, time_ns, data.get("error"), extra, value)
             elif began[2] != f:
-                who = _short(data["process"])
-                raise _Broken(f"process {who} completes {_short(f)}, but had invoked {_short(began[2])}")
+                who = short(data["process"])
+                raise Broken(f"process {who} completes {short(f)}, but had invoked {short(began[2])}")
             else:
                 if f in SHARE_FS:  # a completion may leave out what its invocation has
                     extra, value = {**began[4], **extra}, began[3] if value is None else value
                 self._op(index, began[0], process, kind, f, began[1], time_ns, data.get("error"), extra, value)
-        except _Broken as error:
+        except Broken as error:
             raise BadHistory(f"{line.where}: {error}") from None
 
     def _doubt(self, kind: str, text: str) -> None:
@@ -190,18 +143,18 @@ class Builder:
         """Returns (index, time) of the earliest possible invocation of an op without an invocation in the history.
 
         A process that is not a client may write an `info` line without an invocation; the index is then -1. In all
-        other cases the invocation must be in a gap of missing lines. Raises _Broken if there is no such gap.
+        other cases the invocation must be in a gap of missing lines. Raises Broken if there is no such gap.
         """
         if kind == "info" and type(process) is not int:
             return -1, time_ns
         if self.missing is not None and self._missing_since(self.retired.get(code, -1)):
             return self.missing[0] + 1, min(self.gap_ns, time_ns)
         if code in self.retired:
-            raise _Broken(
-                f"process {_short(process)} completes an op after its op {self.retired[code]} was info, which must be "
+            raise Broken(
+                f"process {short(process)} completes an op after its op {self.retired[code]} was info, which must be "
                 "the last op of a process"
             )
-        raise _Broken(f"process {_short(process)} completes an op as {kind} without an invocation")
+        raise Broken(f"process {short(process)} completes an op as {kind} without an invocation")
 
     def reopen(self, data: Mapping[str, Any]) -> None:
         """Adds an invocation from an earlier piece of the log that was not completed in that piece."""
@@ -216,7 +169,7 @@ class Builder:
         for process, (index, *_) in sorted(self.open.items(), key=lambda item: item[1][0]):
             try:
                 self._never_completed(process)
-            except _Broken as error:
+            except Broken as error:
                 raise BadHistory(f"op {index}: {error}") from None
 
     def _never_completed(self, process: Any) -> None:
@@ -338,7 +291,7 @@ class Builder:
         buffers = self.buffers
         row = len(buffers.type_codes)
         buffers.type_codes.append(code)
-        error_text = None if error is None else error if isinstance(error, str) else _error_text(error)
+        error_text = None if error is None else error if isinstance(error, str) else shown_error(error)
         buffers.ops += (op, invoke_index, process, kind, f, invoke_ns, complete_ns, error_text, final)
         counter = self.counts.get(f)
         if counter is None:
@@ -350,22 +303,26 @@ class Builder:
             self._micro_ops(row, value)
         elif f in ("assign", "subscribe"):
             how = schema.ASSIGN if f == "assign" else schema.SUBSCRIBE
-            self._assign(op, process, code, how, extra, value)
+            self._small.assign(op, process, code, how, extra, value)
         elif f == "debug-topic-partitions" and code == OK:
-            self._debug(op, process, final, value, (invoke_ns, complete_ns))
+            self._small.debug(op, process, final, value, (invoke_ns, complete_ns))
         elif f == "delete-records":
-            self._deletion(op, code, value, complete_ns)
+            self._small.deletion(op, code, value, complete_ns)
         elif f in SHARE_FS:
-            self._share(ShareOp(op, process, code, f, value, extra, invoke_ns, complete_ns))
+            self._small.share(ShareOp(op, process, code, f, value, extra, invoke_ns, complete_ns))
         if extra:
-            self._extras(op, process, kind, f, final, extra, (invoke_ns, complete_ns))
-            self._commits((op, op if invoke_index < 0 else invoke_index, process, code, f == "txn"), extra)
+            if final and (f != "debug-topic-partitions" or kind == "info"):
+                self.final_processes[process] = kind
+            self._small.rebalances(op, process, extra)
+            if kind == "ok" and "ends" in extra:
+                self._small.ends(op, process, final, extra, (invoke_ns, complete_ns))
+            self._small.commits((op, op if invoke_index < 0 else invoke_index, process, code, f == "txn"), extra)
 
     def _micro_ops(self, row: int, value: Any) -> None:
         if value is None:
             return
         if not isinstance(value, list):
-            raise _Broken(f"the value of a send, poll or txn must be a list of micro-ops, not {text_of(value)[:80]}")
+            raise Broken(f"the value of a send, poll or txn must be a list of micro-ops, not {text_of(value)[:80]}")
         sends = self.buffers.sends
         for number, mop in enumerate(value):
             try:
@@ -377,13 +334,13 @@ class Builder:
                     offset = None
                     if isinstance(sent, list):
                         offset, sent = sent
-                    if offset is not None and not _whole(offset):
-                        raise _Broken(f"offset {_short(offset)} of a send is not a whole number")
+                    if offset is not None and not whole(offset):
+                        raise Broken(f"offset {short(offset)} of a send is not a whole number")
                     sends += (row, number, key, sent, -1 if offset is None else offset)
                 else:
-                    raise _Broken(f"unknown micro-op {text_of(mop)[:80]}")
+                    raise Broken(f"unknown micro-op {text_of(mop)[:80]}")
             except (TypeError, ValueError, IndexError, KeyError):
-                raise _Broken(f"not a micro-op: {text_of(mop)[:120]}") from None
+                raise Broken(f"not a micro-op: {text_of(mop)[:120]}") from None
 
     def _poll(self, row: int, mop: int, polled: Any) -> None:
         buffers = self.buffers
@@ -395,94 +352,6 @@ class Builder:
             buffers.poll_offset.extend(offsets)
             buffers.poll_value.extend(values)
             buffers.polls += (row, mop, key, len(values))
-
-    def _assign(self, op: int, process: int, code: int, how: int, extra: Mapping[str, Any], value: Any) -> None:
-        seek = bool(extra.get("seek_to_beginning", False))
-        if not isinstance(value, list):
-            raise _Broken("the value of an assign or subscribe must be a list of keys")
-        keys = [self.coder.code(key) for key in value] or [EMPTY]
-        self.buffers.small["assigns"].extend((op, process, code, how, seek, key) for key in keys)
-
-    def _debug(self, op: int, process: int, final: bool, value: Any, times: tuple[int, int]) -> None:
-        if not isinstance(value, list):
-            return
-        for entry in value:
-            if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], dict):
-                key = self.coder.code(entry[0])
-                start, end, cleaned = (entry[1].get(name) for name in ("start", "end", "cleaned"))
-                if _whole(start) and _whole(end):
-                    self.buffers.small["ends"].append((op, process, final, key, -1, start, end, *times))
-                if _whole(cleaned):
-                    self.buffers.small["cleaned"].append((op, key, cleaned))
-
-    def _deletion(self, op: int, code: int, value: Any, complete_ns: int) -> None:
-        try:
-            rows = [(op, code, self.coder.code(key), _int(before), complete_ns) for key, before in value or ()]
-        except (TypeError, ValueError):
-            raise _Broken("the value of delete-records must be a list of [key, offset]") from None
-        self.buffers.small["deletions"].extend(rows)
-
-    def _share(self, one: ShareOp) -> None:
-        try:
-            for name, rows in rows_of(one, self.coder).items():
-                self.buffers.small[name].extend(rows)
-        except BadShareOp as error:
-            raise _Broken(str(error)) from None
-
-    def _extras(
-        self,
-        op: int,
-        process: int,
-        kind: str,
-        f: str,
-        final: bool,
-        extra: Mapping[str, Any],
-        times: tuple[int, int],
-    ) -> None:
-        if final and (f != "debug-topic-partitions" or kind == "info"):
-            self.final_processes[process] = kind
-        for event in _rebalances(extra):
-            name = str(event.get("event", ""))
-            rows = ((op, process, name, self.coder.code(key)) for key in _listed(event, "keys"))
-            self.buffers.small["rebalances"].extend(rows)
-        if kind == "ok" and "ends" in extra:
-            try:
-                positions = {
-                    self.coder.code(key): -1 if position is None else _int(position)
-                    for key, position in _listed(extra, "positions")
-                }
-                ends = [(self.coder.code(key), _int(start), _int(end)) for key, start, end in _listed(extra, "ends")]
-                self.buffers.small["ends"].extend(
-                    (op, process, final, code, positions.get(code, -1), start, end, *times) for code, start, end in ends
-                )
-            except (TypeError, ValueError):
-                raise _Broken("`positions` must be a list of [key, offset], and `ends` of [key, start, end]") from None
-
-    def _commits(self, cells: tuple[Any, ...], extra: Mapping[str, Any]) -> None:
-        """Adds the consumer offsets that the op committed, and those that it fetched when keys were assigned to it."""
-        found = [(False, _listed(extra, "committed"))]
-        found += [(True, _listed(event, "committed")) for event in _rebalances(extra)]
-        try:
-            self.buffers.small["commits"].extend(
-                (*cells, fetched, self.coder.code(key), -1 if offset is None else _int(offset))
-                for fetched, rows in found
-                for key, offset in rows
-            )
-        except (TypeError, ValueError):
-            raise _Broken("`committed` must be a list of [key, offset]") from None
-
-    def _nemesis(self, index: int, time_ns: int, f: str, value: Any, extra: Mapping[str, Any]) -> None:
-        cells = (text_of(value), *(str(extra.get(name, "") or "") for name in ("fault", "span", "phase")))
-        self.buffers.small["nemesis"].append((index, time_ns, f, *cells))
-        if not isinstance(value, dict):
-            return
-        if extra.get("fault") and isinstance(value.get("deleted"), list):
-            with suppress(_Broken):  # a value of another form excuses no loss
-                self._deletion(index, OK, value["deleted"], time_ns)
-        if (extra.get("fault") or f == "heal") and isinstance(value.get("cleaned"), list):
-            with suppress(TypeError, ValueError):  # a value of another form is ignored
-                rows = [(index, self.coder.code(key), _int(before)) for key, before in value["cleaned"]]
-                self.buffers.small["cleaned"].extend(rows)
 
     def tables(self) -> dict[str, pa.Table]:
         """Returns name -> table, with the rows of the lines added since the last call. Raises BadHistory."""

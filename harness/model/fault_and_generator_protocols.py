@@ -111,6 +111,21 @@ class Workers(Protocol):
         """
 
 
+@runtime_checkable
+class Instances(Protocol):
+    """The client processes of a run whose clients start and stop instances of an application."""
+
+    def ask(self, name: str, what: str, by: str, within_s: float) -> Mapping[str, Any] | None:
+        """Asks the client of the worker with this name to stop its instance in order, or to start it, or for a report.
+
+        what  "stop", "start" or "report"
+        by    the name of the fault that asks; an instance that another fault has stopped is not stopped again
+
+        Returns the state of the instance, which an order changes only afterwards: see
+        `harness.clients.app.client.AppClient.answer`. Returns None if no answer arrives within `within_s` seconds.
+        """
+
+
 # --- faults -------------------------------------------------------------------------------------------
 
 

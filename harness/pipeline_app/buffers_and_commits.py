@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from harness.model.transforms import outputs
 from harness.pipeline_app import mistakes
+from harness.pipeline_app.instance_state import Chunk, Stream, Work, counts_of, state_of
 from harness.pipeline_app.ports import Mark, Options, Output, Partition, Record
-from harness.pipeline_app.streams import Chunk, Stream, Work, counts_of, state_of
 
 Emit = Callable[..., None]
 BEGINNING: Final = 0

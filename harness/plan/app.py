@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.plan.test_plan import TestPlan
+from nemesis.targets import CLIENT_TARGETS
 
 KIND = "app"
 WRITERS = 1
+OF_INSTANCES = frozenset({"restart", "rolling-restart"})  # on clients
 
 
 def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -29,6 +31,7 @@ def rule(plan: TestPlan) -> None:
     if (plan.app is not None) != (plan.workload == KIND):
         raise ValueError("--workload app and --app FILE must be given together; the file describes the application")
     if plan.app is None:
+        _no_instances(plan)
         return
     if plan.client != ("confluent",):
         raise ValueError(f"--client {','.join(plan.client)}: --workload app writes and reads with confluent")
@@ -38,6 +41,14 @@ def rule(plan: TestPlan) -> None:
         raise ValueError("--txn cannot be combined with --workload app: the application decides")
     if plan.clients_per_process != 1:
         raise ValueError("--clients-per-process cannot be combined with --workload app: instances fail one by one")
+
+
+def _no_instances(plan: TestPlan) -> None:
+    """Raises ValueError for a fault that needs instances of an application."""
+    for name in (*plan.nemesis, *(entry.fault for entry in plan.schedule)):
+        verb, _, target = name.partition(":")
+        if verb in OF_INSTANCES and target in CLIENT_TARGETS:
+            raise ValueError(f"{name} restarts instances of an application: use --workload app, or kill:{target}")
 
 
 def workload_options(plan: TestPlan) -> Mapping[str, Any]:

@@ -323,11 +323,14 @@ class ClientFields(BaseModel):
         "[default: the newest known]",
     )
     client_env: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
-        (), description="Environment variables to pass to an `exec:COMMAND` client, comma-separated."
+        (),
+        description="Names of environment variables to pass on to `exec:COMMAND` clients and to the instances of "
+        "`--app`, comma-separated.",
     )
     client_user: str = Field(
         "nobody",
-        description="User to run an `exec:COMMAND` client as, if the harness itself runs as root.",
+        description="User that your programs run as, if the harness itself runs as root: those of `exec:COMMAND` "
+        "clients, and the instances of `--app`. The user must be able to read and execute them.",
     )
     pipelined: bool = Field(False, description="Send consecutive sends of an operation without waiting between them.")
     rewind: bool = Field(True, description="After an abort, seek back and read the records of the transaction again.")

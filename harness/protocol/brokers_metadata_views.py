@@ -110,8 +110,9 @@ def ask(connection: socket.socket, address: str, port: int, timeout_s: float) ->
 
 
 def newest(views: Iterable[View]) -> View:
-    """Combines views: each partition as in the view with its highest leader epoch, and the brokers that most views
-    list.
+    """Combines several brokers' views of the metadata into one.
+
+    A partition is taken from the view in which its leader epoch is highest. The brokers are those that most views list.
 
     If several views have the highest epoch, the smallest ISR is used: a leader that is cut off may not know that the
     ISR has shrunk.

@@ -24,13 +24,13 @@ def request(group: str) -> bytes:
     return head(DESCRIBE, 0) + TAGS + compact_array([compact_text(group) + _ALL_TOPICS + TAGS]) + TAGS
 
 
-def start_offsets(answer: bytes) -> tuple[int, dict[TopicPartition, int]]:
+def start_offsets(answer: bytes) -> tuple[int, dict[TopicPartition, int | None]]:
     """Returns (error code of the group, partition -> start offset) from a response.
 
-    A partition without a start offset so far, and one that has an error, are omitted. Raises ValueError if the response
-    is truncated.
+    The start offset of a partition is None until the group has finished a record of it. A partition that the group does
+    not read yet, and one that has an error, are omitted. Raises ValueError if the response is truncated.
     """
-    starts = {}
+    starts: dict[TopicPartition, int | None] = {}
     try:
         reader = Reader(answer)
         reader.take("i")  # correlation
@@ -47,8 +47,8 @@ def start_offsets(answer: bytes) -> tuple[int, dict[TopicPartition, int]]:
                 partition, start, _, error = reader.take("iqih")
                 reader.compact_text()
                 reader.tags()
-                if not error and start >= 0:
-                    starts[topic, int(partition)] = int(start)
+                if not error:
+                    starts[topic, int(partition)] = int(start) if start >= 0 else None
             reader.tags()
         return int(reader.take("h")), starts
     except (struct.error, UnicodeError) as error:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,7 +19,7 @@ from harness.model.fault_and_generator_protocols import Roles
 from harness.plan import derived, share
 from harness.plan.resolve import ResolvedPlan
 from harness.plan.test_plan import TestPlan
-from harness.run import attached_cluster, client_versions, share_groups
+from harness.run import attached_cluster, client_versions, share_groups, state_folders
 from harness.run.roles import AdminRoles, Viewed, ViewRoles
 from harness.run.topics import Topics
 from harness.run.worker_pool import AdminLink, Crew
@@ -132,7 +130,7 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
         "logic": workload.client,
         "logic_options": dict(workload.client_options),
         "folder": str(folder.resolve()),
-        **({} if plan.app is None else {"app_state": _state(stack)}),
+        **({} if plan.app is None else {"app_state": state_folders.make(stack)}),
         "consumer_config": {**workload.consumer_config, **config["consumer_config"]},
     }
     env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
@@ -163,14 +161,6 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
     attached_cluster.remove_left(cluster, admin.call)
     crew.start()
     return Staff(crew, topics, _roles(plan, cluster, admin, client_settings(config).group_id), admin)
-
-
-def _state(stack: contextlib.ExitStack) -> str:
-    """Creates the folder of the state folders of an application's instances, which is deleted with the run."""
-    folder = Path(tempfile.mkdtemp(prefix="harness-app-"))
-    folder.chmod(0o711)  # instances run as another user; each slot's folder belongs to that user
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    return str(folder)
 
 
 def _roles(plan: TestPlan, cluster: Cluster, admin: AdminLink, group: str) -> Roles:

@@ -5,9 +5,11 @@ Started as `python -m harness.run.worker`, with a stream socket as file descript
     to a worker      {"do":"setup","role":"ops","client":{...}}   once, first
                      an op line (an invocation)                   for a process; its slot is process % slots
                      {"do":"drop","process":p}                    abandon a client that hangs
+                     {"do":"instance","what":"stop","by":"..."}   to the client of a worker with one slot
                      {"do":"exit"}
     from a worker    {"did":"ready"}                              after setup
                      an op line (a completion)                    with the index of its invocation
+                     {"did":"instance","value":{...}}             the state of the client's instance, or null
 
     admin, log       {"do":"call","id":n,"name":"leaders","args":{...}}
                      answered by {"did":"call","id":n,"value":...}, or with "error" instead of "value"
@@ -26,7 +28,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import orjson
 
@@ -45,6 +47,13 @@ class SlotClient(Protocol):
 
     def invoke(self, op: Op) -> Op: ...
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class HasInstance(Protocol):
+    """A client that keeps an instance of an application running."""
+
+    def answer(self, what: str, by: str) -> Mapping[str, Any]: ...
 
 
 Open = Callable[[Mapping[str, Any]], SlotClient]
@@ -86,6 +95,12 @@ class Slot:
         except Exception as error:
             done = op.with_(type=INFO, error=["client-crashed", f"{type(error).__name__}: {error}"])
         return done
+
+    def answer(self, what: str, by: str) -> Any:
+        """Returns what the client answers to a question about its instance (see `AppClient.answer`); None if it has no
+        instance.
+        """
+        return self._client.answer(what, by) if isinstance(self._client, HasInstance) else None
 
     def close(self) -> None:
         """Closes the client in a background thread, because closing may take seconds."""
@@ -138,6 +153,12 @@ class OpsWorker:
         if abandoned is not None:
             abandoned.put(None)
 
+    def answer(self, what: str, by: str) -> bytes:
+        """Returns the answer of the client of a worker with one slot, as a line."""
+        values = [slot.answer(what, by) for slot in self._served.values()]
+        line = {"did": "instance", "value": values[0] if len(values) == 1 else None}
+        return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
     def _slot(self, number: int) -> Slot:
         if number not in self._served:
             library = library_of(number, self._slots, self._config["libraries"])
@@ -165,7 +186,10 @@ def serve_ops(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, A
             order = orjson.loads(line)
             if order["do"] == "exit":
                 return
-            worker.drop(int(order["process"]))
+            if order["do"] == "instance":
+                sock.sendall(worker.answer(order["what"], order["by"]))
+            else:
+                worker.drop(int(order["process"]))
             continue
         batch: list[bytes] = []
         worker.take(line, batch)

@@ -65,7 +65,9 @@ def launch(
 
 
 class Crew:
-    """All workers of a run that execute ops. Only the interpreter's thread uses it, except for `names` and `signal`."""
+    """All workers of a run that execute ops. Only the interpreter's thread uses it, except for `names`, `signal` and
+    `ask`, which belong to the nemesis.
+    """
 
     def __init__(
         self,
@@ -88,6 +90,8 @@ class Crew:
         self._members: list[Member] = []
         self._waiting: list[Member] = []  # workers with unsent lines
         self._replaced: list[tuple[float, Member]] = []  # (time, worker), possibly still running
+        self._answers: dict[str, Mapping[str, Any] | None] = {}  # worker -> its last answer, see `ask`
+        self._answered = threading.Condition()
         self._of_slot = {slot: n for n, group in enumerate(groups) for slot in group}
 
     def start(self) -> None:
@@ -149,7 +153,11 @@ class Crew:
                 continue
             *whole, member.rest = (member.rest + chunk).split(b"\n")
             for line in whole:
-                if line.startswith(b'{"did"'):
+                if line.startswith(b'{"did":"instance"'):
+                    with self._answered:
+                        self._answers[member.name] = orjson.loads(line)["value"]
+                        self._answered.notify_all()
+                elif line.startswith(b'{"did"'):
                     member.ready = True
                 elif member in self._members:
                     yield member, line
@@ -210,6 +218,20 @@ class Crew:
         for member in running:
             member.child.signal(number)
         return bool(running)
+
+    def ask(self, name: str, what: str, by: str, within_s: float) -> Mapping[str, Any] | None:
+        """See `harness.model.fault_and_generator_protocols.Instances`. `receive` hands the answer over."""
+        members = [member for member in self._members if member.name == name]
+        order = orjson.dumps({"do": "instance", "what": what, "by": by}, option=orjson.OPT_APPEND_NEWLINE)
+        with self._answered:
+            self._answers.pop(name, None)
+            try:
+                for member in members:
+                    member.sock.sendall(order)
+            except OSError:
+                return None
+            self._answered.wait_for(lambda: name in self._answers, within_s)
+            return self._answers.pop(name, None)
 
 
 class AdminLink:

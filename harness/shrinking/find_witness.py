@@ -119,7 +119,7 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
 
 
 def complete(ops: Sequence[Op], options: CheckOptions) -> frozenset[Name]:
-    """Returns the keys whose logs these operations read to their ends. Raises BadHistory."""
+    """Returns the keys whose log is read to its end by at least one of `ops`. Raises BadHistory."""
     tables = make_tables.of_ops(ops, part=True)
     return _complete(_bucket(tables, options), decoder(tables.texts))
 

@@ -103,7 +103,7 @@ def _events(loaded: Loaded, line: str) -> tuple[EventPattern, ...]:
 def _event(loaded: Loaded, place: Place, line: str) -> EventPattern:
     event, at = _value_at(loaded, place), loaded.where(place)
     if not isinstance(event, dict) or not set(event) <= {"event", "match"} or "match" not in event:
-        raise BadInput(f"{at}: an event has the key match, optionally the key event, and no others")
+        raise BadInput(f"{at}: an event must have the key 'match', may have the key 'event', and has no other keys")
     match = _regex(loaded, (*place, "match"))
     kind = _text(loaded, (*place, "event"), "")
     named = foreign_logs.groups(match) | (foreign_logs.groups(line) if line else frozenset())

@@ -140,7 +140,7 @@ def _text(row: Row) -> str:
 
 
 def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Returns, for each filter, the values that occur in the list."""
+    """Returns, for each filter, the values that occur in `rows`."""
     return {
         "verdict": sorted({row.verdict for row in rows}),
         "workload": sorted({row.workload for row in rows if row.workload}),

@@ -174,16 +174,16 @@ def empty_job(spark: Any, tasks: int) -> float:
     return timed(lambda: context.parallelize(range(tasks), tasks).map(int).collect())
 
 
-def _generate(shape: Shape, folder: Path, log: bool) -> None:
+def _generate(shape: Shape, folder: Path, log: bool, copies: int) -> None:
     history = histories.make(shape)
-    histories.write_log(history, folder) if log else histories.write_tables(history, folder)
+    histories.write_log(history, folder) if log else histories.write_tables(history, folder, copies=copies)
 
 
 @contextmanager
-def made(shape: Shape, work: Path, log: bool = False) -> Iterator[Path]:
+def made(shape: Shape, work: Path, log: bool = False, copies: int = 1) -> Iterator[Path]:
     """A run folder with the history, deleted after the block."""
     folder = work / f"{shape.ops}-{shape.keys}-{shape.txn}-{'log' if log else 'tables'}"
-    process = get_context("spawn").Process(target=_generate, args=(shape, folder, log))
+    process = get_context("spawn").Process(target=_generate, args=(shape, folder, log, copies))
     process.start()
     process.join()
     if process.exitcode:

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,30 @@ def test_an_instance_that_must_not_be_started_again(application: Callable[..., I
     app.until(1, "work", "running", False)
     assert app.once(1, "work").value["running"] is False
     assert "started" not in app.once(1, "work").value
+
+
+def ordered(app: Instances, what: str, by: str = "restart:client") -> dict[str, Any]:
+    """The answer to the order of a fault. As in a run, another thread gives the order while ops are executed."""
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(app.crew.ask, "w1", what, by, DEADLINE_S)
+        while not answer.done():
+            app.once(1, "work")
+        return dict(answer.result() or {})
+
+
+def test_a_fault_stops_and_starts_an_instance(application: Callable[..., Instances]) -> None:
+    app = application(CHILDREN, "{state} 600", ready={"log": "ready"})
+    app.until(1, "start", "ready")
+    first = pids(app)
+    assert ordered(app, "stop")["running"]
+    assert app.until(1, "work", "running", False)["stopped_by_fault"]
+    assert not any(map(runs, first))
+    assert ordered(app, "start", "rolling-restart:client")["refused"]
+    assert app.once(1, "work").value["running"] is False
+    assert not ordered(app, "start")["refused"]
+    eventually(lambda: bool(ordered(app, "report")["ready"]), 20)
+    assert all(map(runs, pids(app)))
+    assert pids(app) != first
 
 
 def test_an_instance_that_ignores_its_signal_is_killed(application: Callable[..., Instances]) -> None:

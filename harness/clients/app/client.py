@@ -63,6 +63,8 @@ class AppClient(PipelineClient):
         self._started_s: float | None = None  # of the first start that is not ready yet
         self._asked_s: float | None = None  # when the instance was asked to end
         self._last_start_s = -AGAIN_S
+        self._held = ""  # the fault that has stopped the instance
+        self._killed = False  # the instance did not end in time when a fault stopped it
         self._passed_on = {name: os.environ[name] for name in environment if name in os.environ}
         hidden = [value for value in self._passed_on.values() if len(value) >= SECRET_CHARACTERS]
         self._secrets = [*secrets(pipeline.settings), *hidden]
@@ -117,7 +119,31 @@ class AppClient(PipelineClient):
         except (BadInput, ClientError) as error:
             return op.with_(type=FAIL, error=f"{self._name()}: {getattr(error, 'text', error)}")
 
+    def answer(self, what: str, by: str) -> Mapping[str, Any]:
+        """Notes the order of a fault, and returns the state of the instance. The next `work` executes the order.
+
+        what  "stop": end the instance with its signal, and leave it stopped; "start": start it again; "report": nothing
+        by    the fault that gives the order; it is refused while another fault has stopped the instance
+
+        Returns {"refused", "running", "ready" (whether it is ready), "killed" (whether it did
+        not end in time when it was last stopped), "members" (of its group; absent if the brokers do not answer)}.
+        """
+        refused = what != "report" and self._held not in ("", by)
+        if what != "report" and not refused:
+            self._held = by if what == "stop" else ""
+            self._killed = False
+        process = self._running
+        running = process is not None and process.exit_code() is None
+        settled = time.monotonic() - self._last_start_s >= SETTLED_S
+        ready = running and process is not None and (settled if self._app.ready is None else self._is_ready(process))
+        state: dict[str, Any] = {"refused": refused, "running": running, "ready": ready, "killed": self._killed}
+        with contextlib.suppress(ClientError):
+            state["members"] = members(self._pipeline.settings)
+        return state
+
     def _work(self, op: Op) -> Op:
+        if self._held:
+            return self._hold(op)
         self._asked_s = None
         value: dict[str, Any] = {"running": True}
         try:
@@ -139,24 +165,37 @@ class AppClient(PipelineClient):
             self._running = None
         return op.with_(type=OK, value=value)
 
+    def _hold(self, op: Op) -> Op:
+        """Ends the instance with its signal, and does not start it again."""
+        if self._running is None:
+            time.sleep(TICKS * TICK_S)
+        value = self._end()
+        self._killed = self._killed or "killed" in value
+        return op.with_(type=OK, value={"running": not value.pop("left"), "stopped_by_fault": True, **value})
+
     def _leave(self, op: Op) -> Op:
+        return op.with_(type=OK, value=self._end())
+
+    def _end(self) -> dict[str, Any]:
+        """Asks the instance to end, and waits a second for it; kills it when its grace is over.
+
+        Returns {"left": whether it has ended}, with "exit", its exit code, or "killed".
+        """
         process, stop = self._running, self._app.stop
         if process is None:
-            return op.with_(type=OK, value={"left": True})
+            return {"left": True}
         if self._asked_s is None:
             self._asked_s = time.monotonic()
             process.terminate(stop.signal)
-        value: dict[str, Any] = {"left": False}
         for _ in range(TICKS):
             code = process.exit_code()
             late = code is None and time.monotonic() - self._asked_s > stop.grace
             if code is not None or late:
                 process.kill()
-                self._running = None
-                value = {"left": True, "killed": True} if late else {"left": True, "exit": code}
-                break
+                self._running, self._asked_s = None, None
+                return {"left": True, "killed": True} if late else {"left": True, "exit": code}
             time.sleep(TICK_S)
-        return op.with_(type=OK, value=value)
+        return {"left": False}
 
     def _launch(self) -> None:
         """Starts the instance. Raises BadInput or ClientError."""

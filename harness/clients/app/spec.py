@@ -278,7 +278,7 @@ class App(_Part):
         return environment
 
     @model_validator(mode="after")
-    def _inputs_have_the_values_of_the_state(self) -> App:
+    def _one(self) -> App:
         for number, text in enumerate(self.input.values if self.state is not None else (), 1):
             problem = _state_problem(self.state, filled(text, {"id": 1, "key": 1}))
             if problem is not None:

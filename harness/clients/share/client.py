@@ -3,7 +3,7 @@
     share-poll         polls as a member of the group; joins it if the process has no consumer
     share-acknowledge  acknowledges records: [[key, offset, accept | release | reject | renew], ...]
     share-close        leaves the group
-    share-offsets      asks the group's coordinator for the start offsets of the group
+    share-offsets      asks the group's coordinator for its start offsets, and for how many partitions it reads
     share-sizes        asks how many partitions each topic has; the producer then learns of new partitions
     others             those of the queue workload: `harness.clients.queue`
 
@@ -157,7 +157,8 @@ class ShareClient:
                 continue
             if code == 0:
                 keys = {self._settings.key(*at): start for at, start in starts.items()}
-                return op.with_(type=OK, value={str(key): at for key, at in keys.items() if key is not None})
+                value = {str(key): at for key, at in keys.items() if key is not None and at is not None}
+                return op.with_(type=OK, value=value, extra={**op.extra, "partitions": len(starts)})
             failed = f"{address}: error code {code}"
         return op.with_(type=FAIL, error=f"admin: {failed}")
 

@@ -217,7 +217,7 @@ class DockerCluster:
         self._filters().heal()
 
     def dropped(self, at: str) -> int:
-        """Returns how many packets `at` has dropped because of rules; 0 for a client, because only nodes have rules."""
+        """Returns how many packets the rules of host `at` have dropped; 0 for a client: only nodes have rules."""
         return self._filters().dropped(at)
 
     def _filters(self) -> Filters:

@@ -200,7 +200,7 @@ class Connection:
         return PASS if active is None and not sent.repeated and not self._to_client and not own_answers else WHOLE
 
     def _answered(self, correlation: int) -> Sent | None:
-        """Finds the request with this correlation id, which a broker's response answers; None if there is none.
+        """Returns the request to which a broker's response with this correlation id belongs; None if there is none.
 
         The broker responds in the order of the requests, unless a request was dropped. Earlier requests that the proxy
         answers itself are put into `_overdue`: their answers go to the client before this response.

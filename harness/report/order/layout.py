@@ -41,7 +41,9 @@ class Hole:
 
 @dataclass(slots=True)
 class Pass:
-    """A column of an order page: polls of one process, in the order of the history, with ascending offsets."""
+    """A column of the page that shows a key's log offset by offset: consecutive polls of one process.
+
+    The offsets ascend within a pass; a poll that goes back begins a new pass."""
 
     process: int
     begin_ns: int

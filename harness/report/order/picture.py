@@ -162,7 +162,7 @@ class Picture:
         return self._to(marks, element("g", _title(title), *parts))
 
     def _fault(self, row: Row, y: float) -> Markup:
-        """Returns a coloured strip, at height `y`, if a fault was active during the send `row`; otherwise nothing."""
+        """Returns a coloured strip at height `y` if a fault was active during the send in `row`, else an empty text."""
         end = row.complete_ns if row.complete_ns is not None else row.invoke_ns
         on = fault_spans.during(self._faults, row.invoke_ns, end)
         if not on or on[0].fault not in self._fault_names:

@@ -190,7 +190,7 @@ def _pass(one: Pass, places: Mapping[tuple[int, str], int]) -> list[Any]:
 
 
 def _touch(touched: dict[int, str], inside: Records, key: Any) -> None:
-    """Adds to `touched`, for each operation, a text about what it sent and polled among these records."""
+    """Adds a text to `touched` for each operation: which of the records `inside` the operation sent and polled."""
     for rows, verb in ((inside.sends_, "sent"), (inside.polls_, "polled")):
         by_op: dict[int, list[Row]] = {}
         for row in rows:

@@ -48,7 +48,7 @@ BUGS: Final[dict[str, Bug]] = {
     "aborted-visible": Bug(
         "records of aborted transactions are handed out",
         "share-aborted-read",
-        frozenset({"unexplained-invalid-state"}),  # they are not acquired
+        frozenset({"unexplained-invalid-state", "dead-letter-missing"}),  # they are not acquired
         rate=0.5,
     ),
     "start-back": Bug("the listed start offset goes back", "start-offset-regression", rate=0.5),

@@ -138,8 +138,12 @@ class SharePartition:
         return found
 
     def acknowledge(self, member: str, rows: list[tuple[int, str]], now_ns: int) -> str | None:
-        """Applies acknowledgements (offset, kind) together. Returns the error that refuses all of them, or None."""
+        """Applies acknowledgements (offset, kind) together. Returns the error that refuses all of them, or None.
+
+        Those below the start offset have no effect and cause no error, as on Kafka's brokers.
+        """
         self.expire(now_ns)
+        rows = [(offset, kind) for offset, kind in rows if offset >= self.start]
         states = [self.records.get(offset) for offset, _ in rows]
         if any(state is None or state.state != ACQUIRED or state.member != member for state in states):
             return INVALID

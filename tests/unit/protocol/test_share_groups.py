@@ -22,9 +22,9 @@ def _answer(*partitions: bytes, error: int = 0) -> bytes:
     return struct.pack(">i", 1) + TAGS + struct.pack(">i", 0) + compact_array([group]) + TAGS
 
 
-def test_start_offsets_leave_out_partitions_without_one() -> None:
+def test_partitions_with_and_without_start_offset_or_with_an_error() -> None:
     answer = _answer(_partition(0, 17), _partition(1, -1), _partition(2, 5, error=3))
-    assert share_groups.start_offsets(answer) == (0, {("r-0", 0): 17})
+    assert share_groups.start_offsets(answer) == (0, {("r-0", 0): 17, ("r-0", 1): None})
 
 
 def test_the_error_of_the_group() -> None:

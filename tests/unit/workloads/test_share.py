@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from harness.generator import Limit, Then
 from harness.model.fault_and_generator_protocols import PENDING, Context, Generator
 from harness.model.op import INFO, INVOKE, OK, Op
 from workloads import share
@@ -37,7 +38,8 @@ class Run:
             return op.with_(type=OK, value=[[*row, None] for row in op.value])
         if op.f == "share-offsets":
             self.asked += 1
-            return op.with_(type=OK, value={"1": 0} if self.asked > 2 else {})
+            read = 2 if self.asked > 2 else 0
+            return op.with_(type=OK, value={}, extra={**op.extra, "partitions": read})
         return op.with_(type=OK)
 
     def go(self, steps: int) -> bool:
@@ -125,7 +127,7 @@ def test_each_group_has_members_of_both_libraries() -> None:
     assert [replace(options, members=2).group(slot) for slot in (2, 3)] == ["g0", "g1"]
 
 
-def test_before_the_load_members_poll_until_their_groups_have_start_offsets() -> None:
+def test_before_the_load_members_poll_until_their_groups_read_partitions() -> None:
     run = Run(share.before(OPTIONS), 0)
     assert run.go(1000)
     assert {op.f for op in run.ops} == {"share-poll", "share-offsets"}
@@ -134,6 +136,18 @@ def test_before_the_load_members_poll_until_their_groups_have_start_offsets() ->
 
 def test_the_time_before_the_load_is_bounded() -> None:
     run = Run(share.before(OPTIONS), 0)
-    run.asked = -10_000  # the groups never get start offsets
+    run.asked = -10_000  # the groups never read partitions
     assert run.go(2000)
     assert 0.9 * share.BEFORE_S < run.ops[-1].time_ns / 1e9 <= share.BEFORE_S
+
+
+def test_the_members_of_the_load_leave_before_the_final_phase() -> None:
+    options = replace(OPTIONS, crash_p=0.0)
+    run = Run(Then((Limit(share.load(options), 60), share.final(options))), 20)
+    run.go(5000)  # the final polls, for which this simulation has no answers, have begun
+    final = [op for op in run.ops if op.extra.get("final") and op.process in (1, 2)]
+    for process in (1, 2):
+        first, *rest = [op for op in final if op.process == process and op.f.startswith("share-")]
+        members = {op.extra["member"] for op in rest}
+        assert first.f == "share-close"
+        assert first.extra["member"] not in members and len(members) == 1

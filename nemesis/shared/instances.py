@@ -1,0 +1,115 @@
+"""Stops and starts instances of an application in order. The clients of the app workload do this: see
+`harness.clients.app.client`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from harness.model.fault_and_generator_protocols import Env, Instances
+from harness.model.op import Op
+from nemesis.shared.effects import effect_s, hit, wait_for
+from nemesis.targets import CLIENT_TARGETS, Facts
+
+ANSWER_S: Final = 10.0
+STOP_S: Final = 60.0  # until an instance has ended: longer than most of the graces in app.yaml
+START_S: Final = 60.0  # until an instance is ready again
+
+
+def _ask(env: Env, name: str, what: str, by: str = "") -> Mapping[str, Any]:
+    """Returns the state of an instance; an empty mapping if its client does not answer."""
+    workers = env.workers
+    return (workers.ask(name, what, by, ANSWER_S) or {}) if isinstance(workers, Instances) else {}
+
+
+def _order_stop(env: Env, name: str, by: str) -> Mapping[str, Any]:
+    """Orders an instance to stop. Waits if another fault has stopped it.
+
+    Returns its state before; an empty mapping if it does not answer, or if the other fault takes too long.
+    """
+
+    def state() -> Mapping[str, Any] | None:
+        now = _ask(env, name, "stop", by)
+        return now if now and not now["refused"] else None
+
+    return wait_for(state, effect_s(env)) or {}
+
+
+def _wait(env: Env, name: str, reached: Callable[[Mapping[str, Any]], bool], within_s: float) -> Mapping[str, Any]:
+    """Returns the state of an instance as soon as it is as required; an empty mapping if that takes too long."""
+
+    def state() -> Mapping[str, Any] | None:
+        now = _ask(env, name, "report")
+        return now if now and reached(now) else None
+
+    return wait_for(state, within_s) or {}
+
+
+def stop(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
+    """Stops the instances of these workers. Returns the value of the op: those that were running and have ended.
+
+    by       the name of the fault
+    members  the number of members of the group before and after, if the brokers reported them
+    killed   the instances that did not end within their grace
+    """
+    before = {name: _order_stop(env, name, by) for name in names}
+    after = {name: _wait(env, name, lambda now: not now["running"], STOP_S) if before[name] else {} for name in names}
+    ended = [name for name in names if before[name].get("running") and after[name]]
+    killed = [name for name in ended if after[name]["killed"]]
+    counts = [state["members"] for state in (before[names[0]], after[names[-1]]) if "members" in state]
+    more = {"members": counts} if len(counts) == 2 else {}
+    return hit([], bool(ended), clients=ended, **more, **({"killed": killed} if killed else {}))
+
+
+def start(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
+    """Starts the instances of these workers that the fault `by` has stopped, and waits until they are ready.
+
+    Returns {"clients": those that are ready}, with "not_ready", the others, if there are any.
+    """
+    started = [name for name in names if not _ask(env, name, "start", by).get("refused")]
+    ready = [name for name in started if _wait(env, name, lambda now: bool(now["ready"]), START_S)]
+    late = [name for name in started if name not in ready]
+    return {"clients": ready, **({"not_ready": late} if late else {})}
+
+
+class StoppedInstances:
+    """A fault whose op `begin` stops the instances of the target's workers, and whose op `end` starts them again.
+
+    Without `end`, the instances are stopped and started one after another, and the next one only when the one before is
+    ready again.
+    """
+
+    def __init__(self, name: str, target: str, begin: str, end: str = "") -> None:
+        self.fs = frozenset({begin, end} - {""})
+        self._name, self._target, self._begin, self._end = name, target, begin, end
+        self._stopped: list[str] = []
+
+    def invoke(self, env: Env, op: Op) -> Op:
+        if op.f != self._begin:
+            names, self._stopped = self._stopped, []
+            return op.with_(value={"nodes": [], **(start(env, names, self._name) if names else {"clients": []})})
+        names = list(CLIENT_TARGETS[self._target](Facts((), {}, env.workers.names()), env.draw))
+        if not names:
+            return op.with_(value=hit([], False, why=f"nothing to hit: there is no {self._target} at the moment"))
+        if not self._end:
+            return op.with_(value=self._one_by_one(env, names))
+        self._stopped += names
+        return op.with_(value=stop(env, names, self._name))
+
+    def _one_by_one(self, env: Env, names: Sequence[str]) -> dict[str, Any]:
+        done, killed = list[str](), list[str]()
+        for name in names:
+            self._stopped = [name]
+            stopped, started = stop(env, [name], self._name), start(env, [name], self._name)
+            self._stopped = []
+            done += stopped["clients"]
+            killed += stopped.get("killed", [])
+            if "not_ready" in started:
+                return hit([], bool(done), clients=done, not_ready=started["not_ready"])
+        return hit([], bool(done), clients=done, **({"killed": killed} if killed else {}))
+
+    def teardown(self, env: Env) -> None:
+        for name in self._stopped:
+            _ask(env, name, "start", self._name)
+        self._stopped = []
