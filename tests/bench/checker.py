@@ -279,12 +279,8 @@ def _one_cluster(workers: int, run: Path, work: Path) -> float:
 
 
 def one_check(run: Path, master: str, repeat: int) -> None:
-    """Prints the seconds of a check on a master, after a check to warm up; on local cores, without such a check."""
+    """Prints the seconds of a check on a master, after a check to warm up."""
     spark = session_now(master)
-    if master.startswith("local"):
-        session.warm_up(spark)
-        print(timed(lambda: judge(spark, run)))
-        return
     context = spark.sparkContext
     deadline = time.monotonic() + 60
     cores = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1

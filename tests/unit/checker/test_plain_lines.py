@@ -84,6 +84,23 @@ def test_the_tables_are_the_same(tmp_path: Path, name: str, lines: Lines, both: 
     assert isinstance(both(written(tmp_path / name, lines[: len(lines) // 2])), dict)  # with open invocations
 
 
+def test_integers_of_every_length_are_read(tmp_path: Path, both: Callable[[Path], object]) -> None:
+    draw = random.Random(5)
+    lines = []
+    for index in range(400):
+        key, value, offset = (draw.randrange(10 ** draw.randrange(1, 19)) for _ in range(3))
+        op = {"index": index, "time_ns": 10 ** (index // 25), "process": draw.choice([1, 10**7, 10**15]) + index // 2}
+        sent = [value] if index % 2 == 0 else [[offset, value]]
+        lines.append(orjson.dumps({**op, "type": "ok", "f": "send", "value": [["send", key, *sent]]}))
+        if index % 2 == 0:
+            lines[-1] = lines[-1].replace(b'"ok"', b'"invoke"')
+        else:
+            process = orjson.loads(lines[-2])["process"]
+            lines[-1] = orjson.dumps({**orjson.loads(lines[-1]), "process": process})
+    path = written(tmp_path / "history.jsonl", [HEADER, *lines])
+    assert not isinstance(both(path), str)
+
+
 def test_other_lines_between_stretches_keep_the_order(tmp_path: Path, both: Callable[[Path], object]) -> None:
     lines = json_lines()
     for place in range(0, len(lines), 7):
