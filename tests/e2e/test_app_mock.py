@@ -277,6 +277,15 @@ def test_an_instance_that_listens_is_ready(application: Callable[..., Instances]
     app.until(1, "start", "ready")
 
 
+def test_a_group_that_does_not_get_its_members(application: Callable[..., Instances]) -> None:
+    """The mock cluster does not describe groups, so this one never has a member."""
+    app = application("import time; time.sleep(600)", ready={"group": True, "within": 1})
+    deadline = time.monotonic() + DEADLINE_S
+    while (done := app.once(1, "start")).type == "ok" and time.monotonic() < deadline:
+        assert done.value == {"ready": False}
+    assert "was not ready within 1 s: the group r-group has fewer than 1 members" in str(done.error)
+
+
 def test_the_environment_and_its_secrets(
     application: Callable[..., Instances], monkeypatch: pytest.MonkeyPatch
 ) -> None:
