@@ -18,7 +18,7 @@ def test_every_verb_once() -> None:
     by_verb = {row.verb: row for row in found}
     assert by_verb["isolate"].refused["local --network loopback"] == "it does not support Network"
     assert by_verb["kill"].refused["mock"] == "it does not support Processes; only clients can be targeted"
-    assert by_verb["restart"].refused["mock"] == "it does not support Processes"
+    assert by_verb["restart"].refused["mock"] == "it does not support Processes; only clients can be targeted"
     assert by_verb["kill"].refused["local"] == ""
     assert "client-crash" in by_verb["kill"].aliases
 
