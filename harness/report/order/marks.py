@@ -151,8 +151,6 @@ def _of_key(name: str, witness: Witness) -> Iterator[Spot]:
         yield from (Spot("polled", value, op) for value in values)
     elif "group" in witness:  # of a share group
         yield Spot("row", offset=witness["offset"])
-        if name == "share-aborted-read":  # the send failed, so no offset is known from it
-            yield Spot("sent", witness["value"])
     elif "value" in witness:
         yield Spot("sent", witness["value"], witness.get("writer", op))
         reader = witness.get("reader", op)
