@@ -18,10 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from checker import check_in_store
 from checker.checks.table import CHECKS
 from checker.tables import join_segments, make_tables, parquet_folder
 from checker.tables.buckets_of_a_history import Source, in_memory, on_disk
-from checker.tables.storage import UPLOAD
+from checker.tables.remote_run import RemoteRun
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result, from_data, to_data, worst
 from harness.model.errors_and_exit_codes import EXIT_CRASH, BadHistory, BadInput, HarnessError
@@ -61,6 +62,9 @@ def judge(source: Source, options: CheckOptions) -> Result:
     )
 
 
+Stored = Mapping[Path, RemoteRun]
+
+
 def _run_folder(path: Path) -> Path | None:
     return path if path.is_dir() else None
 
@@ -71,18 +75,10 @@ def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None]
     meta = make_tables.ready(run, folder, options.buckets)
     if meta is not None:
         with suppress(make_tables.DamagedTables):
-            return judge(on_disk(run, folder, _cut_off(run, meta), spark), options)
+            return judge(on_disk(run, folder, check_in_store.cut_off(run, meta), spark), options)
         progress("the tables are damaged; making them again from the history")
     meta = join_segments.make(run, folder, options.buckets, progress, spark)
-    return judge(on_disk(run, folder, _cut_off(run, meta), spark), options)
-
-
-def _cut_off(run: Path, meta: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the metadata of a run's tables. If the run's upload is unfinished, the history counts as truncated."""
-    if not (run / UPLOAD).is_file():
-        return meta
-    last = meta["sources"][-1][0]
-    return {**meta, "truncated": f"the run's upload has not finished: it ends with the segment {last}"}
+    return judge(on_disk(run, folder, check_in_store.cut_off(run, meta), spark), options)
 
 
 def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
@@ -94,12 +90,22 @@ def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
         raise BadHistory(f"{message}; {parquet_folder.AGAIN}") from None
 
 
-def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str], None] = print) -> Result:
+def check(
+    spark: Any,
+    path: Path,
+    options: CheckOptions,
+    progress: Callable[[str], None] = print,
+    remote: RemoteRun | None = None,
+) -> Result:
     """Returns the verdict on one history, computed through Spark.
+
+    remote  the run in an object store that tasks read and write; `path` is then a copy without history and tables
 
     The tables of a run folder are made if they are missing or damaged, or do not match the history. Raises BadHistory
     if the content cannot be used, BadInput for unknown checks, and Missing if the run folder cannot be written.
     """
+    if remote is not None:
+        return check_in_store.check(path, remote, options, progress, spark, judge)
     if parquet_folder.is_tables(Path(path)):
         return _judge_tables(Path(path), options, spark)
     run = _run_folder(Path(path))
@@ -184,8 +190,11 @@ def check_each(
     spark: Any,
     items: Sequence[tuple[Path, CheckOptions]],
     progress: Callable[[str], None] = _discard,
+    stored: Stored | None = None,
 ) -> Iterator[Answer]:
     """Judges histories, each under its own options, and yields the answers in the order of `items`.
+
+    stored  the runs in object stores that tasks read and write, by the paths of their copies
 
     Small files share one Spark job. Large files, run folders and Parquet folders are judged one after another by
     `check`, which splits each of them over many Spark tasks. An answer is (path, Result), or (path, {"error",
@@ -198,7 +207,7 @@ def check_each(
             yield next(answers)
             continue
         try:
-            yield str(path), check(spark, path, options, progress)
+            yield str(path), check(spark, path, options, progress, (stored or {}).get(path))
         except BadHistory as error:
             yield str(path), {"error": str(error), "exit_code": error.exit_code}
 

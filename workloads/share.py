@@ -134,12 +134,14 @@ class Member:
     plan       what it does with them: acknowledge, leave, or crash
     until_ns   it emits no op before this time
     polled_ns  when the last record came; in the final phase, the start of the phase
+    last       before the final phase: the slot's last process of the load that was a member, and the member's name
     final      whether it is the final phase: everything is accepted until nothing has come for `idle_ns`
     """
 
     options: Options
     slot: int
     final: bool = False
+    last: tuple[Any, str] = (None, "")
     process: Any = None
     closes: int = 0
     acquired: tuple[tuple[int, int], ...] = ()
@@ -157,12 +159,18 @@ class Member:
         state = self
         if process != self.process:
             state = replace(self, process=process, closes=0, acquired=(), plan="acknowledge", waiting=False, until_ns=0)
-            if self.final and self.process is None:
-                return op("crash", None, **FINAL), replace(state, waiting=True)  # begins without leftover state
+            if self.final and self.process is None and self.last[0] == process:
+                return state._leave_load()
         if state.waiting or ctx.time_ns < state.until_ns:
             return PENDING, state
         made = state._next(ctx)
         return made, replace(state, waiting=True, n=state.n + 1)
+
+    def _leave_load(self) -> tuple[Op, Generator]:
+        """Returns the close of the process's member of the load, which releases what the member has."""
+        named = {"group": self.options.group(self.slot), "member": self.last[1]}
+        closes = int(self.last[1].rpartition(".")[2])
+        return op("share-close", None, **named, **FINAL), replace(self, waiting=True, closes=closes)
 
     def _next(self, ctx: Context) -> Op:
         named: dict[str, Any] = {"group": self.options.group(self.slot)}
@@ -192,12 +200,14 @@ class Member:
         return "accept"
 
     def update(self, ctx: Context, event: Op) -> Generator:
+        if self.final and self.process is None and "member" in event.extra:
+            return replace(self, last=(event.process, event.extra["member"]))
         if event.type == INVOKE or not self.waiting or event.process != self.process:
             return self
         rested = replace(self, waiting=False, plan="acknowledge")
         if event.f == "share-close":
             closed = replace(rested, closes=self.closes + 1, acquired=())
-            return replace(closed, done=True) if self.final else closed
+            return replace(closed, done=True) if self.final and self.plan == "leave" else closed
         if event.f != "share-poll" or event.type != OK:
             return replace(rested, acquired=())
         return rested._polled(ctx, event)

@@ -82,12 +82,13 @@ def check(source: Source, options: CheckOptions) -> Result:
     if len(source.parts) > 1:
         uncertain = any(source.meta["counts"].get(f, {}).get("info") for f in MICRO)
         committed = np.unique(np.concatenate(source.map(visible_info))) if uncertain else empty()
-    run = None if source.run is None else str(source.run)
     if source.run is not None:
         results.clear(source.run)
     buckets = len(source.parts)
     with source.scratch() as scratch:
-        task = partial(kernels, options=options, committed=committed, run=run, buckets=buckets, scratch=scratch)
+        task = partial(
+            kernels, options=options, committed=committed, run=source.written, buckets=buckets, scratch=scratch
+        )
         works = works_of(source)
         answers = answers_of(works, source.spread(task, works))
         circles = _cycles(source, options, committed, answers)
@@ -103,6 +104,7 @@ def check(source: Source, options: CheckOptions) -> Result:
                     results.write_part(source.run, torn_transaction.ANOMALY.name, 0, torn.to_pylist())
     result = _verdict(source, options, answers, found, circles)
     if source.run is not None:
+        source.fetch(results.PARTS)
         results.finish(source.run)
     return result
 

@@ -78,9 +78,9 @@ def check(source: Source, options: CheckOptions) -> Result:
     for found in source.map(partial(first_of_topics, per_topic=per_topic)) if per_topic else ():
         for topic, done in found.items():
             topics[topic] = min(done, topics.get(topic, done))
-    run = None if source.run is None else str(source.run)
-    parts = source.map(partial(judged, options=options, topics=topics, run=run))
+    parts = source.map(partial(judged, options=options, topics=topics, run=source.written))
     if source.run is not None:
+        source.fetch(results.PARTS)
         results.finish(source.run)
     original = decoder(source.texts())
     anomalies = [row for name in CATALOGUE for row in _anomaly(name, parts, options, original)]
@@ -130,6 +130,12 @@ def _reasons(source: Source, parts: list[Judged], options: CheckOptions, origina
         found.append(
             f"{many(doubtful, 'record')} not finished by a share group may have been acquired by members that ended or "
             "lost their connection until the delivery limit was reached"
+        )
+    early = sum(part.unfinished.early for part in parts)
+    if early:
+        found.append(
+            f"the final phase ended less than 15 s after the locks of {many(early, 'record')} not finished by a share "
+            "group, so it is unknown whether they would have been delivered again"
         )
     unplaced = sum(part.unfinished.unplaced for part in parts)
     if unplaced:

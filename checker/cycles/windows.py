@@ -21,6 +21,7 @@ from typing import Final
 import numpy as np
 
 from checker.cycles.dependency_edges import Edges
+from checker.tables import remote_run
 from checker.tables.make_tables import reading, writing
 from checker.tables.packing import Ints, begins, empty, order, pack
 
@@ -64,8 +65,9 @@ class Stored:
         if self.rows is not None:
             rows = self.rows
         else:
-            with reading(Path(str(self.file)).parent):
-                rows = np.load(str(self.file), mmap_mode="r")
+            file = Path(str(self.file))
+            with reading(file.parent):
+                rows = np.load(remote_run.local(file), mmap_mode="r")
         first, last = np.searchsorted(rows[0], low), np.searchsorted(rows[0], high, side="right")
         early, distance, code = (np.asarray(row[first:last]) for row in rows)
         late, back = early + distance, code >= _BACK
@@ -106,11 +108,11 @@ def stored(found: Sequence[Edges], folder: Path | None, bucket: int) -> Stored |
     rows = np.stack([early, distance, code])
     if folder is None or len(early) <= INLINE:
         return Stored(starts, ends, rows, None)
-    file = folder / f"{bucket:05d}.npy"
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        np.save(file, rows)
-    return Stored(starts, ends, None, str(file))
+    name = f"{bucket:05d}{remote_run.attempt()}.npy"
+    with writing(folder), remote_run.written(folder) as place:
+        place.mkdir(parents=True, exist_ok=True)
+        np.save(place / name, rows)
+    return Stored(starts, ends, None, str(folder / name))
 
 
 def _distinct(edges: Edges) -> tuple[Ints, Ints, Ints]:

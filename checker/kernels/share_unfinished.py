@@ -59,6 +59,7 @@ class Found:
 
     certain    records that must have been delivered again
     doubtful   the number of records that hidden acquisitions may have archived
+    early      the number of records whose lock may not have ended QUIET_NS before the final phase did
     unplaced   the number of records of keys for which it is unknown where the group started
     unwatched  the groups (codes) whose final phase does not show that nothing is left
     rewritten  the number of keys with records that differ from the log at their offset; not judged
@@ -66,6 +67,7 @@ class Found:
 
     certain: Unfinished
     doubtful: int = 0
+    early: int = 0
     unplaced: int = 0
     unwatched: tuple[int, ...] = ()
     rewritten: int = 0
@@ -197,53 +199,68 @@ def _start(share: ShareBucket, group: int, key: int, sent_first: int) -> int | N
 def unfinished(share: ShareBucket) -> Found:
     """Returns the records that the groups should have delivered, and did not."""
     nothing = Unfinished(empty(), empty(), empty(), empty(), empty(), np.zeros(0, np.bool_))
-    lock, limit = share.lock_ns, share.settings.delivery_limit
     groups = np.unique(share.members.group).tolist()
-    key, offset, pair = share.log
-    if not share.provable or lock is None or limit is None or not groups:
+    if not share.provable or share.lock_ns is None or share.settings.delivery_limit is None or not groups:
         return Found(nothing)
-    quiet, state, lowest = quiet_since(share), share.once(state_of), _rewritten(share)
-    sends, writer = share.data.sends, share.data.writer_row[pair]
+    key, offset, pair = share.log
+    quiet, lowest = quiet_since(share), _rewritten(share)
+    writer = share.data.writer_row[pair]
     committed = writer >= 0
     committed[committed] = _visible(share)[writer[committed]]
     rows = np.flatnonzero(committed & (offset < lowest[key]))
-    parts, doubtful, unplaced = [nothing], 0, 0
-    for group in groups:
-        if group not in quiet:
-            continue
-        begin = quiet[group][0]
-        for rank in np.unique(key[rows]).tolist():
-            at = rows[key[rows] == rank]
-            code, sent = int(share.data.keys[rank]), sends.invoke_ns[writer[at]]
-            start = _start(share, group, code, int(sent.min()))
+    cuts = np.flatnonzero(begins(key[rows]))  # the log is in the order of keys
+    parts, doubtful, early, unplaced = [nothing], 0, 0, 0
+    for group in sorted(set(groups) & quiet.keys()):
+        for at in np.split(rows, cuts[1:]) if len(rows) else ():
+            rank, sent = int(key[at[0]]), share.data.sends.invoke_ns[writer[at]]
+            start = _start(share, group, int(share.data.keys[rank]), int(sent.min()))
             if start is None:
                 unplaced += len(at)
                 continue
-            record = _record(share, group, code, offset[at])
-            known = np.maximum(record, 0)
-            size = len(state.count)
-            got = (record >= 0) & (size > 0)
-            count = np.where(got, state.count[known] if size else 0, 0)
-            done = np.where(got, state.finished[known] if size else False, False) | (count >= limit)
-            last = np.where(got, state.last_ns[known] if size else -1, sent)
-            left = (offset[at] >= start) & ~done & (np.maximum(last, sent) + lock < quiet[group][1] - QUIET_NS)
-            archived = left & (count + _hidden(share, group, sent) >= limit)
-            doubtful += int(archived.sum())
-            sure = left & ~archived & (np.maximum(last, sent) < begin)
-            parts.append(
-                Unfinished(
-                    np.full(len(at), group, np.int64),
-                    np.full(len(at), code, np.int64),
-                    offset[at],
-                    record,
-                    np.where(got, state.last_op[known] if size else -1, sends.op[writer[at]]),
-                    np.where(got, state.released[known] if size else False, False),
-                ).where(sure)
-            )
+            left = _left(share, group, rank, offset[at], writer[at])
+            left.open[offset[at] < start] = False
+            waited = left.last_ns + share.lock_ns < quiet[group][1] - QUIET_NS
+            waited &= left.last_ns < quiet[group][0]
+            early += int((left.open & ~waited).sum())
+            archived = left.count + _hidden(share, group, sent) >= share.settings.delivery_limit
+            doubtful += int((left.open & waited & archived).sum())
+            parts.append(left.records.where(left.open & waited & ~archived))
     columns: list[Any] = [np.concatenate([getattr(part, name) for part in parts]) for name in Unfinished.__slots__]
-    certain = Unfinished(*columns)
     rewritten = int((lowest < np.iinfo(np.int64).max).sum())
-    return Found(certain, doubtful, unplaced, tuple(sorted(set(groups) - quiet.keys())), rewritten)
+    unwatched = tuple(sorted(set(groups) - quiet.keys()))
+    return Found(Unfinished(*columns), doubtful, early, unplaced, unwatched, rewritten)
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Records of a log: whether a group did not finish them, their delivery counts, and their last events in ns."""
+
+    records: Unfinished
+    open: Bools
+    count: Ints
+    last_ns: Ints
+
+
+def _left(share: ShareBucket, group: int, rank: int, offset: Ints, writer: Ints) -> _Left:
+    """Returns the state of the records of one key.
+
+    rank    the rank of the key
+    writer  the row of the send of each record
+    """
+    state, sends, limit = share.once(state_of), share.data.sends, share.settings.delivery_limit
+    record = _record(share, group, int(share.data.keys[rank]), offset)
+    got = record >= 0
+
+    def of(values: Any, otherwise: Any) -> Any:
+        """Returns the values of the records; `otherwise` for records that the group never got."""
+        return np.where(got, np.append(values, 0)[record], otherwise)
+
+    count = of(state.count, 0)
+    is_open = ~(of(state.finished, False).astype(np.bool_) | (count >= limit))
+    groups, keys = np.full(len(offset), group, np.int64), np.full(len(offset), share.data.keys[rank], np.int64)
+    last_op, released = of(state.last_op, sends.op[writer]), of(state.released, False).astype(np.bool_)
+    records = Unfinished(groups, keys, offset, record, last_op, released)
+    return _Left(records, is_open, count, np.maximum(of(state.last_ns, -1), sends.invoke_ns[writer]))
 
 
 def _visible(share: ShareBucket) -> Bools:

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from checker.spark import executors, packed_environment
 from harness.model.errors_and_exit_codes import BadInput, Missing
 
 _LOG4J: Final = """rootLogger.level = error
@@ -44,7 +45,6 @@ _MASTER: Final = re.compile(
 def _settings(master: str, log4j: Path, brief: bool, jvm_flags: Sequence[str]) -> dict[str, str]:
     java = shlex.join((f"-Dlog4j2.configurationFile=file:{log4j}", "-XX:+UseSerialGC", *jvm_flags))
     settings = {
-        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "8",
         "spark.python.worker.reuse": "true",
@@ -52,6 +52,8 @@ def _settings(master: str, log4j: Path, brief: bool, jvm_flags: Sequence[str]) -
         "spark.driver.memory": os.environ.get("HARNESS_SPARK_MEMORY", "2g"),
         "spark.locality.wait": "0s",
     }
+    if not executors.is_cluster(master):  # a cluster's application has a web page, as its users expect
+        settings["spark.ui.enabled"] = "false"
     if master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
@@ -97,6 +99,11 @@ def _made(builder: Any, master: str) -> Any:
         return builder.getOrCreate()
     except Py4JError as error:
         message = str(getattr(error, "java_exception", error)).splitlines()[0]
+        if "stopped SparkContext" in message:
+            message = (
+                "the master does not answer, or it ended the application because its executors failed; see the logs of "
+                "the workers"
+            )
         raise Missing(f"Spark did not start with --spark-master {master}: {message}") from None
 
 
@@ -116,6 +123,8 @@ def start(
     brief: bool = False,
     extra: Mapping[str, str] | None = None,
     jvm_flags: Sequence[str] = (),
+    cache: Path | None = None,
+    paths: Sequence[str] = (),
 ) -> Any:
     """Returns the existing SparkSession, or starts one.
 
@@ -125,11 +134,13 @@ def start(
     brief      whether the session will check only one run's history
     extra      further Spark settings
     jvm_flags  options of the JVM
+    cache      the folder for the archive of packages that a cluster's executors get; None: they get none
+    paths      local files that a cluster's executors must be able to read
 
     If there is a session already, only `warm` has an effect.
 
     Raises BadInput for an invalid master. Raises Missing if there is no Java that Spark can use, or if the master does
-    not answer.
+    not answer, or if a cluster's executors do not fit (`checker.spark.executors`).
     """
     if not _MASTER.fullmatch(master):
         raise BadInput(f"--spark-master {master}: must be local[N], local[*], spark://HOST:PORT, yarn or k8s://URL")
@@ -138,7 +149,8 @@ def start(
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    cluster = executors.is_cluster(master)
+    os.environ.setdefault("PYSPARK_PYTHON", executors.PYTHON if cluster else sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -148,7 +160,11 @@ def start(
         log4j = folder / "log4j2.properties"
         log4j.write_text(_LOG4J)
         settings = _settings(master, log4j, brief, jvm_flags) | dict(extra or {})
+        if cluster and cache is not None:
+            settings |= executors.settings(packed_environment.pack(cache))
         _launch(settings, folder / "jvm.log")
+        if cluster:
+            settings |= executors.credentials(os.environ)
     else:
         settings = {}
     builder = SparkSession.builder.master(master).appName(app)
@@ -156,6 +172,8 @@ def start(
         builder = builder.config(name, value)
     session = _made(builder, master)
     session.sparkContext.setLogLevel("ERROR")
-    if warm:
+    if cluster:
+        executors.require_fit(session, master, paths)  # this imports the kernels, too
+    elif warm:
         warm_up(session)
     return session

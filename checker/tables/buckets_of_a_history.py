@@ -18,10 +18,11 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from checker.spark.map_tasks import Item, T, spread
-from checker.tables import make_tables, read_tables
+from checker.spark.map_tasks import Item, T
+from checker.tables import make_tables, read_tables, remote_run
 from checker.tables.columns import Data, Small, visible_info
 from checker.tables.packing import Ints, empty
+from checker.tables.remote_run import RemoteRun
 from checker.tables.schema import BUCKETED, INFO, OK
 
 
@@ -85,11 +86,12 @@ class Part:
 class Source:
     """A history as tables.
 
-    run    the run folder, to which results are written; None: no results are written
-    parts  a reference to each bucket
-    meta   the metadata of the tables: see `checker.tables.make_tables`
-    spark  a SparkSession, or None to run tasks in this process
-    noted  the folder whose events/ is read if `run` is None; None: no events are read
+    run     the run folder, to which results are written; None: no results are written
+    parts   a reference to each bucket
+    meta    the metadata of the tables: see `checker.tables.make_tables`
+    spark   a SparkSession, or None to run tasks in this process
+    noted   the folder whose events/ is read if `run` is None; None: no events are read
+    remote  the run in an object store that tasks read and write; `run` is then this machine's copy of a part of it
     """
 
     run: Path | None
@@ -97,6 +99,7 @@ class Source:
     meta: Mapping[str, Any]
     spark: Any = None
     noted: Path | None = None
+    remote: RemoteRun | None = None
 
     def map(self, task: Callable[[Part], T]) -> list[T]:
         """Runs the task on every bucket, and returns the results in the order of the buckets; see `spread`."""
@@ -112,7 +115,17 @@ class Source:
 
         This is one Spark job if there is a session. An error that a task raises is raised again.
         """
-        return spread(self.spark, task, items)
+        return remote_run.spread(self.spark, self.remote, task, items)
+
+    @property
+    def written(self) -> str | None:
+        """The path or URI of the run folder to which tasks write results; None: they write none."""
+        return None if self.run is None else str(self.run) if self.remote is None else self.remote.uri
+
+    def fetch(self, folder: str) -> None:
+        """Copies what tasks wrote to a folder of a remote run to this machine's copy of the run."""
+        for path in () if self.remote is None else self.remote.paths(folder):
+            remote_run.local(path)
 
     def bytes(self, part: Part) -> int:
         """Returns the total size of a bucket's files; 0 for tables in memory."""
@@ -152,8 +165,10 @@ def in_memory(tables: make_tables.Tables) -> Source:
     return Source(None, (Part(0, "", tables.meta, tables),), tables.meta)
 
 
-def on_disk(run: Path | None, folder: Path, meta: Mapping[str, Any], spark: Any = None) -> Source:
-    """Returns a `Source` with the tables in `folder`, whose metadata is `meta`."""
+def on_disk(
+    run: Path | None, folder: Path, meta: Mapping[str, Any], spark: Any = None, remote: RemoteRun | None = None
+) -> Source:
+    """Returns a `Source` with the tables in `folder`, whose metadata is `meta`. The folder of a remote run is a URI."""
     needed = {name: value for name, value in meta.items() if name != "files"}
     parts = tuple(Part(number, str(folder), needed) for number in range(meta["buckets"]))
-    return Source(run, parts, meta, spark)
+    return Source(run, parts, meta, spark, remote=remote)

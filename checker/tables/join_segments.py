@@ -23,9 +23,9 @@ from typing import Any, Final
 import orjson
 import pyarrow.parquet as pq
 
-from checker.spark.map_tasks import spread
-from checker.tables import make_tables, schema
+from checker.tables import make_tables, remote_run, schema
 from checker.tables.read_history import sources
+from checker.tables.remote_run import RemoteRun, spread
 from checker.tables.segment_tables import FOLDER, RECORD, Piece, State, convert, scan
 from harness.model.errors_and_exit_codes import BadHistory, HarnessError
 
@@ -119,13 +119,13 @@ def make(
     return make_tables.make(path, folder, buckets, progress)
 
 
-def _groups(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
-    """Yields groups of neighbouring segments, each about PIECE_BYTES in size."""
+def _groups(files: Sequence[tuple[str, int]]) -> Iterator[tuple[str, ...]]:
+    """Yields groups of neighbouring segments, each about PIECE_BYTES in size. `files` has their paths and sizes."""
     group: list[str] = []
     size = 0
-    for file in files:
-        group.append(str(file))
-        size += file.stat().st_size
+    for file, file_size in files:
+        group.append(file)
+        size += file_size
         if size >= PIECE_BYTES:
             yield tuple(group)
             group, size = [], 0
@@ -133,13 +133,14 @@ def _groups(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
         yield tuple(group)
 
 
-def _pieces(files: Sequence[Path], rolled: Sequence[dict[str, Any]], spark: Any) -> list[Piece] | None:
+def _pieces(
+    groups: Sequence[tuple[str, ...]], rolled: Sequence[dict[str, Any]], spark: Any, remote: RemoteRun | None
+) -> list[Piece] | None:
     """Returns the pieces that are still to be converted, each with the state of the log before it.
 
     Returns None if a state cannot be determined.
     """
-    groups = [*_groups(files[len(rolled) :])]
-    changes = spread(spark, scan, groups[:-1])
+    changes = spread(spark, remote, scan, groups[:-1])
     state = _state_after(rolled) if rolled else State()
     texts = tuple(rolled[-1]["texts"]) if rolled else ()
     pieces = []
@@ -168,11 +169,51 @@ def in_pieces(
     count = ROLL_BUCKETS if rolled else buckets or make_tables.buckets_for([*files])
     with make_tables.writing(folder):
         _clear(folder, rolled)
-    pieces = _pieces(files, rolled, spark)
+    groups = [*_groups([(str(file), file.stat().st_size) for file in files[len(rolled) :]])]
+    records = _converted(groups, folder, count, rolled, progress, spark)
+    if records is None:
+        return None
+    with make_tables.writing(folder):
+        return _join(folder, folder, count, records)
+
+
+def make_remote(run: RemoteRun, folder: Path, buckets: int | None, progress: Callable[[str], None], spark: Any) -> bool:
+    """Makes the tables of a run in an object store, with tasks that read from the store and write to it.
+
+    Small tables and metadata are written to `folder`, which is local. Returns whether it was done, which it was not if
+    the segments cannot be converted independently. Raises BadHistory, BadInput, Missing.
+    """
+    sizes = [(str(path), run.files[f"history/{path.name}"].size) for path in run.paths("history")]
+    count = buckets or make_tables.buckets_of(sum(size for _, size in sizes))
+    with make_tables.writing(folder):
+        make_tables.clear(folder)
+    records = _converted([*_groups(sizes)], run.tables, count, [], progress, spark, run)
+    if records is None:
+        return False
+    with make_tables.writing(folder):
+        _join(folder, run.tables, count, records)
+    return True
+
+
+def _converted(
+    groups: Sequence[tuple[str, ...]],
+    folder: Path,
+    count: int,
+    rolled: Sequence[dict[str, Any]],
+    progress: Callable[[str], None],
+    spark: Any,
+    remote: RemoteRun | None = None,
+) -> list[dict[str, Any]] | None:
+    """Converts groups of segments to tables in `folder`. Returns the records of all pieces, in order.
+
+    Returns None if the segments cannot be converted independently. Raises BadHistory, Missing.
+    """
+    pieces = _pieces(groups, rolled, spark, remote)
     if pieces is None:
         return None
-    progress(f"tables: {len(files)} segments of the log in {len(pieces)} pieces")
-    records = [*rolled, *spread(spark, partial(convert, folder=folder, buckets=count), pieces)]
+    segments = len(rolled) + sum(map(len, groups))
+    progress(f"tables: {segments} segments of the log in {len(pieces)} pieces")
+    records = [*rolled, *spread(spark, remote, partial(convert, folder=folder, buckets=count), pieces)]
     if any("index" in record["doubts"] for record in records):  # later pieces may depend on what is missing
         return None
     texts = [*dict.fromkeys(text for record in records for text in record["texts"])]
@@ -183,11 +224,10 @@ def in_pieces(
         for piece, record in zip(pieces, records[len(rolled) :], strict=True)
         if record["texts"] != texts[: len(record["texts"])]
     ]
-    for record in spread(spark, partial(convert, folder=folder, buckets=count), again):
+    for record in spread(spark, remote, partial(convert, folder=folder, buckets=count), again):
         place = next(n for n, old in enumerate(records) if old["sources"][0][0] == record["sources"][0][0])
         records[place] = record
-    with make_tables.writing(folder):
-        return _join(folder, files, count, records, texts)
+    return records
 
 
 def _clear(folder: Path, rolled: Sequence[Mapping[str, Any]]) -> None:
@@ -203,17 +243,19 @@ def _clear(folder: Path, rolled: Sequence[Mapping[str, Any]]) -> None:
             file.unlink()
 
 
-def _join(
-    folder: Path, files: Sequence[Path], buckets: int, records: Sequence[Mapping[str, Any]], texts: list[str]
-) -> dict[str, Any]:
-    """Joins the small tables and the metadata of all pieces, and writes them. Returns the metadata."""
+def _join(folder: Path, converted: Path, buckets: int, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Joins the small tables and the metadata of all pieces, and writes them to `folder`. Returns the metadata.
+
+    converted  the folder, which may be a URI, with the small tables of each piece
+    """
+    texts = [*dict.fromkeys(text for record in records for text in record["texts"])]
     writer = make_tables.Writer(folder, buckets)
     for record in records:
-        own = folder / FOLDER / Path(record["sources"][0][0]).stem
+        own = converted / FOLDER / str(record.get("part", Path(record["sources"][0][0]).stem))
         for kind, form in schema.SMALL.items():
             file = own / f"{kind}.parquet"
-            if kind not in schema.OF_SHARE_GROUPS or file.exists():
-                writer.small[kind].append(pq.ParquetFile(file).read().cast(form))
+            if kind not in schema.OF_SHARE_GROUPS or remote_run.exists(file):
+                writer.small[kind].append(pq.ParquetFile(remote_run.local(file)).read().cast(form))
         writer.files.update(record["files"])
     counts: dict[str, Counter[str]] = {}
     for record in records:

@@ -272,8 +272,10 @@ def _make(path: Path, folder: Path, files: list[Path], count: int, progress: Cal
     return {**meta, "files": writer.files}
 
 
-def read_meta(folder: Path) -> dict[str, Any] | None:
+def read_meta(folder: Path, complete: Callable[[Any], bool] | None = None) -> dict[str, Any] | None:
     """Returns the metadata of the tables in `folder`; None if the folder does not have complete tables.
+
+    complete  whether the tables have all these files (name -> size); by default, whether the folder has them
 
     Raises BadHistory if the tables have a newer schema than this version knows.
     """
@@ -291,7 +293,10 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
             f"{file}: written with schema {meta['schema']}; this version reads schemas up to {schema.SCHEMA}; upgrade "
             f"the harness, or remove {folder}: the next check makes it again"
         )
-    return meta if meta.keys() >= META_FIELDS and _complete(folder, meta["files"]) else None
+    if not meta.keys() >= META_FIELDS:
+        return None
+    whole = _complete(folder, meta["files"]) if complete is None else complete(meta["files"])
+    return meta if whole else None
 
 
 def _complete(folder: Path, files: Any) -> bool:

@@ -101,14 +101,20 @@ def _segments(folder: Path) -> list[Path]:
     found = sorted(folder.glob("*.jsonl"))
     if not found:
         raise BadHistory(f"{folder}: it has no segment (*.jsonl): nothing was recorded, so there is nothing to check")
-    for number, file in enumerate(found):
+    for file in found:
         _regular(file)
+    require_all(folder, found)
+    return found
+
+
+def require_all(folder: Path, found: Sequence[Path]) -> None:
+    """Raises BadHistory if `found`, the segments in a folder in order, lacks one between others."""
+    for number, file in enumerate(found):
         if file.stem.isdecimal() and int(file.stem) != number:
             raise BadHistory(
                 f"{folder}: the segment {number:05d}.jsonl is missing before {file.name}; restore it, or "
                 "check the existing segments one by one"
             )
-    return found
 
 
 def checksum(file: Path) -> tuple[int, int]:

@@ -1,4 +1,7 @@
-"""Reads the tables of a folder: whole buckets, or some of their columns. Called by the tasks that judge the buckets."""
+"""Reads the tables of a folder: whole buckets, or some of their columns. Called by the tasks that judge the buckets.
+
+A folder may be at a URI: see `checker.tables.remote_run`.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checker.tables import schema
+from checker.tables import remote_run, schema
 from checker.tables.columns import Data, Small
 from checker.tables.make_tables import DICTIONARY, META, reading, small_of
 
 
 def _table(file: Path) -> pa.Table:
-    return pq.ParquetFile(file, page_checksum_verification=True).read()
+    return pq.ParquetFile(remote_run.local(file), page_checksum_verification=True).read()
 
 
 def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Small]:
@@ -38,13 +41,15 @@ def bucket_columns(folder: Path, kind: str, bucket: int, *names: str) -> pa.Tabl
     with reading(folder):
         found = [
             pq.ParquetFile(file, page_checksum_verification=True).read(columns=list(names))
-            for file in _files(folder / kind / f"{bucket:05d}")
+            for file in remote_run.local_files(folder / kind / f"{bucket:05d}")
         ]
         return pa.concat_tables([form.empty_table(), *found]).cast(form)
 
 
 def stamp(folder: Path) -> tuple[str, int, int]:
     """Returns a value that changes when the tables in `folder` are made again. Raises DamagedTables."""
+    if (remote := remote_run.stamp(folder)) is not None:
+        return str(folder), remote, 0
     with reading(folder):
         state = (folder / META).stat()
     return str(folder), state.st_mtime_ns, state.st_size
@@ -56,7 +61,7 @@ def load_small(folder: Path, name: str) -> pa.Table:
     Tables of share groups are empty if the folder was made by a version that had none.
     """
     file = folder / f"{name}.parquet"
-    if name in schema.OF_SHARE_GROUPS and not file.exists():
+    if name in schema.OF_SHARE_GROUPS and not remote_run.exists(file):
         return schema.SMALL[name].empty_table()
     with reading(folder):
         return _table(file).cast(schema.SMALL[name])
@@ -68,7 +73,7 @@ def ops_between(folder: Path, low: int, high: int, *names: str) -> Iterator[pa.T
     `names` must include `index`. The columns `type` and `f` are dictionary-encoded. Raises DamagedTables.
     """
     with reading(folder):
-        for file in _files(folder / "ops"):
+        for file in remote_run.local_files(folder / "ops"):
             opened = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=["type", "f"])
             groups = [group for group in range(opened.num_row_groups) if _overlaps(opened, group, low, high)]
             if not groups:
@@ -85,13 +90,9 @@ def ops_columns(folder: Path, *names: str) -> Iterator[pa.Table]:
     The columns `type` and `f` are dictionary-encoded.
     """
     with reading(folder):
-        for file in _files(folder / "ops"):
+        for file in remote_run.local_files(folder / "ops"):
             opened = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=["type", "f"])
             yield opened.read(columns=list(names))
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.parquet"))
 
 
 def _overlaps(file: pq.ParquetFile, group: int, low: int, high: int) -> bool:
@@ -107,5 +108,5 @@ def texts(folder: Path) -> list[str]:
     Raises DamagedTables.
     """
     with reading(folder):
-        found: list[str] = orjson.loads((folder / DICTIONARY).read_bytes())
+        found: list[str] = orjson.loads(remote_run.local(folder / DICTIONARY).read_bytes())
     return found

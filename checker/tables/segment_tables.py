@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 import pyarrow.parquet as pq
 
-from checker.tables import make_tables, schema
+from checker.tables import make_tables, remote_run, schema
 from checker.tables.coding import Coder
 from checker.tables.read_history import Notes, identity, rarely_collecting, read_stretches
 from checker.tables.small_rows import LIMIT
@@ -81,7 +81,7 @@ def scan(files: Sequence[str]) -> State | None:
     changed: dict[str, str] = {}
     index, time_ns = -1, -LIMIT
     for file in files:
-        text = Path(file).read_bytes()
+        text = remote_run.local(Path(file)).read_bytes()
         header, _, rest = text.partition(b"\n")
         if b'"schema"' not in header or not rest.endswith(b"\n"):
             return None
@@ -105,13 +105,15 @@ def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
 
     Returns the content of the piece's record.json. Raises BadHistory, Missing.
     """
-    own = folder / FOLDER / piece.name
-    with make_tables.writing(folder), rarely_collecting():
+    part = f"{piece.name}{remote_run.attempt()}"
+    files = [remote_run.local(Path(file)) for file in piece.files]
+    with make_tables.writing(folder), remote_run.written(folder) as place, rarely_collecting():
+        own = place / FOLDER / part
         own.mkdir(parents=True, exist_ok=True)
         builder, notes = _builder(piece), Notes()
-        identities = [identity(Path(file)) for file in piece.files]
-        writer = make_tables.Writer(folder, buckets, f"{piece.name}-")
-        for line in read_stretches([Path(file) for file in piece.files], piece.last, notes):
+        identities = [identity(file) for file in files]
+        writer = make_tables.Writer(place, buckets, f"{part}-")
+        for line in read_stretches(files, piece.last, notes):
             builder.take(line)
             if builder.rows >= make_tables.CHUNK_ROWS:
                 writer.write(builder.tables())
@@ -124,6 +126,7 @@ def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
             "schema": schema.SCHEMA,
             "sources": identities,
             "buckets": buckets,
+            "part": part,
             "last": piece.last,
             "files": writer.files,
             "lines": builder.lines,

@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checker.kernels.witness import OP_FIELDS
-from checker.tables import make_tables, read_tables
+from checker.tables import make_tables, read_tables, remote_run
 from checker.tables.buckets_of_a_history import Part, Source
 
+PARTS: Final = "results/.parts"
 FORM: Final = pa.schema([("op", pa.int64()), ("witness", pa.string())])
 
 
@@ -33,7 +34,7 @@ def texts_of(part: Part) -> list[str]:
 
 def clear(run: Path) -> None:
     """Removes the witnesses of an earlier check from the run folder."""
-    for folder in (run / "results" / "witnesses", run / "results" / ".parts"):
+    for folder in (run / "results" / "witnesses", run / PARTS):
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -47,19 +48,19 @@ def _first_op(witness: Mapping[str, Any]) -> int | None:
 
 def write_part(run: Path, name: str, bucket: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """Writes all witnesses (`rows`) of one anomaly in one bucket to a part, which `finish` joins with the others."""
-    folder = run / "results" / ".parts" / name
+    folder = run / PARTS / name
     texts = [orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS).decode() for row in rows]
     table = pa.table(
         [pa.array([_first_op(row) for row in rows], pa.int64()), pa.array(texts, pa.string())], schema=FORM
     )
-    with make_tables.writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, folder / f"{bucket:05d}.parquet")
+    with make_tables.writing(folder), remote_run.written(folder) as place:
+        place.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, place / f"{bucket:05d}{remote_run.attempt()}.parquet")
 
 
 def finish(run: Path) -> None:
     """Joins the parts of each anomaly into one file."""
-    parts = run / "results" / ".parts"
+    parts = run / PARTS
     target = run / "results" / "witnesses"
     with make_tables.writing(target):
         target.mkdir(parents=True, exist_ok=True)

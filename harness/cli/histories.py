@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,7 @@ from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 from harness.stored.staged_runs import with_uris
 
 if TYPE_CHECKING:
+    from checker.tables.remote_run import RemoteRun
     from harness.model.check_options import CheckOptions
     from harness.report.plots.second_process import SecondProcess
 
@@ -48,6 +49,7 @@ def check(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Check stored histories again, without a cluster. A truncated history is checked up to its last complete line."""
+    from checker.spark.executors import is_cluster
     from harness.history_writer import is_run
     from harness.model.check_options import EDGES
     from harness.report.plots import second_process
@@ -62,21 +64,27 @@ def check(
         changes["edges"] = _some_of("--edges", edges, EDGES)
     if sub_via is not None:
         changes["sub_via"] = _some_of("--sub-via", sub_via, ("assign", "subscribe"))
-    paths = [find(runs, name) for name in histories]
-    if not spark_master.startswith(("none", "auto", "local")) and any(map(staged_runs.is_copy, paths)):
-        raise BadInput(
-            f"--spark-master {spark_master}: a run at a URI is copied to this machine, where other machines "
-            "cannot read it; use local[N]"
-        )
+    cluster = is_cluster(spark_master)
+    paths = [find(runs, name, staged_runs.beside_tasks if cluster else staged_runs.judged) for name in histories]
     items = [(path, options_of(path, changes)) for path in paths]
-    with second_process.for_runs([] if as_json else list(filter(is_run, paths))) as second:
-        return _check(items, spark_master, as_json, second)
+    with (
+        second_process.for_runs([] if as_json else list(filter(is_run, paths))) as second,
+        staged_runs.for_tasks(paths if cluster else ()) as stored,
+    ):
+        return _check(items, spark_master, as_json, second, stored)
 
 
 def _check(
-    items: Sequence[tuple[Path, CheckOptions]], spark_master: str, as_json: bool, second: SecondProcess | None
+    items: Sequence[tuple[Path, CheckOptions]],
+    spark_master: str,
+    as_json: bool,
+    second: SecondProcess | None,
+    stored: Mapping[Path, RemoteRun],
 ) -> int:
-    """Checks histories, each under its own options, and prints the results. Returns the exit code."""
+    """Checks histories, each under its own options, and prints the results. Returns the exit code.
+
+    stored  the runs in object stores that tasks on a cluster read and write, by the paths of their copies
+    """
     from harness.history_writer import is_run
     from harness.report.text import summary
     from harness.run import check_and_draw, choose_spark
@@ -87,17 +95,20 @@ def _check(
     if why:
         print(why, file=sys.stderr if as_json else sys.stdout, flush=True)
     verdicts: list[Verdict] = []
-    for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say):
+    for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say, stored):
         verdicts.append(result.valid)
         if wrong:  # the other histories are still checked
             print(f"harness: {with_uris(wrong)}", file=sys.stderr)
         if as_json:
             say(json.dumps(line(path, result), default=str))
         elif not wrong:
+            drawn = path not in stored or staged_runs.fetch_for_pages(path, stored[path])
             say(summary.summary(path, result))
-            if is_run(path):
+            if not drawn:
+                say("no plots and no page: the tables are large; `harness page` draws them from a copy of the run")
+            elif is_run(path):
                 check_and_draw.draw(path, say, second=second)
-        if (written := staged_runs.publish(path)) is not None:
+        if (written := staged_runs.publish(path, stored.get(path))) is not None:
             print(f"harness: {written}", file=sys.stderr)
     return VERDICT_EXIT[worst(*verdicts)]
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from harness.model.check_options import CheckOptions
 from harness.model.errors_and_exit_codes import BadHistory
 from harness.run import spark
+from harness.stored import staged_runs
 
 START_S: Final = 10.0
 CONVERT_S_PER_BYTE: Final = 40e-9  # text to tables
@@ -119,4 +120,5 @@ def settled(master: str, items: Sequence[tuple[Path, CheckOptions]]) -> tuple[st
 def session_for(master: str, items: Sequence[tuple[Path, CheckOptions]]) -> tuple[Any, str]:
     """Starts a session if `settled` decides to use Spark. Returns (session or None, the sentence from `settled`)."""
     chosen, why = settled(master, items)
-    return spark.session_now(chosen, sum(bytes_of(path) for path, _ in items)), why
+    paths = [str(path.absolute()) for path, _ in items if not staged_runs.is_copy(path)]
+    return spark.session_now(chosen, sum(bytes_of(path) for path, _ in items), paths), why

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from checker.tables.remote_run import RemoteRun
 from harness import history_writer
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result, to_data
@@ -18,8 +19,10 @@ Say = Callable[[str], None]
 SUFFIXES: Final = (".gz", ".edn")
 
 
-def find(runs: Path, name: str) -> Path:
+def find(runs: Path, name: str, wanted: staged_runs.Wanted = staged_runs.judged) -> Path:
     """Returns the path of a history, given its path or the name of a run. Raises BadInput.
+
+    wanted  selects the files to copy of a run at a URI
 
     If `name` is not the path of a history file or of a Parquet folder, it is resolved by `find_runs.resolve`.
     """
@@ -28,7 +31,7 @@ def find(runs: Path, name: str) -> Path:
     path = Path(name)
     if storage.uri_of(name) is None and name.strip() and (path.is_file() or parquet_folder.is_tables(path)):
         return path
-    return history_writer.require_run(find_runs.resolve(runs, name, staged_runs.judged))
+    return history_writer.require_run(find_runs.resolve(runs, name, wanted))
 
 
 def title(path: Path) -> str:
@@ -48,14 +51,21 @@ def line(path: Path, result: Result) -> dict[str, Any]:
     return {"history": title(path), **jepsen_shape.answer(result), **ours}
 
 
-def judge(items: Sequence[tuple[Path, CheckOptions]], session: Any, say: Say) -> Iterator[tuple[Path, Result, str]]:
+def judge(
+    items: Sequence[tuple[Path, CheckOptions]],
+    session: Any,
+    say: Say,
+    stored: Mapping[Path, RemoteRun] | None = None,
+) -> Iterator[tuple[Path, Result, str]]:
     """Checks histories in the given order. Yields (path, result, error) for each; error is "" if it could be read.
+
+    stored  the runs in object stores that tasks on a cluster read and write, by the paths of their copies
 
     Small files share one Spark job. results.json is written only into run folders, not beside other histories.
     """
     from checker import check
 
-    for (path, _), (_, answer) in zip(items, check.check_each(session, items, say), strict=True):
+    for (path, _), (_, answer) in zip(items, check.check_each(session, items, say, stored), strict=True):
         if isinstance(answer, Mapping):
             yield path, Result("unknown", reasons=(answer["error"],)), answer["error"]
             continue

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.cluster.distribution import cds_archive, java
+from harness.cluster.distribution import cds_archive, download_cache, java
 from harness.model.errors_and_exit_codes import BadInput, Missing
 
 START_TIMEOUT_S: Final = 180.0
@@ -61,7 +61,9 @@ class WarmSpark:
 
         try:
             if self._session is None:
-                self._session = session.start(self.master, brief=True, jvm_flags=_found_java())
+                self._session = session.start(
+                    self.master, brief=True, jvm_flags=_found_java(), cache=download_cache.root()
+                )
             else:
                 session.warm_up(self._session)
         except BaseException as error:
@@ -97,17 +99,19 @@ def _named(master: str) -> str:
     return ALL_CORES if master == AUTO else master
 
 
-def session_now(master: str, size: int | None = None) -> Any:
+def session_now(master: str, size: int | None = None, paths: Sequence[str] = ()) -> Any:
     """Starts a session in the calling thread, and returns it. Returns None with the master `none`.
 
-    size  size of the histories to check, in bytes; None if unknown
+    size   size of the histories to check, in bytes; None if unknown
+    paths  local files that a cluster's executors must be able to read
     """
     if master == NONE:
         return None
     from checker.spark import session
 
     brief = size is not None and size < BRIEF_BYTES
-    return session.start(_named(master), brief=brief, jvm_flags=_found_java())
+    flags, cache = _found_java(), download_cache.root()
+    return session.start(_named(master), brief=brief, jvm_flags=flags, cache=cache, paths=paths)
 
 
 def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], None]) -> Any:

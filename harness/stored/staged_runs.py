@@ -10,21 +10,26 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import orjson
 
+from checker.tables import remote_run
+from checker.tables.remote_run import TABLES, Entry, RemoteRun
 from checker.tables.storage import UPLOAD, Store, in_parallel, open_store
-from harness.model.errors_and_exit_codes import BadInput
+from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.stored import uploaded_run
 from harness.stored.uploaded_run import DERIVED, Manifest, manifest_of
 
 LATEST: Final = "latest"
 DRAWN: Final = ("plots/", "orders/", "report.html")
 BULKY: Final = ("history/", "tables/", "logs/", "cluster/", "data/")
+READ_BY_TASKS: Final = ("history/", "tables/")
+DRAWN_FROM_BYTES: Final = 2 << 30  # of history and tables, up to which a cluster's driver draws plots and the page
 ATTEMPTS: Final = 3  # to read a run whose manifest changes meanwhile
 
 Wanted = Callable[[str], bool]
@@ -51,6 +56,11 @@ def everything(name: str) -> bool:
 def judged(name: str) -> bool:
     """Selects what a check reads: all files except those that it draws again."""
     return not name.startswith(DRAWN)
+
+
+def beside_tasks(name: str) -> bool:
+    """Selects what a check reads besides its tasks: all files except history and tables, of which the metadata."""
+    return judged(name) and (name == "tables/_schema.json" or not name.startswith(READ_BY_TASKS))
 
 
 def shown(name: str) -> bool:
@@ -143,7 +153,7 @@ def _copied(store: Store, folder: Path, wanted: Wanted) -> Path:
     _staged[folder] = Staged(store, manifest, files)
     (folder / "history").mkdir(exist_ok=True)  # some files of a run are a run
     if manifest is not None and not manifest.complete:
-        if wanted is judged and not any(name.startswith("history/") for name in manifest.files):
+        if wanted in (judged, beside_tasks) and not any(name.startswith("history/") for name in manifest.files):
             raise BadInput(
                 f"{store.uri}: no segment of the history has been uploaded yet; when the run has ended: "
                 f"harness upload RUN {store.uri}"
@@ -197,8 +207,59 @@ def is_copy(path: Path) -> bool:
     return path in _staged
 
 
-def publish(folder: Path) -> str | None:
+@contextmanager
+def for_tasks(folders: Sequence[Path]) -> Iterator[dict[Path, RemoteRun]]:
+    """Yields, for each of the copies, the run that tasks on a cluster read and write.
+
+    What they wrote and `publish` did not make visible is removed at the end. Raises BadInput if a run is damaged.
+    """
+    runs = {folder: _for_tasks(_staged[folder]) for folder in folders if folder in _staged}
+    try:
+        yield runs
+    finally:
+        for folder, run in runs.items():
+            manifest = _staged[folder].manifest
+            with suppress(HarnessError):  # nobody sees these objects; `harness upload` removes them, too
+                run.clean({} if manifest is None else manifest.files)
+
+
+def _for_tasks(found: Staged) -> RemoteRun:
+    uri = found.store.uri
+    if found.manifest is None:
+        raise BadInput(
+            f"{uri}: it has no {UPLOAD}, which a check on a cluster needs; upload the run with `harness upload RUN "
+            f"{uri}`, or use --spark-master local[N]"
+        )
+    sizes, files = found.store.sizes(), {}
+    for name, (size, crc) in found.manifest.files.items():
+        if sizes.get(name) == size:
+            files[name] = Entry(size, crc, name)
+        elif not name.startswith(DERIVED):
+            problem = "its size is wrong" if name in sizes else "it is missing"
+            raise BadInput(
+                f"{uri}/{name}: {problem}, so the upload is incomplete or was changed; upload the run again: "
+                f"harness upload RUN {uri}"
+            )
+    return RemoteRun(uri, files)
+
+
+def fetch_for_pages(folder: Path, run: RemoteRun) -> bool:
+    """Copies history and tables of a run that tasks have checked, which plots and the page are drawn from.
+
+    Returns False if they are too large for that. Raises BadInput, Missing.
+    """
+    names = [name for name in run.files if name.startswith(READ_BY_TASKS)]
+    if sum(run.files[name].size for name in names) > DRAWN_FROM_BYTES:
+        return False
+    with remote_run.using(run, folder):
+        in_parallel(lambda name: remote_run.local(Path(run.uri) / name), names)
+    return True
+
+
+def publish(folder: Path, run: RemoteRun | None = None) -> str | None:
     """Writes what has changed in a copy of a run back to its store. Results become visible together, or not at all.
+
+    run  what tasks on a cluster read and wrote, if they did
 
     Does nothing for a folder that is not a copy, or is one of a run whose upload is incomplete. Returns what was
     done, in a sentence; None if nothing was to do. Raises Missing.
@@ -214,7 +275,13 @@ def publish(folder: Path) -> str | None:
     now = {name: _state(folder / name) for name in uploaded_run.files_of(folder)}
     changed = [name for name, state in now.items() if name.startswith(DERIVED) and found.files.get(name) != state]
     gone = [name for name in found.files if name.startswith(DERIVED) and name not in now]
-    if not changed and not gone:
+    made: dict[str, tuple[int, int]] = {}
+    if run is not None and found.manifest is not None:
+        made = {name: (entry.size, entry.crc or 0) for name, entry in run.made(TABLES).items()}
+        old = found.manifest.files
+        changed = [name for name in changed if name not in made and not _is(folder / name, old.get(name))]
+        gone = [name for name in {*gone, *old} if name.startswith(DERIVED) and _outdated(name, run, now)]
+    if not changed and not gone and not made:
         return None
     if found.manifest is None:
         for name in sorted(changed, key=lambda name: (name in uploaded_run.LAST, name)):
@@ -222,6 +289,18 @@ def publish(folder: Path) -> str | None:
         found.store.remove(gone)
         manifest = None
     else:
-        manifest = uploaded_run.commit(folder, found.store, found.manifest, changed, gone, meanwhile=True)
+        manifest = uploaded_run.commit(folder, found.store, found.manifest, changed, gone, meanwhile=True, present=made)
     _staged[folder] = Staged(found.store, manifest, now)
-    return f"{found.store.uri}: {len(changed)} files of the result written"
+    return f"{found.store.uri}: {len(changed) + len(made)} files of the result written"
+
+
+def _is(file: Path, entry: tuple[int, int] | None) -> bool:
+    """Returns whether a file has the size and CRC-32 of an entry of the manifest."""
+    return entry is not None and file.stat().st_size == entry[0] and uploaded_run.crc_of(file) == entry[1]
+
+
+def _outdated(name: str, run: RemoteRun, now: Mapping[str, object]) -> bool:
+    """Returns whether a file that the manifest lists is not part of the tables and results any more."""
+    if name.startswith(f"{TABLES}/"):
+        return name not in run.files
+    return name not in now and not name.startswith(DRAWN)

@@ -127,12 +127,14 @@ def commit(
     say: Say = lambda text: None,
     complete: bool = True,
     meanwhile: bool = False,
+    present: Mapping[str, tuple[int, int]] | None = None,
 ) -> Manifest:
     """Uploads the files in `changed`, removes those in `gone`, and makes both visible by a new manifest.
 
     old        the manifest that the store has now
     complete   whether the run is complete afterwards
     meanwhile  whether it is complete without these files, because a check can make them again
+    present    further files that are in the store already, and become visible with the others
     """
     manifest = replace(old.without([*changed, *gone]), complete=meanwhile)
     write_manifest(store, manifest)
@@ -145,7 +147,7 @@ def commit(
         if done < len(changed):
             write_manifest(store, manifest)  # an upload that ends here continues from here
             say(f"uploaded {done} of {len(changed)} files, {size:,} bytes")
-    manifest = replace(manifest, complete=complete)
+    manifest = replace(manifest, complete=complete, files={**manifest.files, **(present or {})})
     write_manifest(store, manifest)
     return manifest
 

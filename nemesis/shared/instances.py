@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -23,6 +24,13 @@ def _ask(env: Env, name: str, what: str, by: str = "") -> Mapping[str, Any]:
     return (workers.ask(name, what, by, ANSWER_S) or {}) if isinstance(workers, Instances) else {}
 
 
+def _within_s(env: Env, most_s: float) -> float:
+    """Returns for how many seconds to wait for an instance: 0 once the load has ended, because clients are then idle,
+    and start their instances only in the final phase.
+    """
+    return 0.0 if env.healthy_s <= 0 else min(most_s, max(0.0, env.until_s - time.monotonic()))
+
+
 def _order_stop(env: Env, name: str, by: str) -> Mapping[str, Any]:
     """Orders an instance to stop. Waits if another fault has stopped it.
 
@@ -33,7 +41,7 @@ def _order_stop(env: Env, name: str, by: str) -> Mapping[str, Any]:
         now = _ask(env, name, "stop", by)
         return now if now and not now["refused"] else None
 
-    return wait_for(state, effect_s(env)) or {}
+    return wait_for(state, _within_s(env, effect_s(env))) or {}
 
 
 def _wait(env: Env, name: str, reached: Callable[[Mapping[str, Any]], bool], within_s: float) -> Mapping[str, Any]:
@@ -43,7 +51,7 @@ def _wait(env: Env, name: str, reached: Callable[[Mapping[str, Any]], bool], wit
         now = _ask(env, name, "report")
         return now if now and reached(now) else None
 
-    return wait_for(state, within_s) or {}
+    return wait_for(state, _within_s(env, within_s)) or {}
 
 
 def stop(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
@@ -65,11 +73,11 @@ def stop(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
 def start(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
     """Starts the instances of these workers that the fault `by` has stopped, and waits until they are ready.
 
-    Returns {"clients": those that are ready}, with "not_ready", the others, if there are any.
+    Returns {"clients": those that are ready}, with "not_ready", those that were not ready in time, if there are any.
     """
     started = [name for name in names if not _ask(env, name, "start", by).get("refused")]
     ready = [name for name in started if _wait(env, name, lambda now: bool(now["ready"]), START_S)]
-    late = [name for name in started if name not in ready]
+    late = [name for name in started if name not in ready] if _within_s(env, START_S) else []
     return {"clients": ready, **({"not_ready": late} if late else {})}
 
 

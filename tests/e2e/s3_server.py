@@ -7,6 +7,7 @@ in front of it that answers some requests with 503, as S3 does when it is overlo
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import secrets
 import shutil
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -83,9 +84,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[S3]:
+def running(folder: Path, host: str = "127.0.0.1") -> Iterator[S3]:
     """A server with an empty bucket."""
-    server = S3(f"127.0.0.1:{free_port()}", secrets.token_hex(10).upper(), secrets.token_hex(20), folder)
+    server = S3(f"{host}:{free_port()}", secrets.token_hex(10).upper(), secrets.token_hex(20), folder)
     folder.mkdir()
     credentials = {"ROOT_ACCESS_KEY": server.access_key, "ROOT_SECRET_KEY": server.secret_key}
     command = [str(program()), "--port", server.address, "--quiet", "posix", str(folder)]
@@ -124,7 +125,7 @@ def create_bucket(server: S3) -> None:
 
 
 @contextmanager
-def busy(server: S3, every: int) -> Iterator[tuple[S3, list[str]]]:
+def busy(server: S3, every: int, host: str = "127.0.0.1") -> Iterator[tuple[S3, list[str]]]:
     """A proxy that answers every n-th request with 503. Yields its S3, and the paths of the requests refused."""
     refused: list[str] = []
     count = [0]
@@ -186,11 +187,11 @@ def busy(server: S3, every: int) -> Iterator[tuple[S3, list[str]]]:
         def log_message(self, *arguments: object) -> None:
             pass
 
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    proxy = ThreadingHTTPServer((host, 0), Handler)
     thread = threading.Thread(target=proxy.serve_forever, daemon=True)
     thread.start()
     try:
-        address = f"127.0.0.1:{proxy.server_address[1]}"
+        address = f"{host}:{proxy.server_address[1]}"
         yield S3(address, server.access_key, server.secret_key, server.folder), refused
     finally:
         proxy.shutdown()
@@ -198,5 +199,35 @@ def busy(server: S3, every: int) -> Iterator[tuple[S3, list[str]]]:
         proxy.server_close()
 
 
+@contextmanager
+def running_inside(folder: Path, enter: Sequence[str], host: str, every: int = 0) -> Iterator[S3]:
+    """A server in a network namespace.
+
+    enter  the beginning of a command line that runs a command in the namespace
+    every  which requests are answered with 503 (every n-th); 0: none
+    """
+    command = [*enter, sys.executable, "-m", "tests.e2e.s3_server", str(folder), host, str(every)]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        yield S3(**{**json.loads(child.stdout.readline()), "folder": folder})
+    finally:
+        child.stdin.close()
+        child.wait(60)
+
+
+def serve(folder: Path, host: str, every: int) -> None:
+    """Runs a server until the standard input ends. Prints how to reach it, and then the refused requests."""
+    with running(folder, host) as server, busy(server, every or 1 << 62, host) as (proxy, refused):
+        used = proxy if every else server
+        access = {"address": used.address, "access_key": used.access_key, "secret_key": used.secret_key}
+        print(json.dumps(access), flush=True)
+        sys.stdin.read()
+        (folder.parent / "refused.json").write_text(json.dumps(refused))
+
+
 if __name__ == "__main__":
-    print(program())
+    if sys.argv[1:]:
+        serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    else:
+        print(program())

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,30 @@ def test_an_instance_that_must_not_be_started_again(application: Callable[..., I
     assert "started" not in app.once(1, "work").value
 
 
+def ordered(app: Instances, what: str, by: str = "restart:client") -> dict[str, Any]:
+    """The answer to the order of a fault. As in a run, another thread gives the order while ops are executed."""
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(app.crew.ask, "w1", what, by, DEADLINE_S)
+        while not answer.done():
+            app.once(1, "work")
+        return dict(answer.result() or {})
+
+
+def test_a_fault_stops_and_starts_an_instance(application: Callable[..., Instances]) -> None:
+    app = application(CHILDREN, "{state} 600", ready={"log": "ready"})
+    app.until(1, "start", "ready")
+    first = pids(app)
+    assert ordered(app, "stop")["running"]
+    assert app.until(1, "work", "running", False)["stopped_by_fault"]
+    assert not any(map(runs, first))
+    assert ordered(app, "start", "rolling-restart:client")["refused"]
+    assert app.once(1, "work").value["running"] is False
+    assert not ordered(app, "start")["refused"]
+    eventually(lambda: bool(ordered(app, "report")["ready"]), 20)
+    assert all(map(runs, pids(app)))
+    assert pids(app) != first
+
+
 def test_an_instance_that_ignores_its_signal_is_killed(application: Callable[..., Instances]) -> None:
     program = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready'); time.sleep(600)"
     app = application(program, ready={"log": "ready"}, stop={"grace": 0.5})
@@ -250,6 +275,15 @@ def test_an_instance_that_listens_is_ready(application: Callable[..., Instances]
     program = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(600)"
     app = application(program, "6112{instance}", ready={"port": "6112{instance}"})
     app.until(1, "start", "ready")
+
+
+def test_a_group_that_does_not_get_its_members(application: Callable[..., Instances]) -> None:
+    """The mock cluster does not describe groups, so this one never has a member."""
+    app = application("import time; time.sleep(600)", ready={"group": True, "within": 1})
+    deadline = time.monotonic() + DEADLINE_S
+    while (done := app.once(1, "start")).type == "ok" and time.monotonic() < deadline:
+        assert done.value == {"ready": False}
+    assert "was not ready within 1 s: the group r-group has fewer than 1 members" in str(done.error)
 
 
 def test_the_environment_and_its_secrets(

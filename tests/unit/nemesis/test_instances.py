@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ class FakeInstances(FakeWorkers):
         self.stubborn, self.silent = stubborn, silent
         self.running = {"w0": True, "w1": True}
         self.stopped_by: dict[str, str] = {}
+        self.idle = False  # the clients get no ops, so nothing starts
         self.orders: list[tuple[str, str]] = []
 
     def ask(self, name: str, what: str, by: str, within_s: float) -> Mapping[str, Any] | None:
@@ -33,7 +36,7 @@ class FakeInstances(FakeWorkers):
         members = sum(self.running.values())
         if what != "report" and not refused:
             self.orders.append((name, what))
-            self.running[name] = what == "start" or name in self.stubborn
+            self.running[name] = (what == "start" and not self.idle) or name in self.stubborn
             self.stopped_by = {**self.stopped_by, name: by} if what == "stop" else {}
         return {"refused": refused, "running": running, "ready": running, "killed": False, "members": members}
 
@@ -83,6 +86,17 @@ def test_what_is_stopped_at_the_end_is_started() -> None:
     fault.nemesis.invoke(env, op("shutdown"))
     fault.nemesis.teardown(env)
     assert all(workers.running.values())
+
+
+def test_nothing_waits_for_an_instance_once_the_load_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.shared.instances.START_S", 60.0)
+    workers = FakeInstances()
+    workers.idle = True
+    env = replace(env_of(FakeCluster(), workers), until_s=time.monotonic() + 0.1)
+    (fault,) = table.faults(["rolling-restart:clients"], Timing())
+    began = time.monotonic()
+    assert "not_ready" not in fault.nemesis.invoke(env, op("rolling-restart")).value
+    assert time.monotonic() - began < 5
 
 
 def test_a_fault_does_not_start_what_another_has_stopped() -> None:

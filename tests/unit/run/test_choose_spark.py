@@ -100,7 +100,7 @@ def test_other_masters_are_kept_without_a_word(tmp_path: Path, master: str) -> N
 
 def test_only_a_chosen_session_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[str, Any]] = []
-    monkeypatch.setattr(spark, "session_now", lambda master, size: started.append((master, size)))
+    monkeypatch.setattr(spark, "session_now", lambda master, size, paths: started.append((master, size)))
     choose_spark.session_for("auto", [(huge(tmp_path / "run"), CheckOptions(checks=("pipeline",)))])
     assert started == [("local[*]", 2_000_000_000)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from harness.generator import Limit, Then
 from harness.model.fault_and_generator_protocols import PENDING, Context, Generator
 from harness.model.op import INFO, INVOKE, OK, Op
 from workloads import share
@@ -138,3 +139,15 @@ def test_the_time_before_the_load_is_bounded() -> None:
     run.asked = -10_000  # the groups never read partitions
     assert run.go(2000)
     assert 0.9 * share.BEFORE_S < run.ops[-1].time_ns / 1e9 <= share.BEFORE_S
+
+
+def test_the_members_of_the_load_leave_before_the_final_phase() -> None:
+    options = replace(OPTIONS, crash_p=0.0)
+    run = Run(Then((Limit(share.load(options), 60), share.final(options))), 20)
+    run.go(5000)  # the final polls, for which this simulation has no answers, have begun
+    final = [op for op in run.ops if op.extra.get("final") and op.process in (1, 2)]
+    for process in (1, 2):
+        first, *rest = [op for op in final if op.process == process and op.f.startswith("share-")]
+        members = {op.extra["member"] for op in rest}
+        assert first.f == "share-close"
+        assert first.extra["member"] not in members and len(members) == 1
