@@ -13,12 +13,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 DRAWN: Final = "plots/drawn.json"  # see harness.report.plots.all_plots, which takes long to import
+DRAW_S: Final = 300.0  # for the plots of one run
 END_S: Final = 5.0  # for the end of the process after its last plot
 
 
@@ -29,7 +31,7 @@ def _draw(run: Path) -> list[Path]:
 
 
 class SecondProcess:
-    """A process that draws plots. If it fails, this process draws them instead."""
+    """A process that draws plots. If it fails or takes longer than `DRAW_S`, this process draws them instead."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -45,7 +47,12 @@ class SecondProcess:
             return lambda: _draw(run)
 
         def wait() -> list[Path]:
-            answer = stdout.readline()
+            timer = threading.Timer(DRAW_S, self._process.kill)
+            timer.start()
+            try:
+                answer = stdout.readline()
+            finally:
+                timer.cancel()
             return [run / "plots" / name for name in json.loads(answer)] if answer else _draw(run)
 
         return wait
