@@ -10,7 +10,7 @@ from harness.report.page import run_page
 from tests.bench.page import large
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_the_page_of_a_hundred_thousand_operations_is_small(tmp_path: Path) -> None:
     run = large(tmp_path, 100_000)
