@@ -150,11 +150,12 @@ def worker(folder: Path, number: int, host: netlink.Host, found: java.Java) -> N
     pid_file, log = folder / f"worker{number}.pid", (folder / f"worker{number}.log").open("wb")
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)
-    script = [f"cd {folder}", *commands(folder / f"root{number}", host, found)]
+    script = [f"echo {host.name} > /proc/sys/kernel/hostname"]  # Spark resolves it
+    script += [f"cd {folder}", *commands(folder / f"root{number}", host, found)]
     command = f"{found.path} {' '.join(JVM)} -cp '{SPARK}/jars/*' {CLASS}.worker.Worker"
     options = f"--host {host.address} --cores 1 --memory 1500m --webui-port 8081 --work-dir /work {MASTER}"
     script.append(f"exec chroot . /usr/bin/env -i {environment(host, found.home)} {command} {options}")
-    argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-ec", "\n".join(script)]
+    argv = ["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "bash", "-ec", "\n".join(script)]
     child = start(argv)
     children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
     deadline = time.monotonic() + 10

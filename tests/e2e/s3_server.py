@@ -87,7 +87,7 @@ def free_port() -> int:
 def running(folder: Path, host: str = "127.0.0.1") -> Iterator[S3]:
     """A server with an empty bucket."""
     server = S3(f"{host}:{free_port()}", secrets.token_hex(10).upper(), secrets.token_hex(20), folder)
-    folder.mkdir()
+    folder.mkdir(parents=True)
     credentials = {"ROOT_ACCESS_KEY": server.access_key, "ROOT_SECRET_KEY": server.secret_key}
     command = [str(program()), "--port", server.address, "--quiet", "posix", str(folder)]
     with (folder.parent / "s3.log").open("wb") as log:
