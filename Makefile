@@ -80,6 +80,7 @@ compilers: setup-dev
 
 # Meanwhile the broker versions of tests/e2e/test_kafka_versions.py are downloaded, which takes a minute or two each.
 long: compilers
+	$(BIN)/python -m tests.e2e.s3_server >/dev/null & # tests/e2e/test_spark_cluster.py needs it
 	$(BIN)/python -m harness.cluster.distribution.jars 2.4 4.3 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not nightly and not rootless" tests
 

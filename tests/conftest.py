@@ -40,6 +40,7 @@ SLOWEST_FIRST = (
     "test_docker_cluster",
     "test_kafka_versions",
     "test_log_model",
+    "test_spark_cluster",
     "test_pipeline_runs",
     "test_persistent_cluster",
     "test_qos",

@@ -23,7 +23,7 @@ from tests.e2e.harness_command import HARNESS, PLAIN
 from tests.e2e.isolated_workers import DRIVER, MASTER, Workers
 from tests.e2e.s3_server import S3
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(s3_server.BUILD_S)]  # the first test may build the server
+pytestmark = [pytest.mark.long, pytest.mark.timeout(s3_server.BUILD_S)]  # the first test may build the server
 RUNS = "s3://bucket/runs"
 CHECK_S = 600.0
 
@@ -119,6 +119,7 @@ def test_a_store_that_is_overloaded(tmp_path: Path, workers: Workers) -> None:
     assert len(json.loads((tmp_path / "s3" / "refused.json").read_text())) > 5
 
 
+@pytest.mark.nightly
 def test_an_executor_with_another_python(tmp_path: Path, place: Place) -> None:
     run = generated(tmp_path, 2000, 1_000_000)
     place.harness("upload", str(run), RUNS, cwd=tmp_path)
@@ -128,6 +129,7 @@ def test_an_executor_with_another_python(tmp_path: Path, place: Place) -> None:
     assert message.count("\n") == 1
 
 
+@pytest.mark.nightly
 def test_the_secret_is_only_in_the_environment(tmp_path: Path, place: Place) -> None:
     """Neither Spark's event log and web page nor command lines and files of the run contain it."""
     run = generated(tmp_path, 2000, 1_000_000)
@@ -135,7 +137,9 @@ def test_the_secret_is_only_in_the_environment(tmp_path: Path, place: Place) -> 
     events, conf = tmp_path / "events", tmp_path / "conf"
     events.mkdir()
     conf.mkdir()
-    (conf / "spark-defaults.conf").write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file://{events}\n")
+    (conf / "spark-defaults.conf").write_text(
+        f"spark.eventLog.enabled true\nspark.eventLog.compress false\nspark.eventLog.dir file://{events}\n"
+    )
     logged = Place(place.workers, {**place.environment, "SPARK_CONF_DIR": str(conf)})
     secret = place.environment["AWS_SECRET_ACCESS_KEY"].encode()
     seen: list[bytes] = []
