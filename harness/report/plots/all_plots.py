@@ -11,10 +11,12 @@ depend on. This is recorded in plots/drawn.json:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -34,10 +36,13 @@ INPUTS: Final = (
 )
 
 
-def draw(run: Path) -> list[Path]:
+def draw(run: Path, processes: int = 1) -> list[Path]:
     """Draws the plots of a run into the folder plots/ of its run folder, unless they exist and are up to date.
 
     Returns the paths of the PNG and SVG files.
+
+    processes  how many processes draw at the same time. More than one are forked from this process, which then must
+               have no other thread.
     """
     folder = run / "plots"
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,16 +54,25 @@ def draw(run: Path) -> list[Path]:
     (folder / DRAWN).unlink(missing_ok=True)
     data = bin_operations.read(run)
     faults = fault_spans.of_run(run)
-    drawn = [
-        *latency.points(data, faults, subtitle, folder),
-        *latency.quantiles(data, faults, subtitle, folder),
-        *rate.draw(data, faults, subtitle, folder),
-        *unseen.draw(run, data, faults, subtitle, folder),
-        *lag.draw(run, data, faults, subtitle, folder),
+    of_all = (data, faults, subtitle, folder)
+    plots: list[Callable[[], list[Path]]] = [
+        partial(latency.points, *of_all),
+        partial(latency.quantiles, *of_all),
+        partial(rate.draw, *of_all),
+        partial(unseen.draw, run, *of_all),
+        partial(lag.draw, run, *of_all),
     ]
+    drawn = [path for paths in _results(plots, processes) for path in paths]
     files = {path.name: crc32(path.read_bytes()) for path in drawn}
     (folder / DRAWN).write_bytes(orjson.dumps({"inputs": inputs, "files": files}))
     return drawn
+
+
+def _results(plots: Sequence[Callable[[], list[Path]]], processes: int) -> list[list[Path]]:
+    if processes == 1:
+        return [plot() for plot in plots]
+    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+        return [drawing.result() for drawing in [pool.submit(plot) for plot in plots]]
 
 
 def _subtitle(run: Path) -> str:

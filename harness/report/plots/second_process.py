@@ -24,10 +24,10 @@ DRAW_S: Final = 300.0  # for the plots of one run
 END_S: Final = 5.0  # for the end of the process after its last plot
 
 
-def _draw(run: Path) -> list[Path]:
+def _draw(run: Path, processes: int = 1) -> list[Path]:
     from harness.report.plots import all_plots
 
-    return all_plots.draw(run)
+    return all_plots.draw(run, processes)
 
 
 class SecondProcess:
@@ -89,7 +89,7 @@ def main() -> None:
 
     assert matplotlib.figure is not None
     for line in sys.stdin:
-        drawn = _draw(Path(json.loads(line)))
+        drawn = _draw(Path(json.loads(line)), processes=2)
         print(json.dumps([path.name for path in drawn]), flush=True)
 
 
