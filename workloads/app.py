@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from harness.generator import NOTHING, Barrier, EachSlot, Fn, Limit, Rate, Then, TimeLimit, op
+from harness.generator import NOTHING, Barrier, EachSlot, Fn, Rate, Then, TimeLimit, op
 from harness.model.fault_and_generator_protocols import Generator, Workload
 from harness.pipeline_app.ports import Options as InstanceOptions
-from workloads.pipeline import DRAIN_SHARE, LAG_EVERY_NS, OneByOne, Rounds, Until, Writer
+from workloads.pipeline import DRAIN_SHARE, LAG_EVERY_NS, OneByOne, Rounds, Until, Writer, last_lag
 from workloads.pipeline import Options as PipelineOptions
 
 # Ids are larger than the other numbers in most records, so an output that is read at the wrong place names no input.
@@ -92,8 +92,7 @@ def final(options: Options) -> Generator:
 
     def drained(remaining_ns: int) -> Generator:
         worked = TimeLimit(Until(EachSlot(drain), "lag", "left", 0), remaining_ns)
-        last = Limit(OneByOne("lag"), 1)  # the lag once all instances have ended
-        return Then((worked, Barrier(EachSlot(leave)), Barrier(last)))
+        return Then((worked, Barrier(EachSlot(leave)), Barrier(last_lag())))
 
     rounds = Rounds(drained, int(options.final_s * DRAIN_SHARE * 1e9))
     return Then((rounds, Barrier(EachSlot(lambda slot: _until_done("read", "done", final=True)))))

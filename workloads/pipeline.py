@@ -40,6 +40,7 @@ Answer = tuple[Op | Pending, Generator] | None
 
 WORK_S: Final = 1.0  # duration of an instance's op
 LAG_EVERY_NS: Final = 500_000_000
+LAST_LAGS: Final = 5
 SIZES_EVERY_NS: Final = 500_000_000
 DRAIN_SHARE: Final = 0.6  # maximum share of the final time limit for the instances to catch up
 
@@ -166,23 +167,28 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Generates the ops of `inner`, until an op named `f` is ok and the field `field` of its value equals `wanted`."""
+    """Generates the ops of `inner`, until an op named `f` is ok and the field `field` of its value equals `wanted`.
+
+    Without `field`, any op named `f` that is ok is the last one. Ops before the first op of `inner` do not count.
+    """
 
     inner: Generator
     f: str
-    field: str
-    wanted: Any
+    field: str | None = None
+    wanted: Any = None
+    begun: bool = False
     done: bool = False
 
     def op(self, ctx: Context) -> Answer:
         if self.done:
             return None
         answer = self.inner.op(ctx)
-        return None if answer is None else (answer[0], replace(self, inner=answer[1]))
+        return None if answer is None else (answer[0], replace(self, inner=answer[1], begun=True))
 
     def update(self, ctx: Context, event: Op) -> Generator:
         inner = self.inner.update(ctx, event)
-        if event.type == OK and event.f == self.f and event.value.get(self.field) == self.wanted:
+        fits = self.begun and event.type == OK and event.f == self.f
+        if fits and (self.field is None or event.value.get(self.field) == self.wanted):
             return replace(self, inner=inner, done=True)
         return self if inner is self.inner else replace(self, inner=inner)
 
@@ -268,10 +274,17 @@ def final(options: Options) -> Generator:
 
     def drained(remaining_ns: int) -> Generator:
         worked = TimeLimit(Until(EachSlot(drain), "lag", "left", 0), remaining_ns)
-        last = Limit(OneByOne("lag"), 1)  # the lag once all instances have left
-        return Then((worked, Barrier(EachSlot(leave)), Barrier(last)))
+        return Then((worked, Barrier(EachSlot(leave)), Barrier(last_lag())))
 
     return Then((Rounds(drained, int(options.final_s * DRAIN_SHARE * 1e9)), Barrier(EachSlot(read))))
+
+
+def last_lag() -> Generator:
+    """Returns the generator of the `lag` op once all instances have left, repeated if it fails.
+
+    It may fail at first, for example after an election.
+    """
+    return Until(Limit(Rate(OneByOne("lag"), LAG_EVERY_NS), LAST_LAGS), "lag")
 
 
 def consumer_config(assignor: str) -> dict[str, str]:

@@ -20,6 +20,8 @@ PLAIN = ("--spark-master", "none")  # the process itself checks the history
 # pytest-xdist have another mark.
 MARK = f"HARNESS_TEST={secrets.token_hex(8)}"
 os.environ.update([MARK.split("=")])
+# As in an activated environment: `python3` in the description of an application is this Python.
+os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 _NAMESPACES = ("net", "mnt", "pid", "user")
 # Links and mounts of tests in other workers, for their Docker engine and their ssh hosts.
 _OF_OTHERS = re.compile(r"(br-|docker|hssh|veth[0-9a-f]{7}).*|.*/engine-.*")

@@ -159,6 +159,7 @@ class AppClient(PipelineClient):
             time.sleep(TICK_S)
             code = self._running.exit_code()
             if code is not None and value["running"]:
+                self._running.note(_ended(code))
                 self._running.kill()  # its children
                 value |= {"running": False, "exit": code}
         if not value["running"] and self._app.restart and time.monotonic() - self._last_start_s >= AGAIN_S:
@@ -186,11 +187,13 @@ class AppClient(PipelineClient):
             return {"left": True}
         if self._asked_s is None:
             self._asked_s = time.monotonic()
+            process.note(f"sent {stop.signal}")
             process.terminate(stop.signal)
         for _ in range(TICKS):
             code = process.exit_code()
             late = code is None and time.monotonic() - self._asked_s > stop.grace
             if code is not None or late:
+                process.note(f"was killed {stop.grace:g} s later" if code is None else _ended(code))
                 process.kill()
                 self._running, self._asked_s = None, None
                 return {"left": True, "killed": True} if late else {"left": True, "exit": code}

@@ -71,6 +71,7 @@ class AppProcess:
             words, environ, user, "_APP", stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, folder=folder
         )
         assert self._process.stdout is not None
+        self.note(f"started: {' '.join(words)}")
         self._copying = threading.Thread(target=self._copy, args=(self._process.stdout,), daemon=True)
         self._copying.start()
 
@@ -80,6 +81,13 @@ class AppProcess:
         if code is not None:
             self._copying.join(0.2)  # so that `last_lines` has what it printed last
         return code
+
+    def note(self, text: str) -> None:
+        """Appends a line of the harness to the log, with secrets replaced."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        with self._log.open("ab") as log:
+            log.write(f"[harness, {time.strftime('%H:%M:%S')}] {text}\n".encode())
 
     def terminate(self, name: str) -> None:
         """Sends the signal with this name to the process, not to its children."""

@@ -58,7 +58,8 @@ class Explanation:
                  witness
     surrounding  (t, t) of the other events that the witness of a pipeline anomaly contains, in nanoseconds
     chain        the reasons for the edges of a cycle, as sentences; empty if the witness is not a cycle
-    spans        faults that were active during one of the moments, or at one of the other events
+    between      (time of the first, time of the last) of the copies of an output; None if there are no two copies
+    spans        faults that were active during one of the moments, between the copies, or at one of the other events
     before       the last fault that ended before the first of these times; None if there is none
     """
 
@@ -71,6 +72,7 @@ class Explanation:
     ops: tuple[InvolvedOp, ...]
     moments: tuple[Moment, ...]
     surrounding: tuple[Moment, ...]
+    between: Moment | None
     chain: tuple[str, ...]
     spans: tuple[Span, ...]
     before: Span | None
@@ -95,7 +97,9 @@ def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, A
     surrounding = [(one["time_ns"], one["time_ns"]) for one in pipeline_moments.around(anomaly.name, witness)]
     moments = [*own, *surrounding]
     faults = facts.spans if facts is not None else []
-    during = [s for s in faults if any(fault_spans.during([s], begin, end) for begin, end in moments)]
+    between = pipeline_moments.between_copies(anomaly.name, witness)
+    times = [*moments, between] if between is not None else moments
+    during = [s for s in faults if any(fault_spans.during([s], begin, end) for begin, end in times)]
     first = min((begin for begin, _ in moments), default=0)
     ended = [s for s in faults if s.end_ns is not None and s.end_ns < first]
     return Explanation(
@@ -108,6 +112,7 @@ def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, A
         ops,
         tuple(own),
         tuple(surrounding),
+        between,
         chain,
         tuple(during),
         max(ended, key=lambda s: s.end_ns or 0, default=None),

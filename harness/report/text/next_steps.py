@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from harness.clients.exec.command import PREFIX
 from harness.model.check_result import Result
 from harness.report.text import pipeline_moments
 from harness.stored import find_runs
@@ -12,7 +15,8 @@ from harness.stored import find_runs
 def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
     """Returns (command, purpose) of each command to suggest, the most useful first."""
     bad = [found.name for found in result.anomalies if found.bad]
-    again = f"harness run --plan {folder / 'plan.yaml'}"
+    allow = " --allow-commands" if _has_commands(find_runs.plan_of(folder)) else ""
+    again = f"harness run --plan {folder / 'plan.yaml'}{allow}"
     if (folder / find_runs.PAGE).is_file():
         found = [(f"harness open {folder}", "open the page: what happened, when, and during which fault")]
     else:
@@ -21,7 +25,7 @@ def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
         commands = [
             *found,
             (f"harness explain {folder} {bad[0]}", "print the first witness in full"),
-            (f"harness replay {folder}", "run it again and see how often the anomalies recur"),
+            (f"harness replay {folder}{allow}", "run it again and see how often the anomalies recur"),
         ]
         if not pipeline_moments.is_one(bad[0]):  # operations alone do not show an anomaly of a pipeline
             commands.append((f"harness shrink {folder}", "find the fewest operations that show the anomaly"))
@@ -29,6 +33,13 @@ def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
     if result.valid == "unknown":
         return [*found, (f"{again} --time-limit SECONDS", "run longer, if the run was too short to be judged")]
     return [*found, (f"{again} --seed N", "run with another seed: one valid run proves little")]
+
+
+def _has_commands(plan: Mapping[str, Any]) -> bool:
+    """Returns whether the plan names an application or a client program, which are executed only if the user agrees."""
+    clients = plan.get("client")
+    named = clients if isinstance(clients, list) else [clients]
+    return plan.get("app") is not None or any(str(name).startswith(PREFIX) for name in named)
 
 
 def text(folder: Path, result: Result) -> str:

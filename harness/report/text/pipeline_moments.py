@@ -79,6 +79,16 @@ def moments(name: str, witness: Witness) -> list[int]:
     return sorted({at for one in timed if (at := _time(one)) is not None})
 
 
+def between_copies(name: str, witness: Witness) -> tuple[int, int] | None:
+    """Returns the times of the first and the last output in a witness, in nanoseconds since the run began.
+
+    Returns None if the witness has fewer than two outputs with a time.
+    """
+    outputs = witness.get("outputs") or () if is_one(name) else ()
+    timed = [at for one in outputs if isinstance(one, Mapping) and (at := _time(one)) is not None]
+    return (min(timed), max(timed)) if len(timed) > 1 else None
+
+
 def around(name: str, witness: Witness) -> list[Mapping[str, Any]]:
     """Returns the events of instances and faults that a witness contains.
 

@@ -165,6 +165,8 @@ def _during(explanation: Explanation, span: fault_spans.Span) -> str:
     hit = [op.name for op in explanation.ops if op.moment is not None and fault_spans.during([span], *op.moment)]
     if not hit and any(fault_spans.during([span], *moment) for moment in explanation.moments):
         hit = ["this witness"]
+    elif not hit and explanation.between is not None and fault_spans.during([span], *explanation.between):
+        hit = ["the time between the copies"]
     return ", ".join(hit) or "the surrounding events"
 
 

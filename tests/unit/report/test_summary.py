@@ -116,6 +116,17 @@ def test_what_to_do_next_goes_by_the_verdict(tmp_path: Path) -> None:
     assert "shrink" not in valid + unknown
 
 
+@pytest.mark.parametrize("named", ["client: [confluent, 'exec:./mine']", "app: {command: ./app}"])
+def test_a_plan_with_commands_is_run_again_only_with_permission(tmp_path: Path, named: str) -> None:
+    folder, result = lost_run(tmp_path)
+    assert "--allow-commands" not in next_steps.text(folder, result)
+    (folder / "plan.yaml").write_text(named)
+    lines = next_steps.text(folder, result).splitlines()
+    assert [f"harness replay {folder} --allow-commands" in line for line in lines] == [False, False, True, False]
+    valid = next_steps.text(folder, Result("valid", None, (), (), {}))
+    assert "plan.yaml --allow-commands --seed N" in valid
+
+
 def test_a_fault_that_was_over_is_not_blamed(tmp_path: Path) -> None:
     folder, _ = lost_run(tmp_path)
     known = summary.witness({"key": 1, "value": 7, "writer": 1, "end": 1, "offset": 0}, "lost-write", of_run(folder))
