@@ -19,14 +19,15 @@ stopping: list[bool] = []
 signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
 
 
-def done() -> list[TopicPartition]:
-    """Returns the offsets of the last batch that is complete."""
+def done() -> tuple[int, list[TopicPartition]]:
+    """Returns the number and the end offsets of the last batch that is complete; (-1, []) if there is none."""
     batches = [int(path.name) for path in checkpoint.glob("commits/*") if path.name.isdigit()]
     if not batches:
-        return []
+        return -1, []
     last_line = (checkpoint / "offsets" / str(max(batches))).read_text().splitlines()[-1]
     offsets = json.loads(last_line)
-    return [TopicPartition(topic, int(each), offsets[topic][each]) for topic in offsets for each in offsets[topic]]
+    ends = [TopicPartition(topic, int(each), offsets[topic][each]) for topic in offsets for each in offsets[topic]]
+    return max(batches), ends
 
 
 jars = ",".join(str(path) for path in Path(__file__).parent.glob("build/jars/*.jar"))
@@ -57,14 +58,14 @@ query = (
 )
 print("started", flush=True)
 committer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
-before: list[TopicPartition] = []
+committed = -1
 while query.isActive and not stopping:
     time.sleep(0.5)
-    offsets = done()
+    batch, offsets = done()
     try:
-        if offsets and offsets != before:
+        if batch > committed:
             committer.commit(offsets=offsets, asynchronous=False)
-            before = offsets
+            committed = batch
     except KafkaException as error:
         print(f"commit: {error}", flush=True)  # it commits again with the next batch
 query.stop()
