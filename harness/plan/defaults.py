@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.plan import app, pipeline, share
+from harness.plan import app, groups, pipeline, share
 from workloads.log_model import draw_broker_actions
 from workloads.recovery import scenarios
 
@@ -59,6 +59,7 @@ DEFAULTS: Final[tuple[Callable[[Values], Values], ...]] = (
     log_model,
     scenario,
     pipeline.defaults,
+    groups.defaults,
     app.defaults,
     share.defaults,
 )

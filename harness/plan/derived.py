@@ -141,7 +141,7 @@ def settings(plan: TestPlan) -> Settings:
         cleanup_policy=broker.get("log.cleanup.policy", "delete"),
         flush_messages=whole(broker.get("log.flush.interval.messages", "0")) or None,
         sub_via=frozenset(plan.sub_via),
-        group_protocol=(given(consumer, "group.protocol") or "classic").strip().lower(),
+        group_protocol=_group_protocol(plan),
         eligible_leader_replicas=False if metadata_mode(plan) == ZOOKEEPER else None,
         producer_id_expiration_ms=shortest([broker]),
         check_crcs=plan.cluster != "mock" if crcs is None else _every_client(plan, crcs),
@@ -154,6 +154,13 @@ def settings(plan: TestPlan) -> Settings:
         record_bytes=payload.at_most(plan.record_bytes) + BATCH_BYTES,
         broker=dict(broker),
     )
+
+
+def _group_protocol(plan: TestPlan) -> str:
+    """Returns the protocol of the consumer groups. A group with members of both protocols has the new one."""
+    if plan.group_protocol != "classic":
+        return "consumer"
+    return (given(plan.consumer_config, "group.protocol") or "classic").strip().lower()
 
 
 def _share_groups(plan: TestPlan) -> ShareGroups:

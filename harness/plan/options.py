@@ -244,6 +244,14 @@ class KeyFields(BaseModel):
         ("assign",),
         description="How consumers get partitions: assign, subscribe, or assign,subscribe.",
     )
+    group_protocol: Literal["classic", "consumer", "both"] = Field(
+        "classic",
+        description="Protocol of consumer groups: classic, consumer (KIP-848), or both (members of both in one group, "
+        "which brokers convert while it is used).",
+    )
+    remote_assignor: Literal["", "uniform", "range"] = Field(
+        "", description="consumer: the assignor of the brokers, uniform or range. [default: the broker's]"
+    )
 
 
 class PipelineFields(BaseModel):

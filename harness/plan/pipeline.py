@@ -76,7 +76,7 @@ def rule(plan: TestPlan) -> None:
             f"--pipeline-mistake {mistake} requires --pipeline-mode exactly-once or files: "
             f"{plan.pipeline_mode} does not promise that each record is processed once"
         )
-    if plan.assignor == "consumer" and _older(plan.kafka_version, (4, 0)):
+    if plan.assignor == "consumer" and older(plan.kafka_version, (4, 0)):
         raise ValueError(f"--assignor consumer needs Kafka 4.0 or later, but --kafka-version is {plan.kafka_version}")
     if programs := [name for name in plan.client if name.startswith(PREFIX)]:
         _refuse_of_programs(plan, programs[0])
@@ -84,7 +84,7 @@ def rule(plan: TestPlan) -> None:
         # groupMetadata needs 2.5 (KIP-447). Under KIP-848 too, the client waits for the rebalance listener since 4.0.
         needed = (4, 0) if plan.assignor == "consumer" else (2, 5)
         version = client_versions(plan).get("java")
-        if version and _older(version, needed):
+        if version and older(version, needed):
             raise ValueError(
                 f"--client-version java={version}: --workload pipeline needs {needed[0]}.{needed[1]} or later"
                 + (" with --assignor consumer" if plan.assignor == "consumer" else "")
@@ -112,7 +112,8 @@ def _refuse_of_programs(plan: TestPlan, client: str) -> None:
             )
 
 
-def _older(version: str, than: tuple[int, int]) -> bool:
+def older(version: str, than: tuple[int, int]) -> bool:
+    """Returns whether a version such as "3.9.1" is older than (major, minor)."""
     parts = re.match(r"(\d+)(?:\.(\d+))?", version)
     return parts is not None and (int(parts[1]), int(parts[2] or than[1])) < than
 

@@ -16,7 +16,7 @@ from harness.clients.table import library_of
 from harness.model.capabilities import Cluster, Hosts, offers
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.fault_and_generator_protocols import Roles
-from harness.plan import derived, share
+from harness.plan import derived, groups, share
 from harness.plan.resolve import ResolvedPlan
 from harness.plan.test_plan import TestPlan
 from harness.run import attached_cluster, client_versions, share_groups, state_folders
@@ -69,6 +69,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "idempotence": derived.idempotent(plan),
         "record_size": plan.record_bytes,
         "consumer_config": {**quirks, **plan.consumer_config},
+        "group_protocols": groups.properties(plan),
     }
 
 
@@ -80,7 +81,11 @@ def client_needs(resolved: ResolvedPlan) -> dict[str, Any]:
         "txn": plan.txn,
         "sub_via": list(plan.sub_via),
         "logic_options": dict(workload.client_options),
-        "consumer_config": {**workload.consumer_config, **plan.consumer_config},
+        "consumer_config": {
+            name: value
+            for properties in (*groups.properties(plan), workload.consumer_config, plan.consumer_config)
+            for name, value in properties.items()
+        },
     }
 
 

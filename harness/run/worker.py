@@ -86,7 +86,7 @@ class Slot:
         if op.process != self._process or self._client is None:
             self.close()
             try:
-                self._client = self._open({**self._config, "process": op.process})
+                self._client = self._open(of_process(self._config, op.process))
                 self._process = op.process
             except Exception as error:
                 return op.with_(type=FAIL, error=["no-client", f"{type(error).__name__}: {error}"])
@@ -107,6 +107,19 @@ class Slot:
         client, self._client = self._client, None
         if client is not None:
             threading.Thread(target=_close, args=(client, self._process), daemon=True).start()
+
+
+def of_process(config: Mapping[str, Any], process: Any) -> Mapping[str, Any]:
+    """Returns the configuration of a process's client.
+
+    The slots of each library use the group protocols in turn, and a slot's next process uses the next protocol.
+    """
+    protocols, consumer = config.get("group_protocols"), config.get("consumer_config", {})
+    if not protocols:
+        return {**config, "process": process}
+    incarnation, slot = divmod(int(process), int(config["concurrency"]))
+    turn = slot // len(config["libraries"]) + incarnation
+    return {**config, "process": process, "consumer_config": {**protocols[turn % len(protocols)], **consumer}}
 
 
 def _close(client: SlotClient, process: Any) -> None:

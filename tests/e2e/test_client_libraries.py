@@ -69,3 +69,13 @@ def test_three_libraries_in_one_run_and_one_group(cluster: tuple[str, str], tmp_
     assert "assigned" in rebalanced(found)
     shown = harness("show", str(ran.folder)).stdout
     assert "confluent in slots 0, 3; java in slots 1; aiokafka in slots 2" in " ".join(shown.split())
+
+
+def test_a_group_with_members_of_both_protocols(tmp_path: Path) -> None:
+    load = ("--client", "confluent,java", "--concurrency", "4", "--rate", "60", "--sub-p", "0.1", "--seed", "1")
+    faults = ("--nemesis", "kill:client,kill:group-coordinator", "--nemesis-first", "4", "--nemesis-interval", "4")
+    ran = run(tmp_path, "--group-protocol", "both", *load, *faults, "--time-limit", "16")
+    assert ran.code == 0, ran.out + ran.err
+    logs = "".join(path.read_text() for path in ran.folder.glob("logs/n*/server.log"))
+    assert "Converted the classic group to a consumer group" in logs
+    assert {"assigned", "revoked"} <= rebalanced(done(ran))
