@@ -12,7 +12,8 @@ import pytest
 from tests.e2e.harness_command import footprint, harness, left_behind, run
 
 APPS = Path(__file__).parents[2] / "examples" / "apps" / "python"
-FAULTS = ("--nemesis", "kill:client", "--nemesis-first", "4", "--nemesis-interval", "5")
+# The interval is longer than the session timeout (6 s), so that the instances that are killed have partitions again.
+FAULTS = ("--nemesis", "kill:client", "--nemesis-first", "5", "--nemesis-interval", "9")
 LOAD = ("--workload", "app", "--partitions", "4", "--rate", "40", "--client-user", "root")
 
 
