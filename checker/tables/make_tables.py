@@ -205,7 +205,7 @@ class Writer:
     def _spread(self, table: pa.Table) -> list[pa.Table]:
         if self.buckets == 1:
             return [table]
-        bucket = table.column("key").to_numpy() % self.buckets
+        bucket = (table.column("key").to_numpy() % self.buckets).astype(np.uint16)  # numpy sorts short integers faster
         by = np.argsort(bucket, kind="stable")
         cuts = np.searchsorted(bucket[by], np.arange(self.buckets + 1))
         spread = table.take(pa.array(by))
