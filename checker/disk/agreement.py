@@ -100,13 +100,13 @@ def _first_wrong(
     segment: Segment,
     written: bool,
 ) -> list[Flaw]:
-    """Returns a list of at most one flaw: the first wrong entry of an index.
+    """Returns the first wrong entry of an index, as a list of one flaw. Returns an empty list if all entries are right.
 
     good     for each entry: whether it agrees with the batches of the segment
     size     bytes per entry
-    what     (what an entry gives for an offset, what is wrong with the entry), for the message
-    stale    for each entry: whether it may have been written before a truncation of the log
-    written  whether outdated entries, written before a truncation, are allowed at the end of the index
+    what     two texts for the message: what an entry contains besides the offset, and what is wrong with it
+    stale    for each entry: whether the broker may have written it before it truncated the log
+    written  whether such entries are allowed at the end of the index
     """
     good[index.rising :] = False
     wrong = np.flatnonzero(~good)

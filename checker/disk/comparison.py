@@ -29,8 +29,8 @@ class Difference:
     node       the node of the replica
     reference  the node of the reference, which is the replica that the others are compared with
     offset     the first offset at which they differ
-    has        what the replica has at this offset, in words
-    should     what the reference has at this offset, in words
+    has        description of what the replica contains at this offset
+    should     description of what the reference contains at this offset
     committed  whether the offset is below the high watermark; None if the high watermark is unknown
     """
 

@@ -82,10 +82,10 @@ class Bucket:
 
     @property
     def _may_need_commit(self) -> bool:
-        """Whether consumers may see the records of an `info` op only after the whole op committed.
+        """Whether consumers may be unable to see the records of an `info` op before the whole op is committed.
 
-        They do so in transactions with read_committed consumers, and always under Jepsen's rules. The result is also
-        True if the settings that decide this are unknown.
+        This holds for transactions with read_committed consumers, and always under Jepsen's rules. If the settings are
+        unknown, the result is True.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:
@@ -94,10 +94,10 @@ class Bucket:
 
     @cached_property
     def _may_stand_alone(self) -> Bools:
-        """For each value: whether a consumer may see some records of the op that sent it, and not the others.
+        """For each value: whether a consumer may see only some of the records of the op that sent the value.
 
-        A consumer may do so outside of transactions, and under read_uncommitted, because the records of an aborted
-        transaction stay in the log. The result is also True if the settings that decide this are unknown.
+        This is possible without transactions. It is also possible with read_uncommitted, because the records of an
+        aborted transaction stay in the log. If the settings are unknown, the result is True.
         """
         settings = self.options.settings
         if self.options.jepsen_compatible:

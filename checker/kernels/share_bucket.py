@@ -1,10 +1,12 @@
 """Defines `ShareBucket`: the deliveries and acknowledgements of share groups (KIP-932) in one bucket of keys.
 
 A *record* is one (group, key, offset) that a group got or acknowledged. Records are numbered 0, 1, ... in that order.
- A delivery's acquisition, which begins its lock, is not in the history: it is at the latest when the poll
-completes, and may be before the poll was invoked, because a client may hand over what an earlier fetch brought. It is
-not before `earliest`: the invocation of the record's send, or the member's first op. A member surely keeps its share
-session until `alive`, the completion of its last `ok` op; after that it may have ended, which releases its records.
+
+The lock on a delivered record begins when the broker acquires the record for the member. The history does not contain
+this time. The latest possible time is the completion of the poll. The acquisition may even be before the invocation of
+the poll, because a client may return records of an earlier fetch. The earliest possible time is the invocation of the
+record's send, or of the member's first op if that is later. A member certainly keeps its share session until its last
+`ok` op completes. After that the session may have ended, and then the broker releases the member's records.
 """
 
 from __future__ import annotations
@@ -43,11 +45,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The members of all groups, by rank: codes (ascending), groups, and times in ns.
+    """The members of all groups. A member's rank is its position in these arrays. Times are in ns.
 
-    first    the invocation of the member's first op
-    alive    the completion of its last `ok` op other than share-close; `first` if there is none
-    closed   whether its share-close was ok
+    code     code of the member's name, ascending
+    group    code of its group
+    first    when its first op was invoked
+    alive    when its last `ok` op other than share-close completed; `first` if there is no such op
+    closed   whether its share-close was `ok`
     """
 
     code: Ints
@@ -81,7 +85,11 @@ def members_of(share_ops: pa.Table) -> Members:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records as columns (see the module), and the record of each row of DELIVERIES and ACKNOWLEDGEMENTS."""
+    """The records that groups got or acknowledged, as columns. A record's number is its row.
+
+    of_delivery         for each row of the table DELIVERIES: the number of its record
+    of_acknowledgement  for each row of the table ACKNOWLEDGEMENTS: the number of its record
+    """
 
     group: Ints
     key: Ints
@@ -94,10 +102,16 @@ class Records:
 class Deliveries:
     """Deliveries as columns, ordered by record, then by the completion of their poll, then by place in the poll.
 
+    record     number of the record
     member     rank of the member
-    renewed    whether the member got the record again after it had renewed its lock, which is no new delivery
-    earliest   a lower bound of the time of the acquisition, in ns (see the module)
-    sent_type  type of the op that sent the value; -1: none
+    value      coded value of the record
+    count      delivery count that the broker reported
+    place      position of the record in the poll
+    op         the poll
+    final      whether the poll belongs to the final phase
+    renewed    whether the member got the record again because it had renewed its lock; this is no new delivery
+    earliest   the earliest possible time of the acquisition, in ns
+    sent_type  type of the op that sent the value; -1 if no op of the history sent it
     """
 
     record: Ints

@@ -1,4 +1,4 @@
-"""Which delivery an acknowledgement is about, and until when its lock surely holds."""
+"""Finds, for each acknowledgement, the delivery that it refers to, and until when the lock certainly holds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from checker.tables.schema import OK, RENEW
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """For each acknowledgement of a `ShareBucket`.
+    """What each acknowledgement refers to. There is one element per acknowledgement of a `ShareBucket`.
 
-    delivery  the row of the member's last delivery of the record before it; -1: none
-    first     whether it is the member's first one since that delivery, apart from renewals
-    renewed   the invocation of the member's last confirmed renewal since that delivery, in ns; -1: none
+    delivery  the row of the last delivery of the record to the same member before the acknowledgement; -1: none
+    first     whether the member had not acknowledged the record since that delivery, except by renewing its lock
+    renewed   when the member's last confirmed renewal since that delivery was invoked, in ns; -1: no renewal
     """
 
     delivery: Ints

@@ -34,11 +34,12 @@ HIDDEN_MAX: Final = 1_000
 class Unfinished:
     """Records of the log that a group did not finish, as columns.
 
-    record    its number; -1: the group never got it
-    offset    its offset
-    value     its coded value
-    last_op   the op that delivered or acknowledged it last; the send's op if there is none
-    released  whether the last one was a confirmed release
+    group     code of the group
+    key       code of the key
+    offset    offset of the record
+    record    number of the record in the `ShareBucket`; -1 if the group never got it
+    last_op   the last op that delivered or acknowledged the record; if there is none, the op that sent it
+    released  whether `last_op` is a release that the broker confirmed
     """
 
     group: Ints
@@ -59,10 +60,10 @@ class Found:
 
     certain    records that must have been delivered again
     doubtful   the number of records that hidden acquisitions may have archived
-    early      the number of records whose lock may not have ended QUIET_NS before the final phase did
-    unplaced   the number of records of keys for which it is unknown where the group started
-    unwatched  the groups (codes) whose final phase does not show that nothing is left
-    rewritten  the number of keys with records that differ from the log at their offset; not judged
+    early      the number of records that may still have been locked in the last QUIET_NS of the final phase
+    unplaced   the number of records in keys for which the group's first offset is unknown
+    unwatched  codes of the groups for which the final phase does not prove that no record was left to deliver
+    rewritten  the number of keys that are not judged, because a delivered record differs from the log at its offset
     """
 
     certain: Unfinished

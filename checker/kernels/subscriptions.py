@@ -1,14 +1,14 @@
 """The effect of assign, subscribe and rebalances on a process's position in a log.
 
-A process's *reference* for a key is the last value that it read of the key. A completed (`ok` or `info`) assign or
-subscribe keeps the references of the keys that it lists and drops the others (jepsen.tests.kafka,
-`poll-skip+nonmonotonic-cases`). Native rules go further: an assign that seeks to the beginning, and a change between
-assign and subscribe (a group member starts at the committed offset), drop every reference, and a recorded rebalance of
-the key explains a jump.
+The next value that a process polls from a key is compared with the last value that it polled from the key, its
+*reference*. A completed (`ok` or `info`) assign or subscribe keeps the references of the keys that it lists, and drops
+all other references (jepsen.tests.kafka, `poll-skip+nonmonotonic-cases`). The rules of this project (native rules) drop
+all references in two more cases: an assign seeks to the beginning, or a process changes between assign and subscribe,
+since a group member starts at the committed offset. A recorded rebalance of the key also explains a jump.
 
-The functions here only count events. Between two ops of a process, a key was dropped if and only if the process had
-more assigns and subscribes than assigns and subscribes that list the key. To count, they use binary searches in sorted
-packed integers, without a loop over ops.
+The functions here only count events. Suppose that a process had n assigns and subscribes between two ops, and m of them
+list a key. The key's reference was dropped if and only if m is less than n. The counts come from binary searches in
+sorted packed integers, without a loop over ops.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ The state of a key after an input record is a function of the key's records in t
 
 Only the copies of records and outputs count that a read_committed consumer sees. If a record has several copies in the
 log, an output of it may show the state after any of them. The *error* of an output is the state that it shows minus the
-state that is expected. Once an update was lost, all later counts of the key are too low as well, so an output is
-reported only if its error is larger than those before it in its output partition.
+expected state. After a lost update, all later counts of the key are too low as well. An output is therefore reported
+only if its error is larger than the errors of all earlier outputs of the key in the same output partition.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class RemoteRun:
         return {name: entry for name, entry in found if self.token in name and entry.object == name}
 
     def clean(self, kept: Mapping[str, object]) -> None:
-        """Removes the objects that this check made, except those whose names are in `kept`. Raises Missing."""
+        """Removes the objects in the store that this check made, except those named in `kept`. Raises Missing."""
         store = _store(self.uri)
         store.remove([name for name in store.sizes() if self.token in name and name not in kept])
 

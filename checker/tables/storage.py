@@ -1,9 +1,9 @@
 """Files in an object store or another remote file system, named by URI: s3, gs, abfs, hdfs and file.
 
-Only this module opens URIs. It uses `pyarrow.fs` rather than fsspec: pyarrow is a dependency anyway and contains the
-clients of S3, Google Cloud Storage, Azure and HDFS, written in C++, where fsspec needs another package for each, and an
-event loop in a thread. Local paths never come here: the code that reads tables opens them directly. A URI is copied to
-a local folder first, and read from there.
+Only this module opens URIs. It uses `pyarrow.fs`, because pyarrow is a dependency anyway, and contains clients of S3,
+Google Cloud Storage, Azure and HDFS, written in C++. fsspec would need another package for each of these stores, and an
+event loop in a thread. The code that reads tables opens only local paths. The content of a URI is copied to a local
+folder first.
 
     s3://bucket/runs            credentials, region and endpoint: from the environment, as AWS's tools take them
     gs://bucket/runs            Google's application default credentials

@@ -184,7 +184,7 @@ UNKNOWN: Final = Row("info", "an error without a row proves nothing", "definite 
 def row(situation: Situation, code: str) -> Row:
     """Returns the row of TABLE for an error code in a situation (a kind of step).
 
-    Without such a row, returns the situation's row for all other errors. Without that one, returns `UNKNOWN`.
+    If TABLE has no row for this error code, returns the situation's row for all other errors, or else `UNKNOWN`.
     """
     return TABLE.get((situation, code)) or TABLE.get((situation, ANY)) or UNKNOWN
 

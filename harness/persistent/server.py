@@ -288,7 +288,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring."""
+    """Runs the keeper of the cluster NAME until it is told to end. Start-up messages go to the descriptor FD."""
     from harness.plan import plan_file
     from harness.run import make_cluster
 

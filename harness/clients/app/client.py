@@ -1,12 +1,12 @@
 """The client of one process of the app workload: a writer, or the keeper of one instance of the application.
 
-    start  start the instance, and return whether it is ready; repeated until it is
-    work   watch the instance for a second; start it if it does not run, unless it may not be started again
-    leave  end the instance with its signal, and return whether it has ended; repeated until it has
+    start  start the instance, and return whether it is ready; the workload repeats this op until it is
+    work   watch the instance for a second; start it again if it has exited and app.yaml allows this
+    leave  send the instance the signal that asks it to end, and return whether it has ended; repeated until it has
     send, lag, read   as in `harness.clients.pipeline.client`
 
-The application does not report what it does. So nothing is known of its assignments, its commits and its transactions,
-except for the offsets that its group has committed at the end.
+The application reports nothing to the harness. Its assignments, commits and transactions are therefore unknown. Only
+the offsets that its group has committed at the end are known.
 """
 
 from __future__ import annotations

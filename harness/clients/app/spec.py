@@ -145,7 +145,7 @@ class PlaceInOutput(_Part):
     json     path of a field of the JSON value, such as order.id or items.0.id
     header   name of a header
     key      the record's key
-    pattern  regular expression that the whole text there must match; its first group is what is looked for
+    pattern  regular expression that the whole text at this place must match; its first group is the wanted part
     """
 
     json_: str | None = Field(None, alias="json", min_length=1)

@@ -70,7 +70,8 @@ def in_use(owned_by: str) -> bool:
 
 
 def leftovers(client: Any = None) -> list[Leftover]:
-    """Returns all objects of runs whose harness has ended, in an order in which they can be removed: containers first.
+    """Returns everything that runs left behind in Docker after their harness ended. Containers come first, because
+    networks and volumes can be removed only without them.
 
     Raises Missing if no engine answers.
     """

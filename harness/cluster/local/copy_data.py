@@ -130,7 +130,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring.
+    """Copies the servers' data folders that are named on the command line, and prints the bytes copied, as JSON.
 
     Prints errors to standard error, on one line.
     """

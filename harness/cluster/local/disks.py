@@ -142,7 +142,7 @@ def _tool(*argv: str) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring.
+    """Carries out one verb on the disks that are named on the command line, and prints its result, if any, as JSON.
 
     Prints errors to standard error, on one line.
     """

@@ -153,7 +153,7 @@ KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = 
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring."""
+    """Damages the files of one stopped server in the way KIND, and prints what it did, as JSON."""
     kind, data, prefix, seed = argv
     try:
         done = KINDS[kind](Path(data), prefix, random.Random(int(seed)))

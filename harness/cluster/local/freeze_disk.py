@@ -80,7 +80,7 @@ def _control(at: str, request: int, harmless: int) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring."""
+    """Freezes and thaws the disk at AT in turn, until the other side of the socket closes."""
     at, stall_s, gap_s = argv[0], float(argv[1]), float(argv[2])
     control = socket.socket(fileno=CONTROL)
     announced = False

@@ -37,7 +37,7 @@ def points(text: str) -> dict[str, int]:
 
 
 def look(data: Path, prefix: str) -> dict[str, Any]:
-    """Returns a description of the logs of one server: see the module docstring for its format.
+    """Returns a description of the logs of one server, in the format at the top of this module.
 
     data    the server's (first) log directory
     prefix  the common prefix of the names of the run's topics
@@ -64,7 +64,7 @@ def _log(log: Path) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring."""
+    """Prints a description of the logs of one server's disk, as JSON."""
     data, prefix = argv
     try:
         found = look(Path(data), prefix)

@@ -178,7 +178,7 @@ def _decide(queues: Sequence[Queue], accepted: Sequence[Packet], dropped: Sequen
 
 
 def main(argv: list[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring."""
+    """Delays and drops packets in the hosts' queues until the control socket is closed. `--probe` only tries it."""
     if argv == ["--probe"]:
         return probe()
     number, content, seed, *addresses = argv

@@ -320,7 +320,7 @@ def probe() -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring."""
+    """Runs the supervisor until the socket on the command line is closed."""
     if argv == ["--probe"]:
         return probe()
     mode, number = argv

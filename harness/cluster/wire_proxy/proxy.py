@@ -180,7 +180,7 @@ class Proxy:
 
 
 def main(argv: list[str]) -> int:
-    """Entry point; for the arguments and the output, see the module docstring."""
+    """Runs the proxy for the brokers that are named on the command line, until its control socket is closed."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):
