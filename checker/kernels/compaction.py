@@ -44,8 +44,8 @@ class Cleaned:
 def _all_along(settings: Settings, by_fault: bool) -> bool:
     """Returns whether topics are compacted throughout the run, even before a fault switches compaction on.
 
-    `by_fault` says whether a fault does so. The `cleanup_policy` of the settings includes the policies that faults set.
-    If a fault switches compaction on, the broker's own settings therefore decide.
+    `settings.cleanup_policy` includes the policies that faults set. So if a fault switches compaction on (`by_fault`),
+    the result depends on the broker's own setting, log.cleanup.policy.
     """
     if "compact" not in (settings.cleanup_policy or ""):
         return False

@@ -1,16 +1,16 @@
 """Finds the steps of consumers through a log that have no legal explanation, for the four poll anomalies.
 
-A step goes from one polled value of a key to the next (`checker.kernels.steps_between_values`). Jepsen's rules: within
-an op, keys in the op's rebalance log are exempt. Between ops, an assign or subscribe that does not list the key drops
-the process's position.
+A step goes from one polled value of a key to the next (`checker.kernels.steps_between_values`). Under Jepsen's rules,
+a step within an op is legal if the op's rebalance log contains the key, and a step between two ops is legal if the
+process had an assign or subscribe in between that does not list the key.
 
-Native rules add:
+Under the rules of this project (native rules), further steps are legal:
 
-- A seek to the beginning, and a change between assign and subscribe, drop the position, too.
-- A key that was rebalanced in between is exempt.
-- Skips of deleted records are legal. Records are deleted below the log start, and may be deleted as far as the log
-  cleaner had cleaned. If nothing explains the log start, the verdict is unknown (checker.kernels.retention). If a
-  consumer reread the log later and found a record, this record had not been deleted.
+- A step is legal if the process sought to the beginning in between, or changed between assign and subscribe.
+- A step is legal if the key was rebalanced in between.
+- A step may skip deleted records: those below the log start, and those that the log cleaner may have removed. If
+  nothing explains the log start, the verdict is unknown (checker.kernels.retention). If a consumer reread the log later
+  and found a record, this record had not been deleted.
 - A consumer whose position was deleted continues at the log start or at the end of the log, depending on
   auto.offset.reset. With `latest` it may skip existing records.
 - If auto.offset.reset is unknown, or it is unknown how far the cleaner had cleaned, a skip that this could explain

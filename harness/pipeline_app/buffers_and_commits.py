@@ -105,7 +105,7 @@ class InstanceState:
     # --- records ---
 
     def request(self) -> None:
-        """Lets streams request records. Half of the streams always do so, the other half only if they have no work."""
+        """Lets streams request records: half of the streams always, the other half only if they have no work."""
         if not self.streams and self._mistake == mistakes.REQUESTS_BETWEEN:
             for at in self.kept:
                 self._requested.setdefault(at, self._restart)

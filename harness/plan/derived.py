@@ -219,9 +219,9 @@ def _internal(plan: TestPlan, replication: str, min_isr_name: str) -> InternalTo
 
 
 def check_options(plan: TestPlan) -> CheckOptions:
-    """Returns the options for checking the history, as far as they follow from the plan alone.
+    """Returns the options for checking the history that follow from the plan alone.
 
-    `resolve.judged_by` adds the others.
+    `resolve.judged_by` adds the checks of the workload, and the settings that the cluster and the faults determine.
     """
     return CheckOptions(
         ww_deps=plan.ww_deps,

@@ -27,7 +27,7 @@ CONSUMER_SESSION: Final[Mapping[str, str]] = {
 
 
 def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the values of a plan, with the fields that the pipeline's own options determine.
+    """Returns the values of a plan, with the fields that follow from the pipeline's options, such as concurrency.
 
     Raises ValueError if the plan sets one of these fields to another value.
     """

@@ -51,9 +51,9 @@ def plan_of(name: str) -> TestPlan:
 
 
 def _named(plan: TestPlan) -> TestPlan:
-    """Returns the plan, with the fields that were decided when its named cluster was started.
+    """Returns the plan, with the fields that its named cluster has had since its start, such as the number of nodes.
 
-    Raises BadInput if the plan sets such a field to another value.
+    Raises BadInput if the plan sets one of these fields to another value.
     """
     client.find(plan.cluster_name, plan.cluster)
     kept = plan_of(plan.cluster_name)

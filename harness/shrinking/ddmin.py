@@ -29,9 +29,10 @@ class Budget:
 
 
 def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budget) -> list[T]:
-    """Returns some of the items, in their order: `holds` is true for them, but false without any single one of them.
+    """Removes items as long as `holds` is true for the rest. Returns the rest, in the original order.
 
-    If the budget is used up, it may still be possible to remove some. `holds` must be true for all items together.
+    `holds` is false if any single item is removed from the result, unless the budget was used up before. `holds` must
+    be true for the complete `items`.
     """
     kept = list(items)
     pieces = 2

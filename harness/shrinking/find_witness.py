@@ -97,8 +97,9 @@ def identities(anomaly: str, witness: Witness) -> Iterator[str]:
 def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapping[str, int]]) -> Findings:
     """Finds all anomalies except cycles. Raises BadHistory.
 
-    counts  f -> type -> number of operations in the original history. The checker judges a history with indeterminate
-            operations differently. These counts make it do so even if the reduced history no longer contains any.
+    counts  f -> type -> number of operations in the original history. The checker applies other rules to a history
+            with indeterminate operations. With these counts it applies the same rules to the reduced history as to the
+            original one, even if all indeterminate operations have been removed.
     """
     tables = make_tables.of_ops(ops, part=True)
     bucket = _bucket(replace(tables, meta={**tables.meta, "counts": counts}), options)
@@ -177,7 +178,8 @@ class Target:
         """Returns whether a reduced history shows the target for the same reasons, and nothing that the original does
         not show.
 
-        If the original history reads the log of a lost or unseen record to its end, the reduced one must do so, too.
+        If the original history reads the log of a lost or unseen record to its end, the reduced history must also read
+        it to the end.
         """
         if not self.among(found.witnesses.get(self.anomaly, ())) or self.invented(found):
             return False

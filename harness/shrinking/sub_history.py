@@ -75,7 +75,7 @@ class Whole:
 def load(run: Path, keys: AbstractSet[Name] | None) -> Whole:
     """Reads a run's history line by line. Raises BadHistory for the same reasons as the checker.
 
-    keys  only operations on these keys are returned, without what they do with other keys; None: all keys
+    keys  only operations on these keys are returned, without their sends and polls of other keys; None: all keys
     """
     units: list[Unit] = []
     nemesis: list[Op] = []

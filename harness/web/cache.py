@@ -13,7 +13,7 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 def stamp(*files: Path) -> Stamp:
-    """Returns a value that identifies the present state of the files. It changes when one of them changes."""
+    """Returns a value that changes whenever one of the files changes."""
     return tuple(map(_stamp, files))
 
 

@@ -156,7 +156,10 @@ def _of_cell(verdicts: Collection[str]) -> str:
 
 
 def _cells(runs: Sequence[Ran], verdict: str) -> list[str]:
-    """Returns a line for each cell with runs of this verdict: their number, what they found, and their folders."""
+    """Returns a line for each cell that has runs with this verdict.
+
+    The line has the number of these runs, the anomalies that they found, and their folders.
+    """
     lines = []
     for cell in dict.fromkeys(ran.cell for ran in runs if ran.verdict == verdict):
         every = [ran for ran in runs if ran.cell == cell and ran.verdict != NOT_RUN]

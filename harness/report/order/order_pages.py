@@ -110,7 +110,7 @@ def _laid_out(
 
 
 def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
-    """Returns a witness without what it says about other keys. Only a witness of `unseen` names several keys."""
+    """Returns the part of a witness that is about one key. Only a witness of `unseen` names several keys."""
     if not isinstance(witness.get("unseen"), dict):
         return witness
     mine = {
