@@ -3,12 +3,15 @@
 Pure: takes the events of one partition in order of time and yields findings. A rule applies only if the log has the
 kinds of events that the rule needs, so logs of other programs can be judged as far as their events allow.
 
-An instance that was killed may have committed offsets without logging the commit. Reading must therefore start at the
-last logged commit, or at the end of what some instance had produced but neither committed nor aborted. An instance that
-was paused may log a commit late. A commit that is logged after another instance was assigned the partition is therefore
-an anomaly only if its offset is beyond the offset where the other instance started to read. If a partition is revoked
-from an instance and assigned to the same instance again at once, the instance may continue at its old position, but
-only if it reports that it still has the earlier records buffered.
+Three circumstances are taken into account:
+
+- An instance that was killed may have committed offsets without logging the commit. Reading must therefore start at the
+  last logged commit, or at the end of what some instance had produced but neither committed nor aborted.
+- An instance that was paused may log a commit late. A commit that an instance logs after the partition was assigned to
+  another instance is therefore an anomaly only if its offset is beyond the offset where that other instance started to
+  read.
+- If a partition is revoked from an instance and assigned to the same instance again at once, the instance may continue
+  at its old position, but only if it reports that it still has the earlier records buffered.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ class Event:
 class Finding:
     """An anomaly at an event. It concerns the input offsets from `first` up to but excluding `until`.
 
-    verify  whether the anomaly counts only if the input has a record at these offsets, and not just transaction markers
+    verify  if true, the anomaly counts only if the input has a record at these offsets; if there are only transaction
+            markers, the finding is dropped
     """
 
     anomaly: str

@@ -85,8 +85,8 @@ class Absent:
 def plan_fields(fault: str, mode: str, capabilities: Collection[str]) -> dict[str, Any]:
     """Returns the fields of the plan for a fault and a mode.
 
-    Some modes leave it open whether producers are idempotent. In these modes they are if `capabilities` contains
-    "idempotence".
+    Some modes leave it open whether producers are idempotent. In these modes, the plan makes producers idempotent if
+    `capabilities` contains "idempotence".
     """
     chosen = dict(MODES[mode])
     chosen.setdefault("idempotence", "idempotence" in capabilities)

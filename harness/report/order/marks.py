@@ -58,7 +58,7 @@ class Suspect:
 
     bad     anomalies of the key that affect the verdict
     counts  anomaly -> number of witnesses that name the key
-    marks   for each of these witnesses (at most PER_KEY_MAX of each anomaly), what it names of the key
+    marks   one mark for each of these witnesses (at most PER_KEY_MAX for each anomaly)
     """
 
     key: Any
