@@ -29,9 +29,10 @@ class Budget:
 
 
 def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budget) -> list[T]:
-    """Returns some of the items, in their order: `holds` is true for them, but false without any single one of them.
+    """Returns some of the items, in their order, for which `holds` is true.
 
-    If the budget is used up, it may still be possible to remove some. `holds` must be true for all items together.
+    If any single one of the returned items is removed, `holds` is false, unless the search ended because the budget was
+    used up. `holds` must be true for all items together.
     """
     kept = list(items)
     pieces = 2

@@ -25,7 +25,8 @@ class Repeat:
     valid    the verdict
     bad      anomaly -> count, for the anomalies that count against the verdict
     why      why the verdict is unknown; otherwise empty
-    checked  where and why `--spark-master auto` had the history checked; empty with another master
+    checked  a sentence: where the history was checked with `--spark-master auto`, and why there; empty with another
+             master
     """
 
     valid: str

@@ -17,9 +17,10 @@ READERS_MAX: Final = 4
 
 
 def circles(whole: Whole, target: Target, keys: AbstractSet[Name]) -> Iterator[frozenset[int]]:
-    """Yields sets of ids of operations, each larger than the previous one. The last set contains all operations.
+    """Yields sets of ids of operations, each larger than the previous one.
 
-    The first one contains the operations that the witness names, and the writers and readers of its records.
+    The first set contains the operations that the witness names, and the writers and readers of the witness's records.
+    The last set contains all operations.
     """
     units = {unit.id: unit for unit in whole.units}
     named = _named(whole, units, target)

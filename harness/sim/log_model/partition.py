@@ -38,7 +38,7 @@ class Span(NamedTuple):
 
 
 class View(NamedTuple):
-    """What requests to a broker, and the files on its disk, show of a partition's state."""
+    """The part of a partition's state that can be seen by requests to a broker, and in the files on its disk."""
 
     start: int
     local_start: int
