@@ -2,9 +2,8 @@
 
 They apply under the harness's own rules (native rules), not in Jepsen-compatible mode.
 
-Each bucket reports which missing values may have been deleted, where a consumer skipped records that may have been
-deleted, and which log starts the settings explain. This module turns the reports into sentences that name a key and
-say what to record to get a definite verdict.
+Each bucket of keys makes a report (`Doubts`). This module turns the reports into sentences that name a key and say what
+to record to get a definite verdict.
 """
 
 from __future__ import annotations

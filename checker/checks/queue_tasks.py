@@ -193,7 +193,7 @@ def torn_parts(part: Part, options: CheckOptions, committed: Ints | None, ops: I
 
 
 def reasons_of_edges(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
-    """Returns those reasons for the edges between the given ops that follow from the keys of one bucket.
+    """Returns the reasons for the dependency edges between the ops `ops`, as far as the keys of one bucket show them.
 
     `committed`: ids of the `info` ops that committed.
     """

@@ -9,9 +9,9 @@ record:
 
 Only those copies of records and outputs count that a read_committed consumer sees. If a record has several copies in
 the log, an output of it may show the state after any of them. The *error* of an output is the state that it shows minus
-the state that is expected. Once an update was lost, all later counts and sums of the key are too low as well. An output
-is therefore reported only if its error goes further in its direction (too low or too high) than the errors of all
-earlier outputs of the key in the same output partition. For `last`, every wrong state is reported.
+the state that is expected. Once an update was lost, all later counts and sums of the key are too low as well. Each
+output is therefore compared with the earlier outputs of the key in the same output partition. It is reported only if
+its error is more negative, or more positive, than all of theirs. For `last`, every wrong state is reported.
 """
 
 from __future__ import annotations

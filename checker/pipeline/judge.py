@@ -224,7 +224,10 @@ def _all_strangers(setting: Setting, figures: Mapping[str, int]) -> bool:
 
 
 def _without_names(setting: Setting, figures: Mapping[str, int]) -> frozenset[str]:
-    """Returns the names of the anomalies that may come from outputs of an application that name no input record."""
+    """Returns the names of the anomalies that must not be reported, because outputs name no (known) input record.
+
+    Outputs without the name of their input record could have caused these anomalies.
+    """
     if _all_strangers(setting, figures):
         return frozenset({"missing-output", "phantom-output"})
     unnamed = setting.outputs is not None and figures.get("unnamed", 0)

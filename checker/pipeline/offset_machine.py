@@ -7,11 +7,11 @@ Three circumstances are taken into account:
 
 - An instance that was killed may have committed offsets without logging the commit. Reading must therefore start at the
   last logged commit, or at the end of what some instance had produced but neither committed nor aborted.
-- An instance that was paused may log a commit late. A commit that an instance logs after the partition was assigned to
-  another instance is therefore an anomaly only if its offset is beyond the offset where that other instance started to
-  read.
+- An instance that was paused may log a commit late. If an instance logs a commit after the partition was assigned to
+  another instance, the commit is therefore an anomaly only if its offset is beyond the offset where the new owner
+  started to read.
 - If a partition is revoked from an instance and assigned to the same instance again at once, the instance may continue
-  at its old position, but only if it reports that it still has the earlier records buffered.
+  at its old position. It must then report that it still has the earlier records buffered.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class _Machine:
         self.committed = member.base = offset
 
     def _later(self, member: _Member) -> tuple[str, int, int] | None:
-        """Returns the current owner of the partition if its assignment is later than that of `member`, else None.
+        """Returns the current owner of the partition if it was assigned the partition later than `member`, else None.
 
         The owner is (instance, incarnation, offset where it started to read). If several members own the partition, the
         one with the latest assignment is returned.

@@ -215,8 +215,8 @@ def _right(both: Any, lost: Any, settings: Mapping[str, Setting]) -> Any:
     """Adds a column `right`: whether all copies of an output are what the transform makes of its input record.
 
     If the output is a count, it must be the right count for one of the record's copies. If acknowledged records of a
-    key were lost from the input, the pipeline may have counted them before, so counts may be higher by up to the number
-    of lost records.
+    key were lost from the input, the pipeline may have counted them before. Counts may then be higher by up to the
+    number of lost records.
     """
     from pyspark.sql import functions as F
 

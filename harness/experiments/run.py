@@ -165,8 +165,8 @@ def describe(outcome: Attempt) -> str:
 def summary(tried: Tried) -> list[str]:
     """Returns a line for each expectation, with its results.
 
-    These are followed by lines with the seeds of the runs with an unknown verdict, and of those that were not as
-    expected.
+    Up to two more lines follow: the seeds of the runs with an unknown verdict, and the seeds of the runs that were not
+    as expected.
     """
     lines = []
     for seen in tried.seen:

@@ -51,7 +51,10 @@ def _named(whole: Whole, units: Mapping[int, Unit], target: Target) -> set[int]:
 
 
 def _readers(units: Iterable[Unit], wanted: AbstractSet[Place]) -> set[int]:
-    """Returns the operations that first read each wanted record, one for each offset at which it was read."""
+    """Returns, for each wanted record and each offset at which it was read, the operation that read it first.
+
+    At most READERS_MAX offsets of each record are used.
+    """
     seen: dict[tuple[Place, int], int] = {}
     each: dict[Place, int] = {}
     for unit in units:

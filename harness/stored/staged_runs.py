@@ -216,7 +216,7 @@ def is_copy(path: Path) -> bool:
 
 @contextmanager
 def for_tasks(folders: Sequence[Path]) -> Iterator[dict[Path, RemoteRun]]:
-    """Yields folder -> the run in the store that tasks on a cluster read and write, for those `folders` that are copies.
+    """Yields folder -> the run in the store, which tasks on a cluster read and write. Skips folders that are no copies.
 
     At the end, removes the objects that tasks wrote and `publish` did not make visible. Raises BadInput if a run is
     damaged.

@@ -183,7 +183,7 @@ class Handler(BaseHTTPRequestHandler):
 def _copy(source: Any, out: Any, length: int) -> None:
     """Copies `length` bytes from one open file to another, or fewer if there are no more.
 
-    A file that is served is copied with the length that it had when it was opened, but it may have become shorter.
+    The length of a served file is determined when the file is opened. The file may have become shorter since then.
     """
     while length > 0 and (data := source.read(min(COPY_BYTES, length))):
         out.write(data)

@@ -70,7 +70,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A library or fault that is not combined with a mode, so that these cells do not exist.
+    """A library or fault that is not combined with a mode, so the matrix has no cells with both.
 
     name  the library or the fault
     mode  the mode

@@ -1,8 +1,8 @@
 """Chooses which witnesses the run page shows in full, and which it lists in one line each.
 
-The chosen witnesses are the worst ones, and others from all parts of the run, so that users who select a range of time
-on the page will probably find some witnesses in it. For a witness that is only listed, the page shows the command that
-explains the witness.
+The chosen witnesses are the worst ones, and others from all parts of the run. A user who selects a range of time on the
+page will therefore probably find some witnesses in this range. For a witness that is only listed, the page shows the
+command that explains it.
 """
 
 from __future__ import annotations

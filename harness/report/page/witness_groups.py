@@ -92,7 +92,7 @@ class Group:
 
     joined  whether the anomaly has a single witness, which contains many records
     more    whether `harness explain` can show the other witnesses
-    times   ascending times in seconds: those of witnesses or, if `joined`, those of the records
+    times   times of the witnesses or, if `joined`, of the records; in seconds, ascending
     listed  (number, seconds, text) of the witnesses that are listed in one line each
     """
 

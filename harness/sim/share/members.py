@@ -18,7 +18,7 @@ class Member:
 
     number   number of the member among those of its process; each share-close begins the next one
     buffer   records that were fetched, but that no poll has returned yet
-    pending  records that a poll returned, and that have not been acknowledged yet
+    pending  records that the last poll returned; empty if they were acknowledged implicitly, or the session ended
     """
 
     group: str
