@@ -53,7 +53,14 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The part of a bucket's result on which the verdict depends."""
+    """The part of a bucket's result on which the verdict depends.
+
+    found         anomaly -> its witnesses
+    suspects      ids of the transactions that may be torn
+    perhaps_lost  number of values that are lost under some, but not all, values of the unknown settings
+    edges         edges of the dependency graph
+    doubts        why missing records may have been deleted legally
+    """
 
     found: Mapping[str, Found]
     suspects: Ints

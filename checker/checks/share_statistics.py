@@ -33,7 +33,16 @@ TIMES_MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The statistics of one bucket; times in ns."""
+    """The statistics of one bucket.
+
+    members           number of members
+    deliveries        number of deliveries
+    counts            highest delivery count of a record -> number of records
+    reasons           reason (see REASONS) -> number of redeliveries
+    acknowledgements  (kind, outcome) -> number
+    after_release     times in ns from a release to the redelivery
+    after_end         times in ns from the end of the member that had the record to the redelivery
+    """
 
     members: int
     deliveries: int

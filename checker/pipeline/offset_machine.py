@@ -34,7 +34,13 @@ OF_RANGE: Final = frozenset({POLLED, BUFFERED, DROPPED, PRODUCED})
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of one partition. If the event is a position or a commit, `first` is its offset."""
+    """One event of one partition. If the event is a position or a commit, `first` is its offset.
+
+    incarnation  the start of the instance's process to which the event belongs
+    first, last  the offsets that the event concerns, both inclusive; None if it concerns no offsets
+    count        number of records from `first` to `last`; None if unknown
+    gaps         number of offsets from `first` to `last` that are known to have no record
+    """
 
     time_ns: int
     instance: str

@@ -111,7 +111,8 @@ def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
 def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
     """Returns 0 if the runs agree with the original run, 1 if not, and 2 if unknown verdicts leave this open.
 
-    They agree if every anomaly of the original run (`before`) was seen again. If it had none, no run may show any.
+    They agree if every anomaly of the original run (`before`) was seen again. If the original run had no anomaly, they
+    agree if none of the runs shows one.
     """
     rows = came(before, repeats)
     if all(row.k > 0 for row in rows if row.before) and (before or all(row.k == 0 for row in rows)):

@@ -38,7 +38,12 @@ class Span(NamedTuple):
 
 
 class View(NamedTuple):
-    """The part of a partition's state that can be seen by requests to a broker, and in the files on its disk."""
+    """The part of a partition's state that can be seen by requests to a broker, and in the files on its disk.
+
+    local      the segments of the local log
+    remote     the committed copies in the remote tier
+    uploading  the copies in the remote tier that are not committed yet
+    """
 
     start: int
     local_start: int
