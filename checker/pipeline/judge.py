@@ -26,9 +26,9 @@ from harness.model.check_options import Settings
 from harness.model.check_result import Result
 from harness.model.values_as_text import many
 
-# Anomalies that missing lines could cause. NEED_ALL and NEED_NTH need a complete reading of the topics (with all copies
-# of each input record), NEED_OFFSETS the committed offsets, NEED_SENT the records that writers sent, and NEED_EVENTS the
-# instances' events.
+# Anomalies that missing lines could cause. Those in NEED_ALL and NEED_NTH need a complete reading of the topics (with
+# all copies of each input record), those in NEED_OFFSETS the committed offsets, those in NEED_SENT the records that
+# writers sent, and those in NEED_EVENTS the events of the instances.
 NEED_ALL: Final = frozenset(
     {
         "missing-output",
