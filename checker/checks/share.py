@@ -140,7 +140,7 @@ def _reasons(source: Source, parts: list[Judged], options: CheckOptions, origina
     unplaced = sum(part.unfinished.unplaced for part in parts)
     if unplaced:
         found.append(
-            f"share groups got no record of some keys, and it is unknown at which offsets they started there "
+            f"it is unknown where share groups started in keys from which they got no record "
             f"({many(unplaced, 'record')}); use auto.offset.reset earliest"
         )
     rewritten = sum(part.unfinished.rewritten for part in parts)
