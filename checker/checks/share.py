@@ -134,8 +134,8 @@ def _reasons(source: Source, parts: list[Judged], options: CheckOptions, origina
     early = sum(part.unfinished.early for part in parts)
     if early:
         found.append(
-            f"share groups did not finish {many(early, 'record')}, and the final phase ended less than 15 s after "
-            "their locks, so it is unknown whether they would have been delivered again"
+            f"the final phase ended less than 15 s after the locks of {many(early, 'record')} that share groups had "
+            "not finished, so it is unknown whether they would have been delivered again"
         )
     unplaced = sum(part.unfinished.unplaced for part in parts)
     if unplaced:
