@@ -99,7 +99,8 @@ def check(
 ) -> Result:
     """Returns the verdict on one history, computed through Spark.
 
-    remote  the run in an object store that tasks read and write; `path` is then a copy without history and tables
+    remote  for a run in an object store, which the Spark tasks read and write; `path` is then this machine's copy of
+            the run, without history and tables
 
     The tables of a run folder are made if they are missing or damaged, or do not match the history. Raises BadHistory
     if the content cannot be used, BadInput for unknown checks, and Missing if the run folder cannot be written.
@@ -194,7 +195,7 @@ def check_each(
 ) -> Iterator[Answer]:
     """Judges histories, each under its own options, and yields the answers in the order of `items`.
 
-    stored  the runs in object stores that tasks read and write, by the paths of their copies
+    stored  for runs in object stores: path of this machine's copy -> the run in the store (see `remote` of `check`)
 
     Small files share one Spark job. Large files, run folders and Parquet folders are judged one after another by
     `check`, which splits each of them over many Spark tasks. An answer is (path, Result), or (path, {"error",

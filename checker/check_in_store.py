@@ -1,7 +1,7 @@
-"""Checks a run in an object store with tasks that read from the store and write to it: see `checker.tables.remote_run`.
+"""Checks a run in an object store. The Spark tasks read from the store and write to it (`checker.tables.remote_run`).
 
-The driver has a copy of the run without history and tables. It joins small tables, series and witnesses, and computes
-the verdict from what the tasks return.
+The Spark driver has only a copy of the run without history and tables. From what the tasks return, the driver joins
+small tables, time series and witnesses, and computes the verdict.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check(
 
     run  this machine's copy of the run, with the metadata of the tables but without history and tables
 
-    The files of the tables are those in `remote.files` afterwards. Raises BadHistory, BadInput, Missing.
+    Afterwards, `remote.files` lists the files of the tables. Raises BadHistory, BadInput, Missing.
     """
     if needing := sorted(LOCAL_ONLY & {*options.checks}):
         raise BadInput(
@@ -65,7 +65,7 @@ def _identity(path: Path) -> list[Any]:
 
 
 def _ready(run: Path, remote: RemoteRun, buckets: int | None, spark: Any) -> Mapping[str, Any] | None:
-    """Returns the metadata of the tables in the store; None if they have to be made, as in `make_tables.ready`."""
+    """Returns the metadata of the tables in the store. Returns None if the tables are missing or do not match."""
 
     def complete(files: Mapping[str, int]) -> bool:
         found = remote.files
@@ -80,7 +80,7 @@ def _ready(run: Path, remote: RemoteRun, buckets: int | None, spark: Any) -> Map
 
 
 def _keep_only(remote: RemoteRun, meta: Mapping[str, Any]) -> None:
-    """Removes those files of the tables from the list that are not part of the tables with this metadata."""
+    """Removes from `remote.files` all table files that do not belong to the tables with this metadata."""
     own = {f"{TABLES}/{name}" for name in (*meta["files"], make_tables.META)}
     for name in remote.below(TABLES):
         if name not in own:
@@ -92,7 +92,8 @@ def _made(
 ) -> Mapping[str, Any]:
     """Makes the tables and returns their metadata.
 
-    If the segments cannot be converted independently, this process converts them, and needs a copy of all of them.
+    If the tasks cannot convert the segments independently of each other, this process copies all segments to this
+    machine and converts them.
     """
     for name in (*remote.below(TABLES), *remote.below(PARTS)):
         del remote.files[name]

@@ -1,8 +1,9 @@
-"""Reasons for `unknown` under native rules: records are missing, and perhaps they were legally deleted.
+"""Reasons for `unknown`: records are missing, and perhaps they were legally deleted.
 
-Each bucket reports which missing values may have been deleted, where a consumer skipped records that may have been
-deleted, and which log starts the settings explain. This module turns the reports into sentences that name a key and
-say what to record to get a definite verdict.
+They apply under the harness's own rules (native rules), not in Jepsen-compatible mode.
+
+Each bucket of keys makes a report (`Doubts`). This module turns the reports into sentences that name a key and say what
+to record to get a definite verdict.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MISSING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """The report of one bucket of keys.
+    """The report of one bucket of keys. A code is the integer that stands for a key in the tables.
 
     explained  codes of the keys for which the settings (such as retention limits) explain where the log starts
     missing    number of missing values that may have been deleted, per key and cause

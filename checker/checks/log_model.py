@@ -1,9 +1,9 @@
 """The log-model check: turns the divergences between brokers and the log model into anomalies.
 
 A run of this workload executes random steps on the brokers and on an executable model of their logs. It compares the
-results of each step immediately, because the following steps depend on the result, and writes each divergence to
-events/harness.jsonl, with a program that `harness model replay` can repeat. The verdict is unknown if the run was cut
-short, or if nothing was acknowledged or read.
+results of each step immediately, because the following steps depend on the result. It writes each divergence to
+events/harness.jsonl, with a program (a list of steps) that `harness model replay` can repeat. The verdict is unknown if
+the run was cut short, or if nothing was acknowledged or read.
 """
 
 from __future__ import annotations

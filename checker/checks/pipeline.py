@@ -68,9 +68,11 @@ def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | No
 
 
 def _of_application(name: str, promise: bool | None) -> bool | None:
-    """Returns whether the settings rule an anomaly out for an application, whose producers' settings are unknown.
+    """Returns whether the settings rule an anomaly out for an application of the user; None if that is unknown.
 
-    promise  the same for our own pipeline
+    The settings of the application's producers are unknown.
+
+    promise  whether the settings rule the anomaly out for the harness's own pipeline
     """
     return promise if name in OF_WRITERS or promise is False else None
 

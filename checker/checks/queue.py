@@ -4,8 +4,8 @@ The stages are:
 
 1. A pre-pass finds the `info` ops that committed. It is needed only with several buckets, because the keys of an op may
    be in different buckets.
-2. The kernels search each bucket.
-3. Torn transactions are searched, if a write was lost or aborted data was read.
+2. The kernels (the search functions of the anomalies) search each bucket.
+3. Torn transactions are searched for, if a write was lost or aborted data was read.
 4. This module joins the results of all buckets.
 
 The tasks of the stages are in checker.checks.queue_tasks.
@@ -56,7 +56,7 @@ LISTED_UNSEEN: Final = 32
 def _cycles(
     source: Source, options: CheckOptions, committed: Ints | None, answers: list[Answer]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Returns all witnesses of cycles by type, with the original keys and values in place of codes.
+    """Returns type of cycle -> all its witnesses, with the original keys and values in place of the tables' codes.
 
     `committed`: ids of the `info` ops that committed.
     """

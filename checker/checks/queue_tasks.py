@@ -53,7 +53,14 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The part of a bucket's result on which the verdict depends."""
+    """The part of a bucket's result on which the verdict depends.
+
+    found         anomaly -> its witnesses
+    suspects      ids of the transactions that may be torn
+    perhaps_lost  number of values that are lost under some, but not all, values of the unknown settings
+    edges         edges of the dependency graph
+    doubts        why missing records may have been deleted legally
+    """
 
     found: Mapping[str, Found]
     suspects: Ints
@@ -193,7 +200,7 @@ def torn_parts(part: Part, options: CheckOptions, committed: Ints | None, ops: I
 
 
 def reasons_of_edges(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
-    """Returns those reasons for the edges between the given ops that follow from the keys of one bucket.
+    """Returns the reasons for the dependency edges between the ops `ops`, as far as the keys of one bucket show them.
 
     `committed`: ids of the `info` ops that committed.
     """

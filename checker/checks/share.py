@@ -1,8 +1,8 @@
 """The share check: judges what share groups (KIP-932) delivered, and how acknowledgements were answered.
 
-The anomalies of the catalogue that have a `find_share` are searched in each bucket of keys. The queue check judges the
-log itself. The statistics say how often records were delivered, and why they were delivered again, so that a valid
-verdict can be weighed. The verdict is unknown if nothing was delivered, or if the evidence for a rule is incomplete.
+Searches each bucket of keys for those anomalies of the catalogue that have a function `find_share`. The queue check
+judges the log itself. The statistics show how much a valid verdict says: how often records were delivered, and why they
+were delivered again. The verdict is unknown if nothing was delivered, or if the evidence for a rule is incomplete.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Topics = Mapping[tuple[int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The result of one bucket: the anomalies with the number of their witnesses and the first of them."""
+    """The result of one bucket. `anomalies`: name -> (number of witnesses, table of the worst witnesses)."""
 
     anomalies: Mapping[str, tuple[int, pa.Table]]
     unfinished: Found
@@ -44,7 +44,7 @@ class Judged:
 
 
 def first_of_topics(part: Part, per_topic: int) -> Topics:
-    """Returns when the first poll that returned a record completed, in ns, by (group, number of the topic)."""
+    """Returns (group, number of the topic) -> time in ns at which the first poll that returned a record completed."""
     _, small = part.load()
     found: dict[tuple[int, int], int] = {}
     names = ("group", "key", "complete_ns")
@@ -128,22 +128,22 @@ def _reasons(source: Source, parts: list[Judged], options: CheckOptions, origina
     doubtful = sum(part.unfinished.doubtful for part in parts)
     if doubtful:
         found.append(
-            f"{many(doubtful, 'record')} not finished by a share group may have been acquired by members that ended or "
-            "lost their connection until the delivery limit was reached"
+            f"share groups did not finish {many(doubtful, 'record')}, perhaps because members that ended or lost their "
+            "connection had acquired them until the delivery limit was reached"
         )
     early = sum(part.unfinished.early for part in parts)
     if early:
         found.append(
-            f"the final phase ended less than 15 s after the locks of {many(early, 'record')} not finished by a share "
-            "group, so it is unknown whether they would have been delivered again"
+            f"the final phase ended less than 15 s after the locks of {many(early, 'record')} that share groups had "
+            "not finished, so it is unknown whether they would have been delivered again"
         )
     unplaced = sum(part.unfinished.unplaced for part in parts)
     if unplaced:
         found.append(
-            f"it is unknown where share groups started in keys of which they got nothing ({many(unplaced, 'record')}); "
-            "use auto.offset.reset earliest"
+            f"it is unknown where share groups started in keys from which they got no record "
+            f"({many(unplaced, 'record')}); use auto.offset.reset earliest"
         )
     rewritten = sum(part.unfinished.rewritten for part in parts)
     if rewritten:
-        found.append(f"{many(rewritten, 'log')} had other records at some offsets than share groups got from them")
+        found.append(f"at some offsets of {many(rewritten, 'log')}, share groups got other records than the log has")
     return found

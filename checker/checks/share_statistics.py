@@ -2,9 +2,9 @@
 
 groups, members, deliveries, records   how many there were
 delivery_counts                        highest delivery count of a record -> number of records
-redeliveries                           reason -> number of deliveries with a count above 1, or of a record that had
-                                       been delivered: released, lock expired, member ended, leader may have moved,
-                                       other (nothing in the history explains it)
+redeliveries                           reason -> number of redeliveries, i.e. deliveries with a count above 1, or of a
+                                       record that had been delivered before. Reasons: released, lock expired, member
+                                       ended, leader may have moved, other (nothing in the history explains it)
 after_release_ms, after_end_ms         time to the redelivery: {median, max}
 expired_locks                          redeliveries by an expired lock
 leader_moves                           the number of leaders that faults moved
@@ -33,7 +33,16 @@ TIMES_MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The statistics of one bucket; times in ns."""
+    """The statistics of one bucket.
+
+    members           number of members
+    deliveries        number of deliveries
+    counts            highest delivery count of a record -> number of records
+    reasons           reason (see REASONS) -> number of redeliveries
+    acknowledgements  (kind, outcome) -> number
+    after_release     times in ns from a release to the redelivery
+    after_end         times in ns from the end of the member that had the record to the redelivery
+    """
 
     members: int
     deliveries: int
@@ -70,7 +79,10 @@ def of_bucket(share: ShareBucket) -> Sums:
 
 
 def _redeliveries(share: ShareBucket) -> tuple[Ints, Ints, Ints]:
-    """Returns the reason of each redelivery, and the times to it after a release and after a member's end, in ns."""
+    """Returns (the reason of each redelivery, as an index of REASONS; times after a release; times after an end).
+
+    The times are in ns: from a release of the record, or from the end of the member that had it, to the redelivery.
+    """
     given, acks = share.deliveries, share.acknowledgements
     rows = np.flatnonzero(~begins(given.record))
     before, after = rows - 1, rows

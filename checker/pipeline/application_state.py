@@ -1,15 +1,17 @@
 """Compares the state that the outputs of an application show with what their input records require.
 
-The state of a key after an input record is a function of the key's records in the input partition, up to this one:
+The state of a key after an input record depends on the key's records in the input partition, up to and including that
+record:
 
     count  their number
     sum    the sum of their values
     last   the value of this record
 
-Only the copies of records and outputs count that a read_committed consumer sees. If a record has several copies in the
-log, an output of it may show the state after any of them. The *error* of an output is the state that it shows minus the
-expected state. After a lost update, all later counts of the key are too low as well. An output is therefore reported
-only if its error is larger than the errors of all earlier outputs of the key in the same output partition.
+Only those copies of records and outputs count that a read_committed consumer sees. If a record has several copies in
+the log, an output of it may show the state after any of them. The *error* of an output is the state that it shows minus
+the state that is expected. Once an update was lost, all later counts and sums of the key are too low as well. Each
+output is therefore compared with the earlier outputs of the key in the same output partition. It is reported only if
+its error is more negative, or more positive, than all of theirs. For `last`, every wrong state is reported.
 """
 
 from __future__ import annotations
@@ -31,11 +33,12 @@ def judged(shown: Any, lost: Any, settings: Mapping[str, Setting]) -> Any:
     lost      the acknowledged records that are not in the input, with run, topic and partition
     settings  run -> its settings
 
-    Columns, besides the output's place and time, and the place of its input record with names that start with in_:
+    The columns are the output's place and time, the place of its input record (in columns whose names start with in_),
+    and:
 
     found     the state that the output shows, as a text; null if none could be read
     expected  the state after the first copy of the input record, as a text
-    error     the error, as a number; for `last`, -1 if the state is another one. Null if it is not judged
+    error     the error, as a number; for `last`, -1 if the state is wrong, else 0; null if the state is not judged
     shortened whether acknowledged records are missing from the input partition, so that the state is not judged
     """
     from pyspark.sql import functions as F
@@ -102,10 +105,10 @@ def _expected(inputs: Any) -> Any:
 
 
 def findings(states: Any) -> Any:
-    """Returns the anomalies, as a data frame: the columns of `checker.pipeline.outputs.FORM` that apply, and
-    state_found and state_expected.
+    """Returns the anomalies as a data frame. It has those columns of `checker.pipeline.outputs.FORM` that apply, and
+    the columns state_found and state_expected.
 
-    states  from `judged`
+    states  the result of `judged`
     """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window

@@ -119,7 +119,8 @@ def _witness(row: Mapping[str, Any], trail: Trail | None, faults: Faults) -> dic
     if trail is not None and row["offset"] is not None:
         handled, passed = trail.handled(row["offset"]), trail.passed(row["offset"])
         around = handled + ([passed] if passed is not None else [])
-    # The instance that produced the last copy, or else committed beyond it, or else handled it last.
+    # The responsible instance produced the last copy of the output. If there is no copy, it is the instance that
+    # committed an offset beyond the input record or, if there is none, the one that handled the record last.
     who: Mapping[str, Any] = outputs[-1] if outputs else {}
     if not who and around:
         who = data(around[-1])

@@ -22,8 +22,9 @@ def by_partition(rows: Any) -> Any:
 
     rows  the lines of the kind `checker.pipeline.tables.EVENT`
 
-    An event that concerns a whole instance (aborted, closed, ...) is repeated for every partition that occurs in other
-    events of the same incarnation (start of the instance's process). If an event has a single offset, it is in `first`.
+    An event that concerns a whole instance (aborted, closed, ...) gets one row for every partition that other events of
+    the same incarnation name. (An incarnation is one start of the instance's process.) If an event has a single offset,
+    the column `first` contains it.
     """
     from pyspark.sql import functions as F
 

@@ -26,8 +26,9 @@ from harness.model.check_options import Settings
 from harness.model.check_result import Result
 from harness.model.values_as_text import many
 
-# The anomalies that need a complete reading of the topics (which includes all copies of an input record), the
-# committed offsets, the records that writers sent, and the instances' events. Missing lines could cause them.
+# Anomalies that missing lines could cause. Those in NEED_ALL and NEED_NTH need a complete reading of the topics (with
+# all copies of each input record), those in NEED_OFFSETS the committed offsets, those in NEED_SENT the records that
+# writers sent, and those in NEED_EVENTS the events of the instances.
 NEED_ALL: Final = frozenset(
     {
         "missing-output",
@@ -44,8 +45,9 @@ NEED_NTH: Final = frozenset({"wrong-output"})  # for a transform that counts the
 NEED_OFFSETS: Final = frozenset({"uncommitted-output"})
 NEED_SENT: Final = frozenset({"phantom-input"})
 NEED_EVENTS: Final = frozenset({"aborted-output"})
-# Of an application, only the records and the group's committed offsets are known. It may deduplicate without
-# transactions, and handle the records of a key at the same time, so these are no anomalies of it.
+# For an application of the user, only the records and the group's committed offsets are known. An application may
+# deduplicate without transactions, and may process records of a key concurrently. NOT_OF_APPLICATIONS are therefore
+# no anomalies of an application.
 OF_APPLICATIONS: Final = frozenset({"strangers", "unnamed"})  # figures
 OF_STATES: Final = frozenset({"lost-update", "doubled-update"})
 NOT_OF_APPLICATIONS: Final = frozenset({"reordered-output", "uncommitted-output"})
@@ -96,7 +98,9 @@ def batch(
 
 
 def _muted(setting: Setting, unread: bool, unsent: bool, without_events: bool) -> frozenset[str]:
-    """Returns the names of the anomalies that must not be reported, because missing lines could have caused them.
+    """Returns the names of the anomalies that must not be reported.
+
+    Missing lines could have caused them or, for an application of the user, they are no anomalies.
 
     unread          the topics were not read to their ends
     unsent          lines of the writers are missing
@@ -224,7 +228,10 @@ def _all_strangers(setting: Setting, figures: Mapping[str, int]) -> bool:
 
 
 def _without_names(setting: Setting, figures: Mapping[str, int]) -> frozenset[str]:
-    """Returns the names of the anomalies that may come from outputs of an application that name no input record."""
+    """Returns the names of the anomalies that must not be reported, because outputs name no (known) input record.
+
+    Outputs without the name of their input record could have caused these anomalies.
+    """
     if _all_strangers(setting, figures):
         return frozenset({"missing-output", "phantom-output"})
     unnamed = setting.outputs is not None and figures.get("unnamed", 0)

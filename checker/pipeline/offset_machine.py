@@ -3,12 +3,15 @@
 Pure: takes the events of one partition in order of time and yields findings. A rule applies only if the log has the
 kinds of events that the rule needs, so logs of other programs can be judged as far as their events allow.
 
-An instance that was killed may have committed offsets without logging the commit. Reading must therefore start at the
-last logged commit, or at the end of what some instance had produced but neither committed nor aborted. An instance that
-was paused may log a commit late. A commit that is logged after another instance was assigned the partition is therefore
-an anomaly only if its offset is beyond the offset where the other instance started to read. If a partition is revoked
-from an instance and assigned to the same instance again at once, the instance may continue at its old position, but
-only if it reports that it still has the earlier records buffered.
+Three circumstances are taken into account:
+
+- An instance that was killed may have committed offsets without logging the commit. Reading must therefore start at the
+  last logged commit, or at the end of what some instance had produced but neither committed nor aborted.
+- An instance that was paused may log a commit late. If an instance logs a commit after the partition was assigned to
+  another instance, the commit is therefore an anomaly only if its offset is beyond the offset where the new owner
+  started to read.
+- If a partition is revoked from an instance and assigned to the same instance again at once, the instance may continue
+  at its old position. It must then report that it still has the earlier records buffered.
 """
 
 from __future__ import annotations
@@ -31,7 +34,13 @@ OF_RANGE: Final = frozenset({POLLED, BUFFERED, DROPPED, PRODUCED})
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of one partition. If the event is a position or a commit, `first` is its offset."""
+    """One event of one partition. If the event is a position or a commit, `first` is its offset.
+
+    incarnation  the start of the instance's process to which the event belongs
+    first, last  the offsets that the event concerns, both inclusive; None if it concerns no offsets
+    count        number of records from `first` to `last`; None if unknown
+    gaps         number of offsets from `first` to `last` that are known to have no record
+    """
 
     time_ns: int
     instance: str
@@ -48,7 +57,8 @@ class Event:
 class Finding:
     """An anomaly at an event. It concerns the input offsets from `first` up to but excluding `until`.
 
-    verify  whether the anomaly counts only if the input has a record at these offsets, and not just transaction markers
+    verify  if true, the anomaly counts only if the input has a record at these offsets; if there are only transaction
+            markers, the finding is dropped
     """
 
     anomaly: str
@@ -260,7 +270,7 @@ class _Machine:
         self.committed = member.base = offset
 
     def _later(self, member: _Member) -> tuple[str, int, int] | None:
-        """Returns the current owner of the partition if its assignment is later than that of `member`, else None.
+        """Returns the current owner of the partition if it was assigned the partition later than `member`, else None.
 
         The owner is (instance, incarnation, offset where it started to read). If several members own the partition, the
         one with the latest assignment is returned.

@@ -128,9 +128,9 @@ def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
 def _numbered(outputs: Any, settings: Mapping[str, Setting]) -> Any:
     """Numbers the outputs of applications, which do not number them themselves.
 
-    Of k expected outputs of an input record, the outputs get the numbers 0 to k-1 in turn. So a surplus output is a
-    duplicate, and if outputs are too few, a number is missing. Outputs that name no input record are left out: see
-    `_figures`.
+    If an input record must have k outputs, its outputs get the numbers 0 to k-1 in turn, and then 0 to k-1 again. So a
+    surplus output is a duplicate, and if there are too few outputs, a number is missing. Outputs that name no input
+    record are left out: see `_figures`.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
@@ -215,8 +215,8 @@ def _right(both: Any, lost: Any, settings: Mapping[str, Setting]) -> Any:
     """Adds a column `right`: whether all copies of an output are what the transform makes of its input record.
 
     If the output is a count, it must be the right count for one of the record's copies. If acknowledged records of a
-    key were lost from the input, the pipeline may have counted them before, so counts may be higher by up to the number
-    of lost records.
+    key were lost from the input, the pipeline may have counted them before. Counts may then be higher by up to the
+    number of lost records.
     """
     from pyspark.sql import functions as F
 
@@ -233,7 +233,7 @@ def _right(both: Any, lost: Any, settings: Mapping[str, Setting]) -> Any:
         both = both.withColumn("gone", F.lit(0))
     more = F.coalesce(F.col("gone"), F.lit(0))
     counted = F.forall("counts", lambda n: F.exists("in_nths", lambda nth: n.between(nth, nth + more)))
-    # As many counts as copies that were done, and one of them twice: the other copy's is wrong.
+    # Each copy of the record that was done gives another count. With no more outputs than copies, none may repeat.
     distinct = (F.col("made") > F.col("in_done")) | (F.size("counts") == F.col("made"))
     numbered = F.when(F.col("transform") == AGGREGATE, counted & distinct).otherwise(
         (F.col("number") >= 0) & (F.col("number") < F.col("in_want"))
@@ -257,7 +257,7 @@ def _matched(both: Any, aborts: Any) -> Any:
         .orderBy("one.offset", "in_offset", "number")  # rows of one file share an offset
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    # Of a record with copies in the input, an output that comes late may be that of the last copy.
+    # If the input has several copies of the record, an output that comes late may belong to the last copy.
     passed = F.max(F.when(F.col("right"), F.struct("in_offset", "number"))).over(before)
     late = F.col("right") & F.coalesce(F.struct(F.col("in_latest").alias("in_offset"), "number") < passed, F.lit(False))
     ordered = both.withColumn("late", late)

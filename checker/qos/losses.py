@@ -1,6 +1,6 @@
 """Finds records that brokers deleted before the comparison read them. Spark's Kafka source skips them without an error.
 
-Each batch starts at the offsets at which the previous batch ended, which Spark stores in its checkpoint. If the
+Each batch starts at the offsets at which the previous batch ended. Spark stores these offsets in its checkpoint. If the
 broker's earliest offset is higher than the start of a batch, the records in between have been deleted.
 """
 

@@ -143,7 +143,7 @@ class Book:
         return tuple(window for window in self.windows if window.start_ms >= self.edge_ms)
 
     def late_ms(self, now_ms: int) -> int:
-        """Returns a limit: inputs in the batch at `now_ms` with event times up to it count as read late.
+        """Returns the latest event time with which an input in the batch at `now_ms` counts as read late.
 
         An input with a later event time was too recent for the previous batch, so it was read at the first opportunity.
         In the first batch of a process, the time of the previous batch is unknown, and every input counts as read late.

@@ -49,8 +49,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The names of the case and its variant. If the case has the same name as the experiment, only that of the
-        variant."""
+        """The names of the case and its variant. The case's name is omitted if it is the name of the experiment."""
         own = "" if self.case == self.experiment else self.case
         return " ".join(part for part in (own, self.variant) if part)
 

@@ -23,6 +23,12 @@ Say = Callable[[str], None]
 class Attempt:
     """One run of a case.
 
+    valid      the verdict; "refused" if the cluster did not start, as the case expects
+    answers    whether the run met each expectation, in the order of `Expectation.texts`
+    seconds    duration of the run
+    bad        name of each anomaly that counts against the verdict -> number of witnesses
+    figures    the statistics of the result
+    why        why the verdict is unknown, or with which error the cluster did not start; otherwise empty
     detection  when the expected anomalies could first be proved; None if the run proved none of them
     broken     the anomalies in this run that Kafka rules out under the run's settings
     """
@@ -159,8 +165,8 @@ def describe(outcome: Attempt) -> str:
 def summary(tried: Tried) -> list[str]:
     """Returns a line for each expectation, with its results.
 
-    These are followed by lines with the seeds of the runs with an unknown verdict, and of those that were not as
-    expected.
+    Up to two more lines follow: the seeds of the runs with an unknown verdict, and the seeds of the runs that were not
+    as expected.
     """
     lines = []
     for seen in tried.seen:

@@ -124,8 +124,8 @@ class Written(_Written):
 class Case:
     """A plan with its expectations.
 
-    claimed  effect -> whether the publication that the experiment reproduces claims that the effect occurs; for the
-             report
+    claimed  effect -> whether the effect occurs according to the publication that the experiment reproduces; shown in
+             the report
     """
 
     name: str

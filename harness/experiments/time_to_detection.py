@@ -1,8 +1,8 @@
 """Computes at which moment of a run the history first proved an anomaly.
 
-Most anomalies are proved by what clients have read. They are proved as soon as all ops that one of the witnesses names
-have ended. If something is missing (a lost record, or part of a transaction), the proof needs the whole run, because
-until its last op a client might still read what is missing.
+Most anomalies are proved by what clients have read: as soon as all ops that one of the witnesses names have ended. If
+something is missing (a lost record, or part of a transaction), the proof needs the whole run. Until the last op of the
+run, a client might still read what is missing.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Each capability is a narrow Protocol; no class inherits from it. A cluster offers a capability (see `offers`) if it has
 all methods of the Protocol. A cluster with an attribute `capabilities` must also list the capability in this attribute.
-If a plan contains a fault that requires a capability which the cluster does not offer, the run is refused before
-anything starts.
+If a fault of a plan requires a capability and the cluster does not offer it, the run is refused before anything starts.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ class MetadataServers(Protocol):
     """Dedicated metadata servers: KRaft controllers that are not brokers, or ZooKeeper servers.
 
     `metadata_servers` lists their names; the list is empty if the brokers are also the controllers. If the cluster
-    offers Processes or Network, the methods of these accept the names of metadata servers as well as those of nodes.
+    offers Processes or Network, the methods of those Protocols accept names of nodes and names of metadata servers.
     """
 
     metadata_servers: tuple[str, ...]
@@ -129,7 +128,7 @@ class Brokers(Protocol):
 class Network(Protocol):
     """Packet filters, with which a host silently drops all packets from certain other hosts.
 
-    A host is that of a node, or one on which workers run (see `Hosts`).
+    A host is one on which a node runs, or one on which workers run (see `Hosts`).
     """
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
@@ -190,7 +189,7 @@ class LinkCounts:
 class Links(Protocol):
     """Network links of chosen hosts, which can be impaired.
 
-    A host is that of a node, or one on which workers run (see `Hosts`).
+    A host is one on which a node runs, or one on which workers run (see `Hosts`).
     """
 
     def degrade(self, hosts: Sequence[str], quality: LinkQuality, seed: int) -> None:

@@ -33,7 +33,8 @@ class ShareGroups:
     auto_offset_reset    share.auto.offset.reset of the groups
     acknowledgement      share.acknowledgement.mode of the clients: implicit or explicit
     partitions           how many partitions each topic has at the start
-    partitions_per_topic a key is the number of its topic times this, plus its partition; None: keys do not name topics
+    partitions_per_topic how many keys each topic has: key = number of the topic * partitions_per_topic + partition;
+                         None: keys do not name topics
     state_topic          settings of __share_group_state
     """
 
@@ -81,7 +82,7 @@ class Settings:
     commit_acks: str | None = None  # as `Acks`
     transactions_topic: InternalTopic = InternalTopic()
     share: ShareGroups = ShareGroups()
-    damaged_copies: int = 0  # how many nodes' data faults destroyed at once
+    damaged_copies: int = 0  # on how many nodes faults destroyed data at once
     unsynced_copies: int = 0  # how many nodes lost their unflushed data at once
     record_bytes: int | None = None  # upper bound for a record's size in the log, its share of the batch included
     deletes: bool = False  # whether faults delete records

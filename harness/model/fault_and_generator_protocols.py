@@ -121,8 +121,8 @@ class Instances(Protocol):
         what  "stop", "start" or "report"
         by    the name of the fault that asks; an instance that another fault has stopped is not stopped again
 
-        Returns the state of the instance, which an order changes only afterwards: see
-        `harness.clients.app.client.AppClient.answer`. Returns None if no answer arrives within `within_s` seconds.
+        Returns the state that the instance has before it stops or starts (see
+        `harness.clients.app.client.AppClient.answer`). Returns None if no answer arrives within `within_s` seconds.
         """
 
 

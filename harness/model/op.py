@@ -81,7 +81,7 @@ class Op:
 def invoke(f: str, value: Any, process: Process = -1, extra: Mapping[str, Any] = EMPTY) -> Op:
     """Returns an invocation for a generator to emit.
 
-    Its index and time are set when it is recorded, and so is its process if that is -1.
+    When the op is recorded, its index and time are set, and also its process if that is -1.
     """
     return Op(-1, -1, process, INVOKE, f, value, None, extra)
 

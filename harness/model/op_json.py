@@ -72,7 +72,8 @@ def decode(line: bytes, where: str = "history") -> Op:
 def header(run: str, segment: int, wall_ns: int, mono_ns: int, **more: Any) -> bytes:
     """Returns the first line of a segment.
 
-    `wall_ns` and `mono_ns` are two clocks that were read at the same moment, at which the run's time is zero.
+    `wall_ns` and `mono_ns` are the wall clock (ns since 1970) and the monotonic clock at the moment at which the run's
+    time is zero.
     """
     return orjson.dumps(
         {"schema": SCHEMA, "run": run, "segment": segment, "wall_ns": wall_ns, "mono_ns": mono_ns, **more},

@@ -1,8 +1,8 @@
-"""Decides with which errors a wire rule with action `answer` may answer which requests, so that clients are never
-misled.
+"""Decides which requests a wire rule with action `answer` may answer with which errors.
 
-For example, an error may mean "nothing was written" although the broker carried out the request. Every client would
-then report a false outcome, and the verdict would accuse the brokers. Source: error table of the Kafka protocol guide.
+Errors that mislead clients are not allowed. For example, an error may mean "nothing was written" although the broker
+carried out the request. Every client would then report a false outcome, and the verdict would blame the brokers.
+Source: error table of the Kafka protocol guide.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ UNKNOWN_TOPIC_ID FENCED_MEMBER_EPOCH STALE_MEMBER_EPOCH UNRELEASED_INSTANCE_ID T
 """
 # Errors of producers, consumers, groups and transactions.
 ERRORS: Final = frozenset(_ERRORS.split())
-# They say something about the log that the proxy cannot make true: the record is there already, the offset does not
-# exist, or the broker has lost the producer's state.
+# Errors that make a statement about the log: the record is there already, the offset does not exist, or the broker has
+# lost the producer's state. The proxy cannot make such a statement true.
 _UNTRUE: Final = frozenset(
     {"DUPLICATE_SEQUENCE_NUMBER", "OFFSET_OUT_OF_RANGE", "OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"}
 )
-# Brokers report these although they may have carried the request out. Any other error promises that they have not.
+# Brokers may report these errors after carrying out the request. Any other error promises that they did not do so.
 _INDETERMINATE: Final = frozenset(
     {
         "REQUEST_TIMED_OUT",

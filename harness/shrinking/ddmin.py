@@ -29,10 +29,10 @@ class Budget:
 
 
 def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budget) -> list[T]:
-    """Removes items as long as `holds` is true for the rest. Returns the rest, in the original order.
+    """Returns some of the items, in their order, for which `holds` is true.
 
-    `holds` is false if any single item is removed from the result, unless the budget was used up before. `holds` must
-    be true for the complete `items`.
+    If any single one of the returned items is removed, `holds` is false, unless the search ended because the budget was
+    used up. `holds` must be true for all items together.
     """
     kept = list(items)
     pieces = 2

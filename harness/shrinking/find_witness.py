@@ -97,9 +97,8 @@ def identities(anomaly: str, witness: Witness) -> Iterator[str]:
 def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapping[str, int]]) -> Findings:
     """Finds all anomalies except cycles. Raises BadHistory.
 
-    counts  f -> type -> number of operations in the original history. The checker applies other rules to a history
-            with indeterminate operations. With these counts it applies the same rules to the reduced history as to the
-            original one, even if all indeterminate operations have been removed.
+    counts  f -> type -> number of operations in the original history. The checker judges a history differently if it
+            contains indeterminate operations. With these counts, it does so even if the reduced history has none left.
     """
     tables = make_tables.of_ops(ops, part=True)
     bucket = _bucket(replace(tables, meta={**tables.meta, "counts": counts}), options)
@@ -146,7 +145,8 @@ class Target:
     """A witness of the original history that a reduced history must also show.
 
     claim     the identity of the witness
-    known     a function: anomaly -> identities that the original history shows; the reduced one must show no others
+    known     a function: anomaly -> the identities of its witnesses in the original history; the reduced history must
+              show no others
     complete  keys whose logs are read to their ends in the original history
     """
 
@@ -178,8 +178,7 @@ class Target:
         """Returns whether a reduced history shows the target for the same reasons, and nothing that the original does
         not show.
 
-        If the original history reads the log of a lost or unseen record to its end, the reduced history must also read
-        it to the end.
+        If the original history reads the log of a lost or unseen record to its end, the reduced one must do so, too.
         """
         if not self.among(found.witnesses.get(self.anomaly, ())) or self.invented(found):
             return False
@@ -189,10 +188,10 @@ class Target:
         return all(key in found.complete for key in missing & self.complete)
 
     def shown_cycle(self, witnesses: Mapping[str, Sequence[Witness]]) -> bool:
-        """Returns whether the reduced history has a cycle of the target's type that affects the verdict as the target
-        does.
+        """Returns whether the reduced history has a cycle of the target's type.
 
-        It need not be the same cycle, see `history_search`.
+        If the target counts against the verdict, this cycle must do so too; otherwise, it must not. It need not be the
+        same cycle, see `history_search`.
         """
         bad = bool(self.witness.get("forbidden"))
         return any(bool(witness.get("forbidden")) == bad for witness in witnesses.get(self.anomaly, ()))

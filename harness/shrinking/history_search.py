@@ -2,20 +2,20 @@
 
 The reduced history (a `Part`) consists of operations as they were recorded, but some of their records may be removed.
 
-What a reduced history proves. In it, the checker finds a witness that it also found in the original history, with the
-same operations, keys and values. It finds nothing that the original history does not show. So the anomaly is not caused
-by the removal of operations. Only the original history can tell that no client read a lost record. If it shows that a
-log was read to its end, the reduced history also shows this, with a final poll. What is needed to find the cause may
-have been removed.
+What a reduced history proves. In a reduced history, the checker finds a witness that it also found in the original
+history, with the same operations, keys and values. The checker finds nothing that the original history does not show,
+so the anomaly is not caused by the removal of operations. Only the original history can prove that no client read a
+lost record. If the original history shows that a log was read to its end, the reduced history also shows this, with a
+final poll. Operations that point to the cause of the anomaly may have been removed.
 
 Cycles. The cycle may differ from the witness in the original history, but it is also a cycle of the original history:
 each of its edges is an edge there, or stands for a path of several edges. In a reduced history with a cycle, records
 may look unread because their readers were removed. Such records are ignored if the reduced history does not read their
 logs to the end.
 
-How the search works. It tries growing sets of operations (see `starting_points`), from those that the witness names up
-to all operations. The first set that shows the witness is reduced by delta debugging: keys, processes, operations and
-records are removed in turn, until nothing more can be removed. The search is deterministic.
+How the search works. The search tries larger and larger sets of operations (see `starting_points`), from the operations
+that the witness names up to all operations. The first set that shows the witness is reduced by delta debugging: keys,
+processes, operations and records are removed in turn, until nothing more can be removed. The search is deterministic.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ class Repeat:
     valid    the verdict
     bad      anomaly -> count, for the anomalies that count against the verdict
     why      why the verdict is unknown; otherwise empty
-    checked  where and why `--spark-master auto` had the history checked; empty with another master
+    checked  a sentence: where the history was checked with `--spark-master auto`, and why there; empty with another
+             master
     """
 
     valid: str
@@ -110,7 +111,8 @@ def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
 def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
     """Returns 0 if the runs agree with the original run, 1 if not, and 2 if unknown verdicts leave this open.
 
-    They agree if every anomaly of the original run (`before`) was seen again. If it had none, no run may show any.
+    They agree if every anomaly of the original run (`before`) was seen again. If the original run had no anomaly, they
+    agree if none of the runs shows one.
     """
     rows = came(before, repeats)
     if all(row.k > 0 for row in rows if row.before) and (before or all(row.k == 0 for row in rows)):

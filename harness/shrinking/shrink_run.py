@@ -68,8 +68,8 @@ def of_run(run: Path, result: Result, requested: str | None, options: CheckOptio
             raise BadInput(f"{run / program} is already minimal; next: harness model replay {run / program}")
         if pipeline_moments.is_one(chosen.anomaly.name):
             raise BadInput(
-                f"{run}: {chosen.anomaly.name} is an anomaly of a pipeline, which is found in the notes of instances "
-                "and readers, so a part of the operations cannot show it; reduce the run's faults "
+                f"{run}: {chosen.anomaly.name} is an anomaly of a pipeline. It is found in the files that instances "
+                "and readers write, so a part of the operations cannot show it; reduce the run's faults "
                 f"instead: harness shrink {run} --anomaly {chosen.anomaly.name} --schedule"
             )
         keys = target.keys_of(run, chosen)
@@ -96,9 +96,9 @@ def of_run(run: Path, result: Result, requested: str | None, options: CheckOptio
 
 
 def _around(nemesis: Sequence[Op], ops: Sequence[Op]) -> list[Op]:
-    """Returns the nemesis ops of the faults that were active at some time between the first and the last of these ops.
+    """Returns the nemesis ops of the faults that were active at some time between the first and the last of `ops`.
 
-    Final polls do not count as ops here, unless there are no others.
+    Final polls in `ops` are ignored, unless there are no other ops.
     """
     under_load = [op for op in ops if not op.extra.get("final")] or list(ops)
     begin, end = min(op.time_ns for op in under_load), max(op.time_ns for op in under_load)

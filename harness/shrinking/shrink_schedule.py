@@ -160,7 +160,7 @@ def shrink(
         why = (
             "the budget was used up before this was certain"
             if not came.whole
-            else "whether a smaller plan shows it would be left to chance"
+            else "the anomaly is too rare to tell whether a smaller plan shows it"
         )
         say(f"the original plan does not show {name} in most of its runs: {why}; see harness replay {run}")
         return EXIT_UNKNOWN

@@ -17,9 +17,10 @@ READERS_MAX: Final = 4
 
 
 def circles(whole: Whole, target: Target, keys: AbstractSet[Name]) -> Iterator[frozenset[int]]:
-    """Yields sets of ids of operations, each larger than the previous one. The last set contains all operations.
+    """Yields sets of ids of operations, each larger than the previous one.
 
-    The first one contains the operations that the witness names, and the writers and readers of its records.
+    The first set contains the operations that the witness names, and the writers and readers of the witness's records.
+    The last set contains all operations.
     """
     units = {unit.id: unit for unit in whole.units}
     named = _named(whole, units, target)
@@ -50,7 +51,10 @@ def _named(whole: Whole, units: Mapping[int, Unit], target: Target) -> set[int]:
 
 
 def _readers(units: Iterable[Unit], wanted: AbstractSet[Place]) -> set[int]:
-    """Returns the operations that first read each wanted record, one for each offset at which it was read."""
+    """Returns, for each wanted record and each offset at which it was read, the operation that read it first.
+
+    At most READERS_MAX offsets of each record are used.
+    """
     seen: dict[tuple[Place, int], int] = {}
     each: dict[Place, int] = {}
     for unit in units:

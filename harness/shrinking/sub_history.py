@@ -36,7 +36,7 @@ class Unit:
     """An operation: its invocation and its completion.
 
     done  the completion; None if the operation never completed
-    id    the index by which witnesses name the operation: that of the completion, or of the invocation if there is none
+    id    the index by which witnesses name the operation: the index of its completion or, without one, its invocation
     """
 
     invoked: Op | None

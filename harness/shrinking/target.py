@@ -31,9 +31,9 @@ class Chosen:
 def choose(run: Path, result: Result, requested: str | None) -> Chosen:
     """Returns the witness that the user names, such as G1a#3.
 
-    If only an anomaly is named, it is the anomaly's first witness (for a bad anomaly of cycles, the first cycle that
-    counts against the verdict). If nothing is named, it is one of the most severe anomaly. Raises BadInput if there is
-    none.
+    If the user names only an anomaly, returns its first witness (for a bad anomaly of cycles, the first cycle that
+    counts against the verdict). If the user names nothing, does the same for the most severe anomaly. Raises BadInput
+    if there is no such witness.
     """
     if requested is None:
         bad = [anomaly for anomaly in result.anomalies if anomaly.bad] or list(result.anomalies)

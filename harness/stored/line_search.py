@@ -1,6 +1,6 @@
-"""Binary search in a large text file. The lines contain numbers, and are in ascending order of these.
+"""Binary search in a large text file. Its lines contain numbers, by which they are sorted in ascending order.
 
-In a history, the number is the index of the operation. In a broker's log, it is the time, which some lines do not have.
+In a history, the number is the index of the operation. In a broker's log, it is the time; some lines have no time.
 """
 
 from __future__ import annotations

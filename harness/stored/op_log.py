@@ -71,7 +71,7 @@ def each(run: Path) -> Iterator[tuple[Path, int, bytes]]:
 
 
 def index_of(line: bytes) -> int | None:
-    """Returns the index of the operation in a line; None if it contains no operation, as the header does not."""
+    """Returns the index of the operation in a line; None for a line without an operation, such as the header."""
     found = INDEX.match(line)
     if found:
         return int(found.group(1))

@@ -87,8 +87,8 @@ class Row:
 class Facts(Protocol):
     """Looks up operations and records for descriptions of witnesses.
 
-    There are two implementations: `Lookup` searches all tables of a run, `key_records.Records` what was read for one
-    page.
+    There are two implementations. `Lookup` searches all tables of a run. `key_records.Records` searches only the
+    records that were read for one page.
     """
 
     @property

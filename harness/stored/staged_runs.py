@@ -29,7 +29,7 @@ LATEST: Final = "latest"
 DRAWN: Final = ("plots/", "orders/", "report.html")
 BULKY: Final = ("history/", "tables/", "logs/", "cluster/", "data/")
 READ_BY_TASKS: Final = ("history/", "tables/")
-DRAWN_FROM_BYTES: Final = 2 << 30  # of history and tables, up to which a cluster's driver draws plots and the page
+DRAWN_FROM_BYTES: Final = 2 << 30  # a cluster's driver draws no plots and no page of larger history and tables
 ATTEMPTS: Final = 3  # to read a run whose manifest changes meanwhile
 
 Wanted = Callable[[str], bool]
@@ -37,7 +37,11 @@ Wanted = Callable[[str], bool]
 
 @dataclass(frozen=True)
 class Staged:
-    """A copy of a run: where from, its manifest, and the size and time of each file when it was copied."""
+    """A local copy of a run in an object store.
+
+    manifest  the run's manifest; None if it has none
+    files     name -> (size, time) of each file when it was copied
+    """
 
     store: Store
     manifest: Manifest | None
@@ -59,7 +63,10 @@ def judged(name: str) -> bool:
 
 
 def beside_tasks(name: str) -> bool:
-    """Selects what a check reads besides its tasks: all files except history and tables, of which the metadata."""
+    """Selects what the driver of a check reads if tasks on a cluster read the history and the tables.
+
+    These are all files that a check reads, except the history and the tables; the metadata of the tables is included.
+    """
     return judged(name) and (name == "tables/_schema.json" or not name.startswith(READ_BY_TASKS))
 
 
@@ -102,7 +109,7 @@ def stage(uri: str, wanted: Wanted = everything) -> Path:
 
 
 def stage_named(runs: str, name: str, wanted: Wanted = everything) -> Path:
-    """Returns a local copy of the run that a user names, of those at the URI `runs`.
+    """Returns a local copy of one of the runs at the URI `runs`: the run that a user names.
 
     name  an id, `latest`, or an unambiguous prefix of an id
     """
@@ -209,9 +216,10 @@ def is_copy(path: Path) -> bool:
 
 @contextmanager
 def for_tasks(folders: Sequence[Path]) -> Iterator[dict[Path, RemoteRun]]:
-    """Yields, for each of the copies, the run that tasks on a cluster read and write.
+    """Yields folder -> the run in the store, which tasks on a cluster read and write. Skips folders that are no copies.
 
-    What they wrote and `publish` did not make visible is removed at the end. Raises BadInput if a run is damaged.
+    At the end, removes the objects that tasks wrote and `publish` did not make visible. Raises BadInput if a run is
+    damaged.
     """
     runs = {folder: _for_tasks(_staged[folder]) for folder in folders if folder in _staged}
     try:
@@ -244,9 +252,10 @@ def _for_tasks(found: Staged) -> RemoteRun:
 
 
 def fetch_for_pages(folder: Path, run: RemoteRun) -> bool:
-    """Copies history and tables of a run that tasks have checked, which plots and the page are drawn from.
+    """Copies the history and the tables of a run that tasks have checked, so that this process can draw plots and the
+    page from them.
 
-    Returns False if they are too large for that. Raises BadInput, Missing.
+    Returns False, and copies nothing, if they are larger than DRAWN_FROM_BYTES. Raises BadInput, Missing.
     """
     names = [name for name in run.files if name.startswith(READ_BY_TASKS)]
     if sum(run.files[name].size for name in names) > DRAWN_FROM_BYTES:
@@ -259,10 +268,10 @@ def fetch_for_pages(folder: Path, run: RemoteRun) -> bool:
 def publish(folder: Path, run: RemoteRun | None = None) -> str | None:
     """Writes what has changed in a copy of a run back to its store. Results become visible together, or not at all.
 
-    run  what tasks on a cluster read and wrote, if they did
+    run  the run that tasks on a cluster read and wrote; None if the check used no cluster
 
-    Does nothing for a folder that is not a copy, or is one of a run whose upload is incomplete. Returns what was
-    done, in a sentence; None if nothing was to do. Raises Missing.
+    Does nothing if the folder is not a copy, or if the upload of its run is incomplete. Returns a sentence that says
+    what was done, or that the upload is incomplete; None if there was nothing to do. Raises Missing.
     """
     found = _staged.get(folder)
     if found is None:
@@ -300,7 +309,7 @@ def _is(file: Path, entry: tuple[int, int] | None) -> bool:
 
 
 def _outdated(name: str, run: RemoteRun, now: Mapping[str, object]) -> bool:
-    """Returns whether a file that the manifest lists is not part of the tables and results any more."""
+    """Returns whether a file in the manifest no longer belongs to the tables and results."""
     if name.startswith(f"{TABLES}/"):
         return name not in run.files
     return name not in now and not name.startswith(DRAWN)

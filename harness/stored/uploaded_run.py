@@ -2,10 +2,10 @@
 
     <run>/upload.json   {"schema", "run", "complete", "files": {name: [bytes, CRC-32]}}
 
-Readers see the files that the manifest lists, and nothing else. It is one object, so a change of several files becomes
-visible at once: names that will change are taken off the manifest first, and are listed again when all are written. An
-upload that ended early leaves a manifest with `complete` false, and the next one continues it. A run that other tools
-copied to a store has no manifest; its readers see all files.
+Readers see the files that the manifest lists, and nothing else. The manifest is a single object, so a change of several
+files becomes visible at once: files that will change are removed from the manifest first, and are listed again when all
+of them have been written. An upload that ended early leaves a manifest with `complete` false, and the next upload
+continues from there. A run that other tools copied to a store has no manifest; its readers see all files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.model.errors_and_exit_codes import BadInput, Missing
 SCHEMA: Final = 1
 BATCH_BYTES: Final = 64 << 20
 BATCH_FILES: Final = 32
-# Folders of unfinished work, by their names or how these begin.
+# Names of folders with unfinished work, or beginnings of such names.
 UNFINISHED: Final = (".segments", ".parts", ".scratch-")
 WORKING: Final = "cluster"  # the brokers' working files: gigabytes in a killed run, and secrets of secured clusters
 # What a check makes: if one of these files is missing or has changed, the next check makes it again.
@@ -39,7 +39,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Manifest:
-    """The files of a run in a store, as (bytes, CRC-32) by name, and whether these are all."""
+    """The manifest of a run in a store.
+
+    complete  whether `files` are all files of the run
+    files     name -> (size in bytes, CRC-32)
+    """
 
     run: str
     complete: bool
@@ -52,7 +56,12 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Uploaded:
-    """What an upload did: files and bytes that it copied, and files that were in the store already."""
+    """What an upload did.
+
+    files      number of files that were copied
+    bytes      number of bytes that were copied
+    unchanged  number of files that were in the store already
+    """
 
     files: int
     bytes: int
@@ -87,7 +96,7 @@ def write_manifest(store: Store, manifest: Manifest) -> None:
 
 
 def files_of(folder: Path) -> dict[str, int]:
-    """Returns the sizes of the files of a run folder that belong into a store, by name."""
+    """Returns name -> size of each file of a run folder that an upload copies to a store."""
     found = {}
     for parent, folders, names in os.walk(folder):
         hidden = (*UNFINISHED, WORKING) if parent == str(folder) else UNFINISHED
@@ -133,7 +142,7 @@ def commit(
 
     old        the manifest that the store has now
     complete   whether the run is complete afterwards
-    meanwhile  whether it is complete without these files, because a check can make them again
+    meanwhile  whether the run counts as complete during the upload: a check can make the changed files again
     present    further files that are in the store already, and become visible with the others
     """
     manifest = replace(old.without([*changed, *gone]), complete=meanwhile)

@@ -19,7 +19,7 @@ LINE_HIGH: Final = 44
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A rectangle. x and y are the distances of its upper left corner from that of the whole drawing, in pixels."""
+    """A rectangle. x and y are the distances of its upper left corner from the left and upper edges, in pixels."""
 
     outcome: str
     x: float

@@ -66,8 +66,8 @@ class Views:
     def _heads(self, query: run_query.Query) -> list[tuple[str, str, str]]:
         """Returns (title, link, order) for each column of the list of runs.
 
-        The link sorts the list by the column. The order is that of the present list if it is sorted by the column;
-        otherwise "".
+        The link sorts the list by the column. `order` is "ascending" or "descending" if the list is now sorted by the
+        column, otherwise "".
         """
         found = []
         for name, column in run_query.COLUMNS.items():

@@ -65,7 +65,7 @@ class Done:
     """The results of one execution of an experiment or a matrix.
 
     folder   name of the folder with the results
-    problem  why the results cannot be read, and `cases` is empty; "" if they can be read
+    problem  why the results cannot be read (`cases` is then empty); "" if they can be read
     """
 
     folder: str

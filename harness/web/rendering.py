@@ -24,7 +24,7 @@ def _file(folder: str, name: str) -> str:
 
 @lru_cache(maxsize=1)
 def style() -> str:
-    """Returns the style sheet of the server's pages: that of the run page, a dark variant, and additions."""
+    """Returns the style sheet of the server's pages: the one of the run page, with a dark variant and additions."""
     page_css = document.asset("page.css")
     dark = DARK.search(page_css)
     colours = dark[1] if dark else ""

@@ -148,8 +148,8 @@ def report_policy() -> str:
 def report(folder: Path) -> str:
     """Returns the run page as HTML.
 
-    The stored page is returned only if its policy allows no script except that of this version. Otherwise the page is
-    rendered again.
+    The stored page is returned only if its policy allows no script except the script of this version. Otherwise the
+    page is rendered again.
     """
     text = _stored(folder)
     if text.startswith(document.beginning(TEMPLATE)):

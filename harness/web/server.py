@@ -1,8 +1,9 @@
 """The HTTP server on the loopback interface, for browsers on this machine only.
 
 With DNS rebinding, a web page of another origin can give its own host name the address 127.0.0.1, so that a browser
-sends its requests to this server. Such requests have this host name in the Host header. Only names of the loopback
-interface are therefore accepted there. As the server changes nothing, it accepts only GET and HEAD.
+sends the page's requests to this server. The Host header of such a request contains the page's host name. The server
+therefore accepts only requests with a name of the loopback interface in the Host header. As the server changes nothing,
+it accepts only GET and HEAD.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ class Handler(BaseHTTPRequestHandler):
 def _copy(source: Any, out: Any, length: int) -> None:
     """Copies `length` bytes from one open file to another, or fewer if there are no more.
 
-    A file that is served is copied with the length that it had when it was opened, but it may have become shorter.
+    The length of a served file is determined when the file is opened. The file may have become shorter since then.
     """
     while length > 0 and (data := source.read(min(COPY_BYTES, length))):
         out.write(data)

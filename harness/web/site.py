@@ -25,9 +25,11 @@ ZIP: Final = "application/zip"
 class Answer:
     """An answer to a request.
 
-    body   the content, unless `file` or `write` is given
-    file   an open file with the content, and its length in bytes
-    write  a function that writes the content
+    kind    the content type
+    policy  the content security policy
+    body    the content, unless `file` or `write` is given
+    file    an open file with the content, and its length in bytes
+    write   a function that writes the content
     """
 
     status: int

@@ -42,7 +42,7 @@ class _Stream:
 
 
 def name_of(names: tuple[str, ...]) -> str:
-    """Returns the path in the archive of a file with these names in the run folder."""
+    """Returns the archive path of a file of the run. `names`: the parts of the file's path in the run folder."""
     return "/".join(ODD.sub("_", name) for name in names)
 
 

@@ -70,7 +70,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A library or fault that is not combined with a mode, so that these cells do not exist.
+    """A library or fault that is not combined with a mode, so the matrix has no cells with both.
 
     name  the library or the fault
     mode  the mode
@@ -85,8 +85,8 @@ class Absent:
 def plan_fields(fault: str, mode: str, capabilities: Collection[str]) -> dict[str, Any]:
     """Returns the fields of the plan for a fault and a mode.
 
-    Some modes leave it open whether producers are idempotent. In these modes they are if `capabilities` contains
-    "idempotence".
+    Some modes leave it open whether producers are idempotent. In these modes, the plan makes producers idempotent if
+    `capabilities` contains "idempotence".
     """
     chosen = dict(MODES[mode])
     chosen.setdefault("idempotence", "idempotence" in capabilities)

@@ -28,6 +28,8 @@ class Results:
     only      the names of the client programs that were chosen
     failed    the programs that could not be built or started: name -> reason
     design    the cells to run
+    absent    the combinations of a library or fault with a mode that do not exist
+    runs      the runs so far, several for a cell that was repeated
     """
 
     seed: int

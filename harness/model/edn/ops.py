@@ -9,9 +9,9 @@
 A form is any value that can be written in EDN. Forms that JSON does not have are written as {"edn": "text of the
 form"}: keywords, symbols, characters, sets, EDN lists (in parentheses), tagged values, exact decimals, ratios, integers
 beyond 64 bits, and maps whose keys are not all keywords. A map with keyword keys is a JSON object. Where a keyword is
-usual (type, f, the names of micro-ops and fields), only its name is written. This loses a difference if an op has, for
-example, a string instead of a keyword, or a list instead of a vector. A field "edn" with the text of the whole op can
-be added to such a line, so that the line can be converted back exactly.
+usual (type, f, the names of micro-ops and fields), only its name is written. If an op has, for example, a string
+instead of a keyword, or a list instead of a vector, then its line does not show the difference. To such a line, a field
+"edn" with the text of the whole op can be added, so that the line can be converted back exactly.
 """
 
 from __future__ import annotations

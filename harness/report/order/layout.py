@@ -1,8 +1,8 @@
 """Lays out one window of a key's offsets for an order page: a line per offset and value, and a column per pass.
 
 A pass is a sequence of polls by one process with ascending offsets. When the process polls an offset that is not higher
-than its previous one, a new pass begins. A consumer that only reads forward therefore needs one column, and one more
-each time it moves back.
+than its previous one, a new pass begins. A consumer that only reads forward therefore needs one column. Each time a
+consumer moves back, it needs one more column.
 """
 
 from __future__ import annotations

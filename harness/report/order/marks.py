@@ -58,7 +58,7 @@ class Suspect:
 
     bad     anomalies of the key that affect the verdict
     counts  anomaly -> number of witnesses that name the key
-    marks   for each of these witnesses (at most PER_KEY_MAX of each anomaly): the key's offsets and values in it
+    marks   one mark for each of these witnesses (at most PER_KEY_MAX for each anomaly)
     """
 
     key: Any
@@ -75,8 +75,8 @@ def shown(result: Result) -> list[AnomalyFound]:
 def suspects(run: Path, result: Result) -> list[Suspect]:
     """Returns the keys that witnesses name.
 
-    They are sorted by how many different anomalies they have that affect the verdict, and then by the number of
-    witnesses of these anomalies, both in descending order.
+    A key comes first if it has more different anomalies that affect the verdict. Keys with equally many are sorted by
+    the number of witnesses of these anomalies, in descending order.
     """
     log = OpLog(run)
     by_key: dict[str, Suspect] = {}

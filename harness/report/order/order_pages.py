@@ -1,7 +1,7 @@
 """Writes the order pages of a judged run: runs/ID/orders/index.html, and a page for each of the worst keys.
 
-The size of the pages does not depend on the length of the history. There are pages for at most KEYS_MAX keys. Each
-shows at most 400 offsets (see SIZES) and has at most about BYTES_MAX bytes. Only the rows of these offsets are read
+The size of the pages does not depend on the length of the history. There are pages for at most KEYS_MAX keys. Each page
+shows at most 400 offsets (see SIZES) and has at most about BYTES_MAX bytes. Only the rows of the shown offsets are read
 from the tables.
 """
 

@@ -1,7 +1,8 @@
 """Chooses which witnesses the run page shows in full, and which it lists in one line each.
 
-These are the worst witnesses, and others from all parts of the run. A user who selects a range of time on the page will
-then probably find some in it. For a witness that is only listed, the page shows the command that explains it.
+The chosen witnesses are the worst ones, and others from all parts of the run. A user who selects a range of time on the
+page will therefore probably find some witnesses in this range. For a witness that is only listed, the page shows the
+command that explains it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from harness.stored.fault_spans import Span
 from harness.stored.operations_and_records import Lookup
 
 WORST: Final = 3  # witnesses that are always shown, whatever their time
-CELLS: Final = 120  # cells of the run's time that get the same number of lines, where possible
+CELLS: Final = 120  # equal intervals of the run; each gets the same number of lines, where possible
 TIMES_MAX: Final = 6_000  # witnesses of an anomaly whose times are looked up, evenly distributed
 KEYS_MAX: Final = 24  # keys in which records are looked up, for witnesses that name no operation
 TEXT_MAX: Final = 160  # characters per line

@@ -71,8 +71,8 @@ class Around:
 def margin_ns(ops: int, end_s: float) -> int:
     """Returns how much time to show before and after a moment, in nanoseconds.
 
-    This time is enough for about NEIGHBOURS operations at the average rate of `ops` operations in `end_s` seconds,
-    within MARGINS_NS.
+    The time is long enough for about NEIGHBOURS operations if `ops` operations take `end_s` seconds, but always within
+    the limits MARGINS_NS.
     """
     low, high = MARGINS_NS
     return int(min(max(NEIGHBOURS * end_s * 1e9 / max(ops, 1), low), high))

@@ -1,6 +1,6 @@
-"""The lives of records in share groups (KIP-932): delivered to which members, when, and how each delivery ended.
+"""The lives of records in share groups (KIP-932): when each was delivered to which member, and how each delivery ended.
 
-The records of witnesses come first, then those with the most deliveries. Each is drawn as a lane: a bar for each
+The records of witnesses come first, then those with the most deliveries. Each record is drawn as a lane: a bar for each
 delivery, from the end of the poll that returned the record to the end of the delivery. The input is the run's tables of
 deliveries and acknowledgements; the output is plain data for the template of the page.
 """
@@ -42,7 +42,7 @@ class Part:
     """One delivery of a record, as a bar.
 
     x, width  position and width, in per mille of the lane
-    ended     accepted, released, rejected, refused, unknown, or expired: without an acknowledgement
+    ended     how it ended: accepted, released, rejected, refused, unknown, or expired (no acknowledgement)
     text      the delivery in words
     """
 
@@ -110,7 +110,7 @@ def _table(tables: Path, name: str) -> ds.Dataset | None:
 
 
 def _texts(tables: Path) -> dict[int, Any]:
-    """Returns code -> original, for names, and for keys and values that are not plain integers."""
+    """Returns code in the tables -> original, for names, and for keys and values that are not plain integers."""
     originals = orjson.loads((tables / "_dictionary.json").read_bytes())
     return {CODE_BASE + number: orjson.loads(text) for number, text in enumerate(originals)}
 
@@ -154,8 +154,8 @@ def _rows(table: ds.Dataset, name: str, chosen: Iterable[Record]) -> dict[Record
 def _spans(given: Rows, acks: Rows, lock_s: float, texts: Mapping[int, Any]) -> list[tuple[float, float, str, str]]:
     """Returns (begin in s, end in s, how it ended, text) of each delivery of one record, in order of time.
 
-    given  its deliveries
-    acks   its acknowledgements
+    given  the deliveries of the record
+    acks   the acknowledgements of the record
     """
     fresh = [row for row in given if not row["renewed"]]
     found = []

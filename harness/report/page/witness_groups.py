@@ -55,9 +55,13 @@ class Shown:
     """One witness as the page shows it.
 
     slug            HTML id of the witness on the page
+    chain           the reasons for the edges of a cycle, as sentences; empty for other witnesses
+    more_ops        number of operations of the witness that are not in `ops`
+    faults          the faults that were active, as text
     before          the last fault that ended before the witness, as text
     timed           whether the time of the witness is known; otherwise, it is not known which faults were active
     nothing         the text to show if no fault was active
+    logs            (time, node, text) of relevant lines of the brokers' logs
     begin_s, end_s  begin and end of the witness, in seconds; None if not known
     at_s            time of the witness if the anomaly is one of a pipeline; otherwise None
     data            data for the drawings: {lanes, names, strips, polls, graph}
@@ -88,7 +92,7 @@ class Group:
 
     joined  whether the anomaly has a single witness, which contains many records
     more    whether `harness explain` can show the other witnesses
-    times   ascending times in seconds: those of witnesses or, if `joined`, those of the records
+    times   times of the witnesses or, if `joined`, of the records; in seconds, ascending
     listed  (number, seconds, text) of the witnesses that are listed in one line each
     """
 

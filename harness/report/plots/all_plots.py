@@ -2,8 +2,8 @@
 
 If the tables for a plot are missing or empty, the plot says "no data". The plots do not influence the verdict.
 
-Drawing takes longer than checking a short run. Existing plots are therefore kept if nothing has changed that they
-depend on. This is recorded in plots/drawn.json:
+Drawing takes longer than checking a short run. Existing plots are therefore kept if everything that they depend on is
+unchanged. To find this out, plots/drawn.json records:
 
     {"inputs": a digest of the files that the plots show and of the code that draws them, "files": {name: CRC-32}}
 """
@@ -41,8 +41,8 @@ def draw(run: Path, processes: int = 1) -> list[Path]:
 
     Returns the paths of the PNG and SVG files.
 
-    processes  how many processes draw at the same time. More than one are forked from this process, which then must
-               have no other thread.
+    processes  how many processes draw at the same time. If there are several, they are forked from this process. It
+               must have a single thread then.
     """
     folder = run / "plots"
     folder.mkdir(parents=True, exist_ok=True)

@@ -78,7 +78,7 @@ def _batches(files: list[Path], columns: tuple[str, ...]) -> Iterator[pa.RecordB
 
 
 def _span(files: list[Path]) -> tuple[float, float | None]:
-    """Returns the time at which the run ended and that of the first final poll (or None), in seconds."""
+    """Returns (time at which the run ended, time of the first final poll or None), in seconds."""
     end, final = 0, None
     for batch in _batches(files, ("invoke_ns", "complete_ns", "final")):
         invoked, completed = batch.column("invoke_ns"), batch.column("complete_ns")

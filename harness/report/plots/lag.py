@@ -21,8 +21,8 @@ from harness.stored.fault_spans import Span
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The checker stores about POINTS maxima: for each process and key, between CELLS_MIN and CELLS_MAX of them over time.
-# Narrower cells would have gaps.
+# The checker stores about POINTS maxima of the lag in all. For each pair of a process and a key, these are between
+# CELLS_MIN and CELLS_MAX maxima over time. A plot with narrower cells would have gaps.
 POINTS: Final = 5000
 CELLS_MIN: Final = 10
 CELLS_MAX: Final = 200

@@ -2,9 +2,9 @@
 
     python -m harness.report.plots.second_process
 
-The second process reads the paths of run folders from its standard input, one JSON string per line. It draws the plots
-of each and writes their paths to its standard output, as one JSON list per line. It ends at the end of its input, thus
-also if this process is killed.
+The second process reads the paths of run folders from its standard input, one JSON string per line. For each run, it
+draws the plots and writes their paths to its standard output, as one JSON list per line. It ends when its input ends,
+which also happens if this process is killed.
 """
 
 from __future__ import annotations

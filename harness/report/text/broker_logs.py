@@ -1,9 +1,9 @@
 """Finds the few lines in the brokers' logs that are most relevant to given partitions and moments of a run.
 
-Reads the collected logs/<node>/*.log, whose lines look like `[2026-11-20 15:01:37,886] LEVEL text`. Their timestamps
-are local times of an unknown time zone, while it is known when the run began in UTC. The time zone is guessed: of all
-differences from UTC, in steps of 15 minutes, the one that makes the log overlap most with the run. At most SCAN_MAX
-bytes of each file are read, from shortly before the first moment.
+Reads the collected logs/<node>/*.log. Their lines look like `[2026-11-20 15:01:37,886] LEVEL text`. The timestamps are
+local times in an unknown time zone, but the start of the run is known in UTC. The time zone is therefore guessed: of
+all differences from UTC in steps of 15 minutes, the one is used with which the log overlaps most with the run. At most
+SCAN_MAX bytes of each file are read, from shortly before the first moment.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _files(logs: Path) -> list[Path]:
 def zone_ns(first_ns: int, last_ns: int, wall_ns: int, end_ns: int) -> int:
     """Guesses how far a log's timestamps are ahead of UTC, in nanoseconds.
 
-    Returns the difference that makes the log overlap most with the run; of several equally good ones, that closest to
-    zero.
+    Returns the difference with which the log overlaps most with the run. If several are equally good, returns the one
+    closest to zero.
 
     first_ns, last_ns  first and last timestamp of the log
     wall_ns            wall-clock time at which the run began

@@ -60,7 +60,7 @@ class Explanation:
     chain        the reasons for the edges of a cycle, as sentences; empty if the witness is not a cycle
     between      (time of the first, time of the last) of the copies of an output; None if there are no two copies
     spans        faults that were active during one of the moments, between the copies, or at one of the other events
-    before       the last fault that ended before the first of these times; None if there is none
+    before       the last fault that ended before the earliest of all times above; None if there is none
     """
 
     run: Path

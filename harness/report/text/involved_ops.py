@@ -82,8 +82,8 @@ def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> 
 def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
     """Returns what a witness is about. Raises an error if its format is unknown.
 
-    The witnesses of the anomalies in LOOKED_UP do not name operations. Those that wrote and first read the values are
-    looked up.
+    The witnesses of the anomalies in LOOKED_UP do not name operations. For such a witness, the operations that wrote
+    and first read its values are looked up.
     """
     if pipeline_moments.is_one(name):
         return _of_pipeline(witness, facts, log)
@@ -104,8 +104,8 @@ def _of_pipeline(witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
     """Returns the operation that sent the record of a pipeline anomaly's witness, with the record's partition and
     offset.
 
-    The partition is returned as the number that is the key in the history; the key of the Kafka record is something
-    else.
+    The partition is returned as the number that is its key in the history. This number is not the key of the Kafka
+    record.
     """
     number = pipeline_moments.log_of(log.run, witness)
     if number is None:

@@ -1,9 +1,9 @@
 """Finds the operations near an offset or a value of a key, for `harness around`.
 
 A record is near an offset if it is at most n offsets away. In a poll, the n records before a value and the n records
-after it are near this value. Operations are returned without their other micro-operations and records, as by
-`op-around-key-offset` and `op-around-key-value` of jepsen.tests.kafka. The history is read line by line, and only lines
-that may contain the key are decoded. For an operation that never completed, its invocation is returned.
+after it are near this value. All other micro-operations and records are removed from the returned operations, as in the
+results of `op-around-key-offset` and `op-around-key-value` of jepsen.tests.kafka. The history is read line by line, and
+only lines that may contain the key are decoded. For an operation that never completed, its invocation is returned.
 """
 
 from __future__ import annotations

@@ -81,8 +81,9 @@ def _poll(key: Any, pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> s
 def _chosen(pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> list[int]:
     """Returns the positions of the records of a poll that are described.
 
-    These are records with wanted values, records at which the offsets do not ascend, and a few records on each side of
-    these. If there are none of them, returns the first RECORDS_MAX. If the poll is short, returns all of its records.
+    These are records with wanted values, records at which the offsets do not ascend, and a few neighbours of both. If
+    there are no such records, returns the first RECORDS_MAX positions. If the poll has at most RECORDS_MAX records,
+    returns all positions.
     """
     if len(pairs) <= RECORDS_MAX:
         return list(range(len(pairs)))

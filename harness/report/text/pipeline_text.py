@@ -30,7 +30,8 @@ def figures(statistics: Mapping[str, Any]) -> list[str]:
 
 
 def _whose(counts: Mapping[str, Any]) -> str:
-    """Returns what ran: the harness's own pipeline with its mode and transform, or an application with its mode."""
+    """Names what the figures describe: the harness's own pipeline and its mode and transform, or an application and its
+    mode."""
     if "unnamed" in counts:
         return f"application ({counts.get('mode')})"
     return f"pipeline ({counts.get('mode')}, {counts.get('transform')})"

@@ -43,8 +43,10 @@ def named_witness(text: str) -> NamedWitness:
 
 
 def anomaly(result: Result, name: str) -> AnomalyFound:
-    """Returns the anomaly with a name, ignoring case. Raises BadInput, which lists the run's anomalies, if there is
-    none."""
+    """Returns the anomaly with this name, ignoring case.
+
+    Raises BadInput if there is none; the message lists the run's anomalies.
+    """
     for found in result.anomalies:
         if found.name.lower() == name.lower():
             return found

@@ -1,8 +1,8 @@
 """Describes one witness in sentences: who wrote and read the records, at which offsets, and during which faults.
 
-The catalogue of anomalies contains a function for each anomaly that does this; all cycles share one. For an anomaly
-that is not in the catalogue, the fields of the witness are listed. A history file has no tables in which operations
-could be looked up, so the sentences then name operations by their ids alone.
+For each anomaly, the catalogue of anomalies contains a function that writes these sentences; all cycles share one. For
+an anomaly that is not in the catalogue, the fields of the witness are listed. Operations are looked up in the run's
+tables. A history file has no tables, so its sentences name operations only by their ids.
 """
 
 from __future__ import annotations

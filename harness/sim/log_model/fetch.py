@@ -9,7 +9,7 @@ Rules, each with its source:
   (Bradstreet and Wong).
 - A fetch ends at the end of a segment, and before the batch that would exceed its byte limit; but a fetch always
   returns at least one batch, however small the limit is (KIP-74). The application gets the records from the requested
-  offset on, without markers, and under read_committed without those of aborted transactions (KIP-98).
+  offset on. It gets no markers and, under read_committed, no records of aborted transactions (KIP-98).
 - Earliest is the log start offset, latest is the bound (KIP-79, KIP-98); earliest-local is the start of the local log
   (KIP-405), latest-tiered is the last offset in the remote tier, or -1 if that is empty (KIP-1005).
 - The lookup of a timestamp T uses the first segment whose largest timestamp is at least T. The result is the offset of

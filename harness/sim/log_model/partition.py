@@ -7,9 +7,9 @@ Cloud Storage for Fun and Safety", Confluent.
 
 The rules of the offsets:
 - log start offset <= last stable offset <= high watermark <= log end offset (KIP-98, KIP-107).
-- The last stable offset is the first offset of the earliest transaction that is open or whose marker is not yet
-  below the high watermark; without such a transaction, it is the high watermark. It is never below the log start
-  offset (KIP-98).
+- A transaction is undecided if it is open, or if its marker is not yet below the high watermark. The last stable offset
+  is the first offset of the earliest undecided transaction or, if there is none, the high watermark. The last stable
+  offset is never below the log start offset (KIP-98).
 - With tiered storage the local log starts at the first local segment, or at the log start offset if that is higher;
   earlier records are read from the remote tier (KIP-405).
 """
@@ -38,7 +38,12 @@ class Span(NamedTuple):
 
 
 class View(NamedTuple):
-    """What requests to a broker, and the files on its disk, show of a partition's state."""
+    """The part of a partition's state that can be seen by requests to a broker, and in the files on its disk.
+
+    local      the segments of the local log
+    remote     the committed copies in the remote tier
+    uploading  the copies in the remote tier that are not committed yet
+    """
 
     start: int
     local_start: int

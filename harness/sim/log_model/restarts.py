@@ -77,7 +77,8 @@ def _restart_empty(log: Partition) -> None:
 def elect(log: Partition, offset: int) -> int:
     """Elects a new leader, and truncates the log to what this leader has. Returns the new log end offset.
 
-    This is `offset` or a higher one, because the new leader has all replicated records, and only whole batches.
+    The log end offset may be higher than `offset`, because the new leader has all replicated records and only whole
+    batches.
     """
     log.remote = [copy for copy in log.remote if copy.committed]
     end = max(offset, log.replicated)

@@ -1,9 +1,9 @@
 """One send, poll or txn op of a simulated client, run in steps, with its errors and most of the bugs.
 
-Errors are drawn from (seed, op index), so that they do not depend on the interleaving of clients. Acknowledgements are
-lost (`info`: the record may be in the log). Sends are refused (`fail`). Commits get no response (`info`: the
-transaction was committed, aborted, or is left open until it times out). The bugs are listed in `bugs.BUGS`. Final ops
-have neither errors nor bugs.
+Errors are drawn from (seed, op index), so that they do not depend on the interleaving of clients. There are three: an
+acknowledgement is lost (`info`: the record may be in the log), a send is refused (`fail`), or a commit gets no response
+(`info`: the transaction was committed, aborted, or is left open until it times out). The bugs are listed in
+`bugs.BUGS`. Final ops have neither errors nor bugs.
 """
 
 from __future__ import annotations

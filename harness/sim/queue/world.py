@@ -97,7 +97,7 @@ class World:
     def land(self, process: int | None = None) -> None:
         """Gives up the offsets reserved for sends in flight. They stay empty.
 
-        process  gives up only the offsets of this process; None: those of all processes
+        process  the process whose offsets are given up; None: all processes
         """
         for owner, key in [at for at in self.in_flight if process in (None, at[0])]:
             self.log.fill(key, self.in_flight.pop((owner, key)), None)

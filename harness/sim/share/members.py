@@ -14,7 +14,12 @@ QUIET_NS: Final = 17 * SECOND
 
 @dataclass(slots=True)
 class Member:
-    """A member of a share group. `buffer` has what a fetch brought and no poll has returned yet."""
+    """A member of a share group.
+
+    number   number of the member among those of its process; each share-close begins the next one
+    buffer   records that were fetched, but that no poll has returned yet
+    pending  records that the last poll returned; empty if they were acknowledged implicitly, or the session ended
+    """
 
     group: str
     process: int
@@ -45,7 +50,11 @@ def leave(run: Run, member: Member) -> None:
 
 
 def replaced(run: Run, member: Member) -> None:
-    """Gives the member a new process. Brokers notice the end of the old session, or only that its locks expire."""
+    """Gives the member a new process.
+
+    In half of the cases, the brokers notice that the old session ended. Otherwise, its records stay locked until the
+    locks expire.
+    """
     if run.draw.random() < 0.5:
         leave(run, member)
     member.buffer, member.pending = [], []
@@ -53,7 +62,10 @@ def replaced(run: Run, member: Member) -> None:
 
 
 def send_acknowledgements(run: Run, member: Member, rows: list[list[Any]]) -> list[list[Any]]:
-    """Applies acknowledgements [key, offset, kind] per key. Returns them with an error or None."""
+    """Applies acknowledgements [key, offset, kind], those of each key together.
+
+    Returns [key, offset, kind, error or None] for each of them.
+    """
     found = []
     for key in dict.fromkeys(row[0] for row in rows):
         mine = [row for row in rows if row[0] == key]
@@ -149,7 +161,7 @@ def close(run: Run, member: Member) -> Steps:
 
 
 def _ends(run: Run, member: Member) -> Steps:
-    """Sometimes lets a member close or crash; its successor continues."""
+    """Sometimes lets a member close or crash; then a new member continues in its place."""
     if run.happens(run.shape.trouble / 2):
         run.record(member.process, INVOKE, "crash", None)
         yield run.latency()

@@ -1,8 +1,9 @@
-"""A log, and the share partition by which a group reads it, as KIP-932 describes its leader.
+"""A log, and the share partition through which a group reads it. It works like the share-partition leader of KIP-932.
 
 A record is available, acquired by a member until its lock expires, or final (acknowledged or archived). Each
-acquisition raises the delivery count. A record that becomes available again at the limit is archived instead. What was
-decided is stored; acquisitions are not, so a new leader makes acquired records available with their stored count.
+acquisition raises the delivery count. If the count has reached the limit, the record is archived instead of becoming
+available again. Every change of a record's state is stored, except acquisitions. If a record is acquired when the
+leader changes, the new leader therefore makes it available, with its stored count.
 """
 
 from __future__ import annotations
@@ -52,7 +53,13 @@ class Log:
 
 @dataclass(slots=True)
 class State:
-    """The state of one record of a share partition, and what of it is stored."""
+    """The state of one record of a share partition.
+
+    count     the delivery count
+    member    the member that acquired the record last
+    until_ns  time at which the lock expires
+    stored    (state, count) as stored, from which a new leader starts
+    """
 
     state: str = AVAILABLE
     count: int = 0
@@ -94,7 +101,10 @@ class SharePartition:
                 self._free(offset, record)
 
     def _free(self, offset: int, record: State, lower: bool = False) -> None:
-        """Makes an acquired record available. `lower`: takes the acquisition back, because its session ended."""
+        """Makes an acquired record available; archives it if its delivery count has reached the limit.
+
+        lower  take the acquisition back: lower the delivery count by 1, and never archive the record
+        """
         if lower:
             record.count -= 1
             record.state = AVAILABLE
@@ -138,9 +148,9 @@ class SharePartition:
         return found
 
     def acknowledge(self, member: str, rows: list[tuple[int, str]], now_ns: int) -> str | None:
-        """Applies acknowledgements (offset, kind) together. Returns the error that refuses all of them, or None.
+        """Applies acknowledgements (offset, kind), all or none of them. Returns the error if they are refused, or None.
 
-        Those below the start offset have no effect and cause no error, as on Kafka's brokers.
+        Acknowledgements below the start offset have no effect and cause no error, as on Kafka's brokers.
         """
         self.expire(now_ns)
         rows = [(offset, kind) for offset, kind in rows if offset >= self.start]
@@ -176,7 +186,7 @@ class SharePartition:
         record.store()
 
     def end(self, member: str) -> None:
-        """Ends a member's session: what it has acquired becomes available."""
+        """Ends a member's session: the records that the member has acquired become available."""
         for offset, record in self.records.items():
             if record.state == ACQUIRED and record.member == member:
                 self._free(offset, record, lower=True)

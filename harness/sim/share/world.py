@@ -24,7 +24,7 @@ class Shape:
     load_s         seconds of load
     lock_ms        the record lock duration
     limit          the delivery limit
-    trouble        the probability that a response is lost, and half of that of a crash
+    trouble        the probability that a response is lost (half of it for polls); crashes are half as likely
     faults         how often leaders move
     implicit       members acknowledge implicitly, by their next poll
     reset_latest   groups start at the end of the logs
