@@ -66,7 +66,8 @@ class Instances:
         raise TimeoutError(f"{f}: {done}")
 
     def log(self, number: int = 0) -> str:
-        return (self.folder / "logs" / f"app-{number}.log").read_text()
+        lines = (self.folder / "logs" / f"app-{number}.log").read_text().splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("[harness, "))
 
 
 @pytest.fixture
