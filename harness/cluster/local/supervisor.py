@@ -201,7 +201,10 @@ class Supervisor:
 
 
 def _other_groups(session: int) -> set[int]:
-    """Returns the process groups of a worker's client programs: all groups in the session except the worker's own."""
+    """Returns the process groups of a worker's client programs: all groups in its session except its own.
+
+    session  the worker's session id, which is also its pid and its process group
+    """
     groups = set()
     for folder in os.scandir("/proc"):
         if folder.name.isdecimal():
