@@ -203,7 +203,7 @@ class Supervisor:
 def _other_groups(session: int) -> set[int]:
     """Returns the process groups of a worker's client programs: all groups in its session except its own.
 
-    session  the worker's session id, which is also its pid and its process group
+    session  the worker's session id; its pid and its process group are the same number
     """
     groups = set()
     for folder in os.scandir("/proc"):
