@@ -5,7 +5,7 @@ describes, and accepts calls on a socket (`harness.cluster.persistent.rpc`). A c
 answer. The exception is the request `hold`: its connection stays open as long as the run uses the cluster. When that
 connection closes, for whatever reason, the keeper ends the processes that the run started and undoes the run's faults.
 
-During start-up, the keeper writes messages to the descriptor FD as JSON lines: {"say": ...}, {"error": ..., "code": ...}
+During start-up, the keeper writes messages to descriptor FD as JSON lines: {"say": ...}, {"error": ..., "code": ...}
 
 Requests: the value of the field `do`, the other fields, and the answer or effect.
 
