@@ -27,7 +27,7 @@ def isolate(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) ->
 
 
 def isolate_in(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Makes the hit servers drop all packets from other servers. The packets that they send still arrive."""
+    """Makes the hit servers drop all packets from other servers. The servers not hit still receive from them."""
     return [(at, [node for node in nodes if node != at]) for at in hit]
 
 

@@ -2,7 +2,8 @@
 
 A held frame also delays all later frames in its direction, because a stream keeps its order. When a rule cuts the
 client's connection, or the client disconnects while requests are held, the connection to the broker stays open until
-these requests have been forwarded and answered. So a broker may receive a request after its client has disconnected.
+the client's requests have been forwarded and answered, for at most `LINGER_S` seconds after the last one is due. So a
+broker may receive a request after its client has disconnected.
 """
 
 from __future__ import annotations
