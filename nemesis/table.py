@@ -74,7 +74,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "wire": wire.VERB,
 }
 FINAL_POLLS_COMPLETE: Final = "final-polls-complete"
-# Capabilities whose undo covers every fault at once: healing one undoes the others too.
+# Capabilities that undo all their faults together: if one fault is healed, the other faults are undone, too.
 MENDED_TOGETHER: Final = (Links, Network)
 MARKS: Final = frozenset({FINAL_POLLS_COMPLETE})
 
@@ -85,8 +85,7 @@ def aliases() -> dict[str, str]:
 
 
 def canonical(text: str, nodes: Sequence[str]) -> tuple[str, ...]:
-    """Returns the canonical names of the faults in a comma-separated list: aliases are replaced by VERB:TARGET, and
-    "none" is left out.
+    """Returns the canonical names (VERB:TARGET) of the faults in a comma-separated list. Leaves out "none".
 
     Raises BadInput for an unknown verb or target. The message suggests the closest known name.
     """
@@ -168,11 +167,11 @@ def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None
 
 
 def weakened(settings: Settings, names: Sequence[str], scheduled: Sequence[str] = ()) -> Settings:
-    """Returns a run's settings, changed as the faults with these names require.
+    """Returns the settings by which the checker judges a run with the faults `names`.
 
-    If a fault changes a setting, the weaker value applies to the whole run. A scheduled fault does not wait until nodes
-    that it hit earlier have caught up. Over the run it may therefore hit every replica, and the settings allow for
-    this. Unknown fault names change nothing.
+    If a fault changes a setting, the value with the weaker guarantee applies to the whole run. A fault in `scheduled`
+    does not wait until nodes that it hit earlier have caught up. Over the run it may therefore hit every replica, and
+    the settings allow for this. Unknown fault names change nothing.
     """
     for name in names:
         verb, _, target = name.partition(":")
@@ -237,14 +236,12 @@ def healing(chosen: Sequence[Fault], at_most_s: float) -> Generator:
 
 
 def mark(f: str) -> Generator:
-    """Returns the generator of a single op without effect, which marks in the history that the run has
-    reached this point.
-    """
+    """Returns the generator of a single op `f` without effect. It marks in the history that the run has come so far."""
     return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, f, None, None, {"span": ""})))
 
 
 def _again(chosen: Sequence[Fault], mended: Fault) -> None:
-    """Applies other faults again that are still on, but whose effect was undone together with that of `mended`."""
+    """Applies the faults again that are still on, but were undone together with the fault `mended`."""
     shared = [need for need in mended.needs if need in MENDED_TOGETHER]
     others = [fault for fault in chosen if fault is not mended and set(shared) & set(fault.needs)]
     for fault in others:

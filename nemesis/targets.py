@@ -147,9 +147,7 @@ EVERY_NODE: Final = 1000
 
 
 def nodes_at_once(target: str) -> int:
-    """Returns the maximum number of nodes that the target selects at once: 1, or EVERY_NODE if there is
-    no fixed limit.
-    """
+    """Returns the maximum number of nodes that the target selects at once: 1, or EVERY_NODE if there is no limit."""
     return EVERY_NODE if target in SEVERAL else 1
 
 
@@ -162,9 +160,10 @@ def new_leaders(
     now: Mapping[tuple[str, int], str | None],
     lost: Sequence[str],
 ) -> dict[str, str]:
-    """Returns "topic-partition" -> new leader, for the partitions of a lost node that have another leader now.
+    """Returns "topic-partition" -> new leader, for partitions that a lost node led before and another node leads now.
 
-    `before` and `now`: partition -> leader.
+    before, now  (topic, partition) -> leader, or None
+    lost         the nodes that have become unavailable
     """
     moved = {}
     for partition, node in now.items():

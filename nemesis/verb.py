@@ -15,7 +15,8 @@ class Verb:
     """One row of the table of faults.
 
     summary    what the fault does and how it is undone, starting with an infinitive
-    fault      (target, timing) -> fault; the target is a name in NODE_TARGETS, CLIENT_TARGETS or `named`, or a node
+    fault      function (target, timing) that returns a fault; the target is a name in NODE_TARGETS, CLIENT_TARGETS or
+               `named`, or the name of a node
     nodes      whether the verb can hit servers
     clients    whether the verb can hit client processes
     named      targets that only this verb has: name -> description
@@ -43,8 +44,8 @@ class Verb:
     def takes(self, target: str) -> bool:
         """Returns whether the verb has a target of this name.
 
-        If the verb can hit servers, any name is accepted, because it may be that of a node; only client targets are
-        excluded.
+        If the verb can hit servers, the result is true for any name except client targets, because the name may be that
+        of a node.
         """
         if self.written is not None and "=" in target:
             return True

@@ -35,7 +35,7 @@ def check(
     program: Annotated[
         str,
         typer.Argument(
-            help="The command that starts the program, as one argument; or the name of one of examples/clients."
+            help="The command that starts the program, as one argument; or the name of a program in examples/clients."
         ),
     ],
     bootstrap: Annotated[str, typer.Option(help="Brokers to use. [default: a broker is started]")] = "",

@@ -50,7 +50,7 @@ def findings() -> list[Finding]:
 
 
 def clusters(machine: Sequence[Check]) -> list[Finding]:
-    """Returns a finding for each kind of cluster. For a kind that needs no check, the finding says what it is.
+    """Returns a finding for each kind of cluster. For a kind that needs no check, the finding only describes the kind.
 
     machine  results of the checks of this machine
     """
@@ -124,8 +124,8 @@ def data(found: Sequence[Finding]) -> list[dict[str, Any]]:
 def text(found: Sequence[Finding]) -> str:
     """Returns the findings as text for a terminal.
 
-    The line of a fault begins with "yes" if the fault works on the local cluster, otherwise with "no". It then lists
-    all kinds of cluster on which the fault works.
+    The line of a fault begins with "yes" if the fault works on the local cluster, otherwise with "no". After the
+    fault's name, the line lists all kinds of cluster on which the fault works.
     """
     lines = []
     for kind, title in (("machine", "this machine"), ("cluster", "clusters (--cluster)")):

@@ -36,8 +36,8 @@ class Row:
 class Place:
     """A kind of cluster, or a variant of one, such as "local --network loopback".
 
-    takes_faults  whether any faults can be injected into such a cluster
-    refused       capability -> why this machine cannot provide it; empty or missing if it can
+    takes_faults  whether any faults can be injected into this kind of cluster
+    refused       capability -> why this machine cannot provide the capability; empty or missing if it can
     """
 
     cluster: type
@@ -67,7 +67,7 @@ def places() -> dict[str, Place]:
 
 
 def rows() -> list[Row]:
-    """Returns a row for each fault verb, in the order of `harness.nemesis.table`."""
+    """Returns a row for each fault verb, in the order of `nemesis.table.VERBS`."""
     everywhere = places()
     found = []
     for verb, row in table.VERBS.items():

@@ -1,4 +1,4 @@
-"""The commands `harness check`, `import` and `export` for stored histories, including Jepsen's."""
+"""The commands `harness check`, `import`, `export` and `upload` for stored histories, including Jepsen's."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def _check(
 ) -> int:
     """Checks histories, each under its own options, and prints the results. Returns the exit code.
 
-    stored  the runs in object stores that tasks on a cluster read and write, by the paths of their copies
+    stored  path of the local copy of a run -> the run in its object store; only runs that Spark's tasks on a cluster
+            read and write in the store
     """
     from harness.history_writer import is_run
     from harness.report.text import summary

@@ -40,10 +40,12 @@ def matrix(
     ],
     budget: Annotated[str, typer.Option(help="Time budget for all runs: 90 (seconds), 20m or 4h.")] = "4h",
     shard: Annotated[str, typer.Option(help="Which shard of the runs to execute; 1/4 is the first of four.")] = "1/1",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the order and of the first runs.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the random order; also the seed of the first run of each case.")
+    ] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for summary.md, junit.xml and results.json.")] = None,
     only: Annotated[
-        str, typer.Option(metavar="NAME", help="Run only this run of the matrix, as --list names it.")
+        str, typer.Option(metavar="NAME", help="Execute only the run with this name; --list prints the names.")
     ] = "",
     show: Annotated[
         bool, typer.Option("--list", help="Print the names of the runs, in order, and run nothing.")

@@ -16,5 +16,5 @@ VERDICT_EXIT: Final[Mapping[str, int]] = {
 
 
 def say(text: str) -> None:
-    """Prints a line. Runs at a URI are named by it, not by their temporary copies."""
+    """Prints a line. If the line names the temporary copy of a run in a store, prints the run's URI instead."""
     print(with_uris(text), flush=True)

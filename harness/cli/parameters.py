@@ -1,7 +1,7 @@
 """Builds the options of `harness run` from the plan: one option for each field that has a help text.
 
-On the command line, the value of a Literal field or of a list of names is plain text, and a mapping is an option
-KEY=VALUE that can be repeated.
+A plan field that holds a Literal or a list of names becomes a text option. A field that holds a mapping becomes an
+option with the value KEY=VALUE, which can be repeated.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ Pipeline = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=WHAT,
-        help="The output is that of the harness's own pipeline with this transform: identity, fan-out, filter or "
-        "aggregate. This sets how ids and output numbers are read.",
+        help="For the harness's own pipeline: its transform (identity, fan-out, filter or aggregate). Sets how ids and "
+        "output numbers are read.",
     ),
 ]
 Time = Annotated[

@@ -41,7 +41,7 @@ def shrink(
             "--runs",
             "-n",
             min=1,
-            help="With --schedule: number of runs of each plan, most of which must show the anomaly.",
+            help="With --schedule: number of runs of each smaller plan; most of them must show the anomaly.",
         ),
     ] = 3,
     budget: Annotated[

@@ -9,7 +9,7 @@ from harness.model.capabilities import CommandResult
 from harness.model.errors_and_exit_codes import ClusterTrouble
 
 TIMEOUT_S: Final = 20.0
-# Log directories are DATA, DATA2, ...: a server has a checkpoint in each.
+# A node's log directories are DATA, DATA2, ...; each has its own checkpoint files.
 _SCRIPT: Final = (
     'name=$1; shift; for data in "$@"; do test -d "$data" || exit 3; '
     'for file in "$data"*/"$name"; do test ! -f "$file" || cat "$file" || exit 4; done; done'
@@ -17,15 +17,17 @@ _SCRIPT: Final = (
 
 
 def argv(name: str, folders: Sequence[str]) -> list[str]:
-    """Returns a shell command that prints the checkpoint file `name` of each folder, one after another.
+    """Returns a shell command that prints the checkpoint files called `name` of some nodes, one after another.
 
-    The command skips folders that have no such file.
+    folders  the first log directory of each node; the command also reads the node's further ones (FOLDER2, ...)
+
+    The command skips log directories without a file `name`. It fails if one of `folders` does not exist.
     """
     return ["sh", "-c", _SCRIPT, "sh", name, *folders]
 
 
 def read(run: Callable[[Sequence[str]], CommandResult], name: str, folders: Sequence[str]) -> str:
-    """Reads the checkpoint file `name` of each folder with the command of `argv`; returns the texts, joined.
+    """Runs the command that `argv` returns for the same arguments; returns the concatenated texts of the files.
 
     `run` executes a command where the folders are. Raises ClusterTrouble if a file cannot be read.
     """

@@ -1,7 +1,7 @@
-"""A cluster that the harness does not start, reached at its bootstrap addresses. Faults can affect only the clients.
+"""A running cluster of the user's, reached at its bootstrap addresses. Faults can affect only the clients.
 
-Clients run on this machine, under a supervisor process without network namespaces. The run uses its own topics, group
-and transactional ids; its topics and its group are deleted at the end.
+Clients run on this machine, as children of a supervisor process, without network namespaces of their own. The run uses
+its own topics, group and transactional ids. Its topics and its group are deleted at the end.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _refusal(bootstrap: str, error: ClientError, connection: Mapping[str, str]) 
 
 
 def make(spec: ClusterSpec) -> ExternalCluster:
-    """Returns the external cluster, after checking that it answers and that it would create the run's topics.
+    """Returns the external cluster, after checking that it answers and would let the run create its topics.
 
     Raises BadInput, Missing.
     """

@@ -1,8 +1,8 @@
 """Messages between processes on one machine: JSON values and file descriptors on a stream socket.
 
-A message is the length of a JSON value (8 bytes, big-endian) and the value. File descriptors are sent with the length,
-so they arrive with their message. (Workers exchange ops and completions in another format, JSON lines without
-descriptors: see `harness.run.worker`.)
+A message consists of the length of a JSON value (8 bytes, big-endian) and the value itself. File descriptors are sent
+with the length, so they arrive with their message. (Workers use another format for ops and completions, JSON lines
+without descriptors: see `harness.run.worker`.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks whether this machine can run a local cluster; says how to get what is missing."""
+"""Checks whether this machine can run a local or a Docker cluster; says how to get what is missing."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def networks(allowed: bool, reason: str) -> Check:
     """Returns the check for network faults.
 
     allowed  whether namespaces, a bridge, links and packet filters could be created
-    reason   if not, why, and after `namespaces.HINT` what to do
+    reason   if not `allowed`: why; the text after `namespaces.HINT`, if any, says what to do
     """
     user = "root" if os.geteuid() == 0 else "an ordinary user"
     if allowed:

@@ -1,9 +1,9 @@
 """librdkafka's mock cluster as a system under test: brokers without a JVM, ready in a fraction of a second.
 
-The mock cluster is a child process of a supervisor without network namespaces, and so are the workers. Its transactions
-succeed, but violate the guarantees: aborted records are visible to read_committed, and no producer is fenced. It
-therefore serves as a target with known bugs. It has no server processes and no network to break, so it satisfies
-Cluster, Hosts and Logs only.
+The mock cluster and the workers are child processes of a supervisor without network namespaces. The mock cluster's
+transactions succeed, but violate the guarantees: aborted records are visible to read_committed, and no producer is
+fenced. So it serves as a target with known bugs. It has no server processes to kill and no network to partition, so it
+satisfies only Cluster, Hosts and Logs (harness.model.capabilities).
 """
 
 from __future__ import annotations

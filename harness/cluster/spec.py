@@ -1,4 +1,4 @@
-"""The parameters from which a cluster of any kind is created: see `harness.cluster.table`."""
+"""The parameters for creating a cluster of any kind: see `harness.cluster.table`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ EVERYBODY: Final = "everybody"
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """Parameters of a cluster. Each kind of cluster uses only those that apply to it.
+    """Parameters of a cluster. Each kind of cluster ignores the parameters that do not apply to it.
 
     run            name of the run, used in the names of topics and containers
     work_dir       folder of the cluster's data, logs and configuration until `down`; must not contain a cluster yet
     say            receives messages for the user while the cluster is created
-    needed         capabilities that the faults need; some (Disks, SlowDisks, Clocks, Network) are prepared at the start
+    needed         capabilities that the run's faults need; the cluster prepares some of them (Disks, SlowDisks, Clocks,
+                   Network) when it starts
     broker_config  settings of the brokers; for Redpanda, cluster properties
     min_insync_replicas   min.insync.replicas of the run's topics; None: the brokers' default
     replication           replication factor of the run's topics

@@ -24,11 +24,11 @@ class ClusterKind:
     summary       a phrase for `harness doctor`
     make          reference: a function that creates a cluster from a ClusterSpec
     classes       options, such as "local --network loopback" -> reference: the class of the cluster that `make` creates
-    refusal       completes "FAULT needs CAPABILITY, which ...", including what to do instead
+    refusal       the end of the message "FAULT needs CAPABILITY, which ...", including what to do instead
     server_names  reference: a function that returns the names of a ClusterSpec's servers; empty: n1, n2, ...
     reasons       reference: a function like `reasons` below; empty: every machine permits all capabilities
-    attached      whether the cluster is one that exists before the run and stays up after it
-    can_stay      whether `harness cluster up` can start such a cluster
+    attached      whether the cluster exists before the run and stays up after it
+    can_stay      whether `harness cluster up` can start a cluster of this kind
     takes_faults  whether faults are possible, at least faults of clients
     """
 
@@ -114,7 +114,7 @@ def server_names(kind: str, spec: ClusterSpec) -> list[str]:
 
 
 def reasons(kind: str, needed: frozenset[type]) -> dict[type, str]:
-    """Returns, for each needed capability, why this machine does not permit it; an empty text if it does."""
+    """Returns capability -> why this machine does not permit it ("": permitted), for the needed capabilities."""
     why: Callable[[frozenset[type]], dict[type, str]] | None = imported(CLUSTERS[kind].reasons)
     return why(needed) if why else {}
 

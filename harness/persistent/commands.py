@@ -25,10 +25,10 @@ SHELL: Final = ("bash", "--norc", "-i")
 
 
 def status(name: str, kind: str) -> list[dict[str, Any]]:
-    """Returns the status of the cluster with this name and kind, or of all such clusters if `name` is empty.
+    """Returns the status of the cluster with this name and kind. An empty `name` or `kind` stands for any.
 
-    An empty `kind` stands for any kind. The keeper process of a cluster reports its status. If the keeper does not
-    answer, the status contains "error". Raises BadInput if there is no cluster with this name.
+    The keeper process of each cluster reports the cluster's status. If a keeper does not answer, the status contains
+    "error". Raises BadInput if no cluster with this name is up.
     """
     states = [client.find(name, kind)] if name else [s for s in client.alive() if kind in ("", s.kind)]
     return [_status(state) for state in states]

@@ -56,9 +56,10 @@ def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
 
 
 def trouble(cluster: Cluster) -> str:
-    """Returns what is wrong with the cluster; "" if it is healthy.
+    """Returns what is wrong with the cluster; "" if the cluster is healthy.
 
-    It is healthy if all servers answer, and all partitions have a leader and all their replicas in sync.
+    In a healthy cluster all servers answer, all brokers are registered, and each partition has a leader and all its
+    replicas in sync.
     """
     if offers(cluster, MetadataServers) and (silent := cluster.silent()):
         return f"{', '.join(silent)} do not answer"

@@ -34,8 +34,8 @@ _UMOUNT_S: Final = 30.0
 class Leftover:
     """Something that a killed run or cluster has left.
 
-    kind    cluster, data, mount, loop, container, ...
-    about   run, size or time of the leftover, for the user
+    kind    what the leftover is: cluster, data, mount, loop, container, ...
+    about   a text for the user, such as the size of the leftover, or the run that left it
     remove  a function that removes the leftover
     """
 
@@ -84,7 +84,7 @@ def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:
 
 
 def _clusters() -> Iterator[Leftover]:
-    """Yields the leftovers of persistent clusters: the folders of those whose keeper has ended."""
+    """Yields the leftovers of persistent clusters: the folders of clusters without a running keeper."""
     for name in client.names():
         state = client.read(name)
         if (state is None and not _being_started(name)) or (state is not None and not state.alive):

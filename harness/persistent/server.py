@@ -1,13 +1,13 @@
-"""The keeper: the process that owns a persistent cluster, which many runs use.
+"""The keeper: the process that owns a persistent cluster. Many runs can use the cluster, one after another.
 
 Run as `python -m harness.persistent.server NAME FD`. The keeper creates the cluster that clusters/NAME/plan.yaml
 describes, and accepts calls on a socket (`harness.cluster.persistent.rpc`). A connection carries one request and its
-answer. The exception is `hold`: its connection lasts as long as the run uses the cluster. When that connection closes,
-for whatever reason, the keeper ends the processes that the run started and heals its faults.
+answer. The exception is the request `hold`: its connection stays open as long as the run uses the cluster. When that
+connection closes, for whatever reason, the keeper ends the processes that the run started and undoes the run's faults.
 
-Messages during start-up are written to FD as JSON lines: {"say": ...}, {"error": ..., "code": ...}
+During start-up, the keeper writes messages to descriptor FD as JSON lines: {"say": ...}, {"error": ..., "code": ...}
 
-Requests: the value of `do`, the other fields, and the answer or effect.
+Requests: the value of the field `do`, the other fields, and the answer or effect.
 
     describe                       capabilities, nodes and addresses, as `NamedCluster` needs them
     call     method, arguments     the result of a method of the cluster
@@ -288,7 +288,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the keeper of the cluster NAME until it is told to end. Start-up messages go to the descriptor FD."""
+    """Creates the cluster NAME, and serves requests until `down` or SIGTERM; returns 0, or an error's exit code."""
     from harness.plan import plan_file
     from harness.run import make_cluster
 

@@ -2,8 +2,8 @@
 
 The requests have flexible versions (KIP-482): arrays and compact strings start with their length plus one as an
 unsigned varint, and every structure ends with tagged fields, which are always empty here (one zero byte). The requests
-are sent to the controller, which the response to a Metadata request names. In KRaft mode it names any live broker,
-which forwards the requests (KIP-590). TLS and SASL are not supported.
+are sent to the broker that a Metadata response names as the controller. In KRaft mode the response names any live
+broker, and that broker forwards the requests to the controller (KIP-590). TLS and SASL are not supported.
 
 AlterPartitionReassignments, version 0 (KIP-455)
   Request   int32 timeout | [string topic, [int32 partition, nullable [int32 replica], tags], tags] | tags
@@ -66,8 +66,7 @@ def _opening(answer: bytes) -> tuple[Reader, Failure]:
 
 
 def reassign_answer(answer: bytes) -> Failure:
-    """Returns (code, message) of the first error in an AlterPartitionReassignments response; the code is 0 if there is
-    none.
+    """Returns (code, message) of the first error in an AlterPartitionReassignments response; (0, "") without an error.
 
     Raises ValueError if the response is truncated.
     """

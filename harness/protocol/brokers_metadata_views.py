@@ -29,8 +29,9 @@ REQUEST: Final = head(3, 7) + struct.pack(">ib", -1, 0)
 class PartitionView:
     """A partition as one broker sees it.
 
-    leader    broker id, or None
-    isr       ids of the in-sync brokers
+    leader    id of the leader; None if the partition has no leader
+    epoch     leader epoch
+    isr       ids of the brokers with in-sync replicas
     replicas  number of assigned replicas
     """
 
@@ -112,10 +113,9 @@ def ask(connection: socket.socket, address: str, port: int, timeout_s: float) ->
 def newest(views: Iterable[View]) -> View:
     """Combines several brokers' views of the metadata into one.
 
-    A partition is taken from the view in which its leader epoch is highest. The brokers are those that most views list.
-
-    If several views have the highest epoch, the smallest ISR is used: a leader that is cut off may not know that the
-    ISR has shrunk.
+    Each partition is taken from the view with the partition's highest leader epoch. If several views have that epoch,
+    the view with the smallest ISR is used, because a broker that is cut off may not know that the ISR has shrunk. The
+    result lists the brokers that more than half of the views list.
     """
     listed = list(views)
     partitions: dict[tuple[str, int], PartitionView] = {}

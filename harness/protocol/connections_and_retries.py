@@ -1,7 +1,8 @@
 """Connections to the brokers of a topic: finds leaders and coordinators, and retries requests.
 
-A request is retried if its error shows that it had no effect. It is also retried if the connection breaks, unless it is
-an append without sequence numbers: a repetition of this could write the records twice. Retries end at a deadline.
+A request is retried if the error in its response shows that the request had no effect. A request is also retried if the
+connection breaks, unless the caller forbids it (`once`): appending without sequence numbers twice could write the
+records twice. Retries end at a deadline.
 """
 
 from __future__ import annotations
@@ -99,14 +100,14 @@ class Link:
         code: Callable[[T], int],
         once: bool = False,
     ) -> T:
-        """Sends a request to the partition's leader, and repeats it until there is a response without a temporary
-        error.
+        """Sends a request to the partition's leader, again and again until the response contains no retriable error.
 
-        Raises ClientError if there is none before the deadline. With `once`, a request that may have had an effect is
-        not repeated, and Uncertain is raised.
+        api   (API key, version)
+        read  function that decodes the response
+        code  function that returns the error code of a decoded response
+        once  do not repeat a request that may have had an effect; raise Uncertain instead
 
-        read  decodes the response
-        code  returns the error code of a decoded response
+        Raises ClientError if there is no such response before the deadline (`PATIENCE_S`).
         """
 
         def forget() -> None:
@@ -123,10 +124,10 @@ class Link:
         read: Callable[[bytes], T],
         code: Callable[[T], int],
     ) -> T:
-        """Sends a request to the transactional id's coordinator, and repeats it until there is a response without a
-        temporary error.
+        """Sends a request to the transactional id's coordinator, again and again until the response contains no
+        retriable error.
 
-        Raises ClientError if there is none before the deadline.
+        For `api`, `read`, `code` and the error, see `at_leader`. Brokers are found through the metadata of `topic`.
         """
 
         def where() -> tuple[str, int] | None:

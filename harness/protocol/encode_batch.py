@@ -32,7 +32,7 @@ def encode(
 ) -> bytes:
     """Encodes a batch of records, each given as (timestamp, key, value). Offsets start at 0.
 
-    The broker sets the real base offset, which does not change the size.
+    The broker replaces the base offset, without changing the size of the batch.
     """
     first = triples[0][0]
     body = b"".join(_record(at, stamp - first, key, value) for at, (stamp, key, value) in enumerate(triples))

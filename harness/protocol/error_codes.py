@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 TopicPartition = tuple[str, int]
 
-# plain: the library does not classify the error.
+# "plain": the client library does not say whether the error is retriable, abortable or fatal.
 Kind = Literal["retriable", "abortable", "fatal", "plain"]
 
 

@@ -1,9 +1,9 @@
 """Decodes which features are enabled: the finalized feature levels in a broker's ApiVersions response.
 
-ApiVersions, version 3 (KIP-511, KIP-584); the response has the header of versions that are not flexible
-  Request   compact string software, compact string its version | tags
-  Response  int16 error | [int16 api, int16 least, int16 most, tags] | int32 throttle | tagged fields:
-            1 int64 epoch, 2 [compact string feature, int16 level most, int16 level least, tags]
+ApiVersions, version 3 (KIP-511, KIP-584). The version is flexible, but the response has a header without tagged fields.
+  Request   compact string client software name, compact string client software version | tags
+  Response  int16 error | [int16 api key, int16 min version, int16 max version, tags] | int32 throttle | tagged fields:
+            1 int64 epoch, 2 [compact string feature, int16 max level, int16 min level, tags]
 Source: https://kafka.apache.org/protocol
 """
 

@@ -27,6 +27,8 @@ def whole(data: bytes, checked: bool = True) -> Iterator[Batch]:
 def visible(batches: Sequence[Batch], at: int, aborted: Sequence[tuple[int, int]]) -> list[list[Any]]:
     """Returns [offset, timestamp, key, value] for the records from offset `at` on.
 
+    aborted  (producer id, first offset) of each aborted transaction, from the Fetch response
+
     Transaction markers and the records of aborted transactions are left out (KIP-98).
     """
     waiting = sorted(aborted, key=lambda one: one[1])

@@ -1,9 +1,11 @@
 """Decodes message sets of formats 0 and 1, which were used before Kafka 0.11 and may still be on disk.
 
-An entry is, big-endian: offset int64, size int32, CRC-32 of the rest uint32, magic int8, attributes int8, with format 1
-a timestamp int64, then key and value, each an int32 length (-1: null) and bytes. The value of a compressed entry, the
-wrapper, is itself a message set. With format 0, the offsets inside it are absolute. With format 1, they are relative,
-and the wrapper's offset is the offset of its last message. Sources: Kafka documentation, 5.3.3; KIP-31, KIP-32.
+An entry consists of these fields, big-endian: offset int64, size int32, CRC-32 of the rest uint32, magic int8,
+attributes int8; with format 1 also a timestamp int64; then key and value, each an int32 length (-1: null) and bytes.
+
+An entry with compressed messages is called a wrapper: its value is itself a message set. With format 0, the offsets
+inside the wrapper are absolute. With format 1, they are relative, and the offset of the wrapper is the absolute offset
+of its last message. Sources: Kafka documentation, 5.3.3; KIP-31, KIP-32.
 """
 
 from __future__ import annotations
@@ -36,9 +38,8 @@ class Message(NamedTuple):
 def entry(content: bytes) -> tuple[int, int, int, int, bool] | None:
     """Decodes the header of one whole entry of a message set (formats 0 and 1).
 
-    Returns (first offset, last offset, attributes, timestamp, sound), or None if the content is too short for an entry.
-
-    sound  whether the checksum is correct
+    Returns (first offset, last offset, attributes, timestamp, whether the checksum is correct), or None if the content
+    is too short for an entry.
     """
     if len(content) < LEAST:
         return None

@@ -111,5 +111,5 @@ def compact_array(items: Sequence[bytes]) -> bytes:
 
 
 def head(api: int, version: int, correlation: int = 1) -> bytes:
-    """Encodes those fields of a request's header that all versions have. In flexible versions, TAGS must follow."""
+    """Encodes the header of a request. In flexible versions, the caller must append TAGS to it."""
     return struct.pack(">hhih", api, version, correlation, len(_CLIENT)) + _CLIENT

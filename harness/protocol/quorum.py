@@ -1,7 +1,7 @@
-"""Finds the leader of the metadata quorum with DescribeQuorum, version 0. If the brokers' responses differ, the one
-with the highest epoch is right.
+"""Finds the leader of the metadata quorum with DescribeQuorum, version 0.
 
-The Metadata request cannot be used for this: in KRaft mode, its response names any live broker as controller (KIP-590).
+If the servers' responses differ, the response with the highest epoch is right. A Metadata request would not help: in
+KRaft mode, the response names any live broker as the controller (KIP-590).
 
 Request   int16 55 | int16 0 | int32 correlation | string client | tags |
           [compact string topic, [int32 partition, tags], tags] | tags

@@ -12,7 +12,7 @@ A batch of format 2 (KIP-98; Kafka documentation, 5.3.1), big-endian:
     23  last offset delta      int32
 
 The checksum does not cover base offset, length and leader epoch. Formats 0 and 1 (`harness.protocol.legacy_batch`) have
-the magic byte at the same position. Their checksum is a CRC-32 of everything that follows it.
+the magic byte at the same position. Their checksum is a CRC-32 of everything after the checksum.
 """
 
 from __future__ import annotations
@@ -47,11 +47,14 @@ class Batch:
     size      size in bytes
     base      first offset
     last      last offset
-    epoch     leader epoch of the leader that wrote the batch; -1 before format 2
+    epoch     leader epoch in which the batch was appended; -1 before format 2
+    magic     format: 0, 1 or 2
     sound     whether the checksum is correct
     count     number of records according to the header; -1 before format 2
-    producer_id, producer_epoch, base_sequence  as in the header; -1: no idempotent producer
     content   the bytes of the whole batch
+
+    The other fields are those of the header. producer_id, producer_epoch and base_sequence are -1 if the producer is
+    not idempotent.
     """
 
     at: int

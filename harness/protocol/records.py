@@ -1,9 +1,9 @@
 """Decodes the records of a batch, and the markers that end transactions.
 
-A record of format 2 consists of its length, attributes int8, timestamp delta, offset delta, key length and key, value
-length and value (a length of -1: null), the number of headers, and the key and value of each header. Numbers are zigzag
-varints unless a type is given. A control record's key contains a version and a type, both int16. Sources: Kafka
-documentation, 5.3.2; KIP-98.
+A record of format 2 has these fields: length, attributes int8, timestamp delta, offset delta, length of the key, key,
+length of the value, value, number of headers, and for each header its key and value, also with their lengths. A length
+of -1 means null. Numbers are zigzag varints unless a type is given. The key of a control record contains a version and
+a type, both int16. Sources: Kafka documentation, 5.3.2; KIP-98.
 """
 
 from __future__ import annotations

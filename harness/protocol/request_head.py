@@ -1,10 +1,10 @@
-"""Decodes those parts of Kafka's requests and responses that wire rules need. All functions are pure.
+"""Decodes the parts of Kafka's requests and responses that the wire proxy's rules need. All functions are pure.
 
-A request begins with its length and a header. The header has the API key, the version and the correlation id; in all
-header versions but the first, a client id; and from header version 2 on, tagged fields. Only the first fields of the
-body are decoded: the transactional id, the acks of a Produce request, and whether an EndTxn request commits. A response
-starts with the correlation id of its request. Source: Kafka protocol guide; KIP-482 for compact strings and tagged
-fields.
+A request begins with its length and a header. The header contains the API key, the version and the correlation id. All
+header versions but the first also contain a client id, and header version 2 also contains tagged fields. Of the body,
+only the first fields are decoded: the transactional id, the acks of a Produce request, and whether an EndTxn request
+commits. A response starts with the correlation id of its request. Source: Kafka protocol guide; KIP-482 for compact
+strings and tagged fields.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _START: Final = struct.Struct(">hhi")
 _SHORT: Final = struct.Struct(">h")
 CORRELATION: Final = struct.Struct(">i")
 
-# Something longer than a broker's limit for requests (socket.request.max.bytes) is not a request but something else,
-# such as TLS. Clients determine the size of responses, so their limit is higher.
+# A stream with a longer "request" than brokers accept (socket.request.max.bytes) is not Kafka's protocol, but TLS, for
+# example. Clients determine the size of responses, so the limit for responses is higher.
 REQUEST_BYTES_MAX: Final = 100 << 20
 RESPONSE_BYTES_MAX: Final = 1 << 30
 REQUEST_BYTES_MIN: Final = 8
@@ -30,8 +30,8 @@ HEAD_BYTES: Final = 1024
 
 PRODUCE: Final = 0
 END_TXN: Final = 26
-# API key -> first version whose body begins with a transactional id, last such version, first version with
-# compact strings.
+# API key -> (first version in which the body begins with a transactional id, last such version, first version with
+# compact strings). 99: the newest version.
 _TXN_FIRST: Final = {
     PRODUCE: (3, 99, 9),
     22: (0, 99, 2),  # InitProducerId
@@ -43,8 +43,9 @@ _TXN_FIRST: Final = {
 
 
 class Request(NamedTuple):
-    """The facts about a request.
+    """What is known about a request.
 
+    api       API key
     txn       transactional id; empty if there is none
     answered  whether the broker sends a response to the request
     commit    for EndTxn: whether it commits; None for other APIs

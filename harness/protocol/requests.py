@@ -1,9 +1,9 @@
 """Requests about one partition, encoded here, so that no library hides, retries or batches anything.
 
-The requests have versions that brokers from 2.4 to 4.x and librdkafka's mock cluster support. The only flexible
-versions are those that query a tier: the local log, or the remote tier. Of each pair of functions, the first encodes a
-request, and the second decodes its response, without the leading size and correlation id. Source:
-https://kafka.apache.org/protocol
+The requests have versions that brokers from 2.4 to 4.x and librdkafka's mock cluster support. These versions are not
+flexible, except for the ListOffsets requests about one tier, i.e. about the local log or the remote tier. Functions
+come in pairs: the first encodes a request, and the second decodes its response, without the leading size and
+correlation id. Source: https://kafka.apache.org/protocol
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def listed(answer: bytes) -> tuple[int, int]:
 
 
 def list_tier_offsets(topic: str, partition: int, timestamp: int) -> bytes:
-    """Encodes a ListOffsets request for one tier. `timestamp` is LIST_LOCAL_OFFSETS or LIST_TIERED_OFFSETS.
+    """Encodes a ListOffsets request about one tier. `timestamp` is EARLIEST_LOCAL or LATEST_TIERED.
 
     The result starts with the tagged fields of the request's header.
     """

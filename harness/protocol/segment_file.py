@@ -59,9 +59,10 @@ def _length(file: BinaryIO, at: int, size: int) -> int | None:
 
 
 def _begins(file: BinaryIO, at: int, size: int) -> bool:
-    """Returns whether `at` is the end of the file, or a position at which a batch may start.
+    """Returns whether position `at` is the end of the file, or a batch may start there.
 
-    If so, the bytes before `at` are a whole batch, which is damaged. Otherwise only a part of that batch was written.
+    Called for the end of a batch with a wrong checksum. If the result is true, that batch is whole but damaged;
+    otherwise only a part of it was written.
     """
     return at == size or _length(file, at, size) is not None
 

@@ -27,8 +27,8 @@ def request(group: str) -> bytes:
 def start_offsets(answer: bytes) -> tuple[int, dict[TopicPartition, int | None]]:
     """Returns (error code of the group, partition -> start offset) from a response.
 
-    The start offset of a partition is None until the group has finished a record of it. A partition that the group does
-    not read yet, and one that has an error, are omitted. Raises ValueError if the response is truncated.
+    The start offset of a partition is None until the group has finished a record of that partition. Partitions that the
+    group does not read yet, and partitions with an error, are omitted. Raises ValueError if the response is truncated.
     """
     starts: dict[TopicPartition, int | None] = {}
     try:

@@ -43,13 +43,13 @@ DAMAGE_MESSAGES: Final = {
 def read(lines: Iterable[str], prefix: str) -> dict[str, Any]:
     """Returns what the lines say about recovery. The names of the run's topics begin with `prefix`.
 
-    clean     number of logs in folders that have the marker of a clean shutdown
-    unclean   number of logs in folders that do not have this marker
+    clean     number of logs in log directories with the clean shutdown file
+    unclean   number of logs in log directories without this file
     segments  partition -> base offsets of its recovered segments
     others    number of recovered segments of all other topics, such as internal ones
     load_ms   partition -> time in ms to load its log
     all_ms    time in ms to load all logs
-    said      name in DAMAGE_MESSAGES -> the first lines that contain the message of this name
+    said      name in DAMAGE_MESSAGES -> the first lines that contain the message; names without such lines are omitted
     started   whether the server logged that it has started
     """
     findings: dict[str, Any] = {

@@ -6,12 +6,14 @@ The workload emits the ops. The value of an op says what to do:
             append, again (an idempotent producer's appends: harness.clients.log_model.send_old_sequences)
     who     which servers, as a role: leader, follower, other, two (leader and follower), followers, all
     kind    for damage: the kind of damage (harness.cluster.local.file_damage)
-            for start-kill: a regular expression; the server is killed at the first line of its log that matches it
+            for start-kill: a regular expression; the server is killed when a line of its log matches it
+    ends    for fill: whether to wait until the servers have exited
+    unwell  for start: do not wait for a healthy cluster
     ...     all other fields say which outcome checker.checks.recovery shall expect; they are not used here
 
-Roles are assigned at the first step, according to the first partition of the run's first topic, and then stay fixed:
-"leader" is the server that led this partition at the beginning, even if another server leads it now. The value of the
-completed op has `nodes`, `took_effect` and, for a start, the observations of `nemesis.recovery.start_server`.
+Roles are assigned at the first step and then stay fixed. "leader" is the server that led the first partition of the
+run's first topic at that time, even if another server leads the partition now. The value of the completed op has
+`nodes`, `took_effect` and, for a start, the observations of `nemesis.recovery.start_server`.
 """
 
 from __future__ import annotations
@@ -228,9 +230,7 @@ def append(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def again(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Lets the producer that `append` used resend its last batch, and then send a batch with a gap in its sequence
-    numbers.
-    """
+    """Makes the producer of `append` send its last batch again, and then a batch whose sequence numbers skip some."""
     assert env.admin is not None
     return hit(nodes, True, sequences=env.admin("sequences_again", ASK_S))
 

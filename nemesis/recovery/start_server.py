@@ -47,9 +47,7 @@ class Log:
 
 
 def look(env: Env, node: str) -> Done:
-    """Returns a description of the files of the run's topics on a node's disk, in the form of
-    `LogFolders.log_folders`.
-    """
+    """Returns a description of the files of the run's topics on a node's disk: see `LogFolders.log_folders`."""
     assert isinstance(env.cluster, LogFolders)
     return dict(env.cluster.log_folders(node, env.roles.topic_prefix()))
 
@@ -98,9 +96,7 @@ def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
 
 
 def start_kill(env: Env, nodes: Sequence[str], value: Value) -> Done:
-    """Starts a server, and kills it as soon as it logs a line that matches a regular expression: the field `kind` of
-    the value.
-    """
+    """Starts a server, and kills it as soon as a line of its log matches the regular expression `value["kind"]`."""
     cluster, node = env.cluster, nodes[0]
     assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
     wanted = re.compile(str(value["kind"]))

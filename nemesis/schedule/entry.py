@@ -27,7 +27,7 @@ class Trigger:
 
     kind     one of this module's constants LOG, LEADER_CHANGE, SEGMENT_ROLL, TXN_OPEN
     pattern  LOG: a regular expression, searched in each new line of the servers' logs
-    node     LOG: only the log of this node is searched; empty: those of all nodes
+    node     LOG: the node whose log is searched; empty: the logs of all nodes
     open_s   TXN_OPEN: the trigger fires when a transaction has been open for this many seconds
     """
 
@@ -41,14 +41,15 @@ class Trigger:
 class Entry:
     """One line of a schedule.
 
-    fault     canonical name
+    fault     canonical name of the fault, such as "kill:leader"
     at_s      start of the first round; with a trigger: the time before which the trigger is ignored
     every_s   time from the start of one round to the start of the next; None: only one round
     jitter_s  each round starts later by a random time of up to this length
-    for_s     how long a round lasts from its invocation; None: until the end of the load, or the fault has no duration
-    until_s   no round starts at or after this time
+    for_s     time from the invocation of the fault's start op to that of its stop op; None: the fault stays on until
+              the end of the load, or has no duration
+    until_s   no round starts at or after this time; None: rounds start until the end of the load
     times     maximum number of rounds; None: no limit
-    when      the trigger that starts each round
+    when      the trigger that starts each round; None: the clock starts the rounds
     rest_s    how long the trigger is ignored after the end of a round
     """
 
@@ -65,7 +66,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with an entry of a schedule, and which key of the entry is wrong."""
+    """A mistake in a schedule.
+
+    entry  index of the entry, from 0
+    key    the key of the entry that is wrong, such as "at"
+    text   what is wrong, for the user
+    """
 
     entry: int
     key: str
@@ -87,9 +93,7 @@ def windows(entry: Entry, limit_s: float) -> Iterator[tuple[float, float]]:
 
 
 def problems(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: float) -> list[Problem]:
-    """Checks the times of the entries, and returns the problems found. `limit_s` is the length of the
-    load in seconds.
-    """
+    """Checks the times of the entries, and returns the problems found. `limit_s`: length of the load, in seconds."""
     found = [problem for n, entry in enumerate(entries) for problem in _alone(n, entry, faults, limit_s)]
     return found or _together(entries, faults, limit_s)
 

@@ -1,8 +1,8 @@
 """The generator of one schedule entry: starts its fault by the clock, or when its trigger fires. Pure.
 
-Triggers on open transactions are detected here, from the events of the clients. All other triggers are detected by
-`triggers.Watch`, which sends a notice: an event of index -1, which is not recorded in the history. If a trigger caused
-a round, the value of the round's start op has a field `trigger`, which says what was seen.
+This module detects triggers on open transactions itself, from the events of the clients. `triggers.Watch` detects all
+other triggers, and sends a notice for each: an event with index -1 that is not recorded in the history. If a trigger
+started a round, the field `trigger` in the value of the round's start op says what was seen.
 
 A round starts only while its fault is off. If a round is due while the fault is on, it waits. If several rounds are due
 meanwhile, only the last of them starts.
@@ -38,8 +38,8 @@ class Rhythm:
     """The generator of an entry's rounds. `number` is the entry's place in its schedule.
 
     begun      number of rounds started
-    beat       the number of the next round, from 0; it is due at `at_s` + number * `every_s`, plus jitter
-    since_ns   when the current round started; None while the fault is off
+    beat       index of the next round's time, from 0: the round is due at `at_s` + beat * `every_s`, plus jitter
+    since_ns   time at which the current round started; None while the fault is not on because of this entry
     taken      whether the fault is on because of another entry
     rested_ns  the time before which the trigger is ignored
     fired      what was seen when the trigger fired; empty if it has not fired

@@ -1,4 +1,4 @@
-"""The default timing of faults (`--nemesis`): generators that start and stop them at regular intervals.
+"""The default timing of faults (`--nemesis`): generators that start and stop faults at regular intervals.
 
     first_s ... start ... hold ... stop ... rest ... start ...
 
@@ -92,8 +92,10 @@ def finally_(stop: Op) -> Generator:
 
 
 def patient(op: Op, **at_most_s: float) -> Op:
-    """Returns a copy of the op with limits in seconds: `effect_s` for the wait until the fault has an effect,
-    `healthy_s` for the wait until the cluster is healthy.
+    """Returns a copy of the op with limits on waiting, in seconds.
+
+    at_most_s  `effect_s`: for the wait until the fault has an effect; `healthy_s`: for the wait until the cluster is
+               healthy
     """
     return op.with_(extra={**op.extra, **at_most_s})
 

@@ -105,8 +105,8 @@ class LeaderWatch:
 class Watch:
     """A thread that watches for triggers between `start` and `stop`, and emits a notice each time that one fires.
 
-    If a query to the cluster fails, it is repeated. If a trigger fires constantly, there is at most one notice for each
-    query. The generators of the schedule decide which notices start a round.
+    A query to the cluster that fails is repeated. A query causes at most one notice for each trigger, even if many log
+    lines match. The generators of the schedule decide which notices start a round.
     """
 
     def __init__(self, schedule: Sequence[Entry], cluster: Cluster, roles: Roles, emit: Emit) -> None:

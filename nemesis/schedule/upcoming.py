@@ -1,7 +1,7 @@
 """Predicts which fault starts next, for the progress display.
 
-Faults with the default timing are predicted as the module `timing` starts them: each time counts from the end of the
-previous op.
+Faults with the default timing are predicted in the same way as the module `timing` starts them: each wait counts from
+the completion of the previous op.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Coming:
 class Turns:
     """A group of faults that take turns.
 
-    `due_s` is the time at which the next one starts; None while one of them is on.
+    n      number of completed rounds
+    due_s  time at which the next fault starts, in seconds since the start of the run; None while a fault is on
     """
 
     faults: Sequence[Fault]

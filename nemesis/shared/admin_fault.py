@@ -1,6 +1,4 @@
-"""Faults that consist of admin requests to the brokers. Either there is nothing to undo, or the change
-is undone later.
-"""
+"""Faults that consist of admin requests to the brokers: with nothing to undo, or changes that are undone later."""
 
 from __future__ import annotations
 
@@ -49,16 +47,16 @@ class Requested:
 
 
 class Changed:
-    """A fault whose op `begin` changes something, and whose op `end` undoes the change.
+    """A fault with two ops: `begin` changes something, and `end` undoes the change.
 
-    change        a function that makes the change, and returns the value of `begin`. Its second argument is a list.
-                  Before each step of the change, it appends to the list what `undo` needs to undo the step.
-    undo          a function that is called with each entry of that list, the last entry first. The fields it returns
-                  are added to the value of `end`. If it fails, the entry stays in the list, and the next healing tries
-                  again.
+    change        function that makes the change, and returns the value of the op `begin`. Its second argument is a
+                  list. Before each step of the change, the function appends to the list what `undo` needs for the step.
+    undo          function that is called with each entry of that list, the last entry first. The fields that it returns
+                  are added to the value of the op `end`. If it fails, the entry stays in the list, and the next healing
+                  calls the function again.
     await_health  whether `end` waits for a healthy cluster
-    look          a function that is called once the cluster is healthy again at the end of the run. It returns fields
-                  that describe the lasting effect of the change.
+    look          function that is called once the cluster is healthy again at the end of the run. It returns fields
+                  that describe the lasting effect of the change. None: no such fields
     """
 
     def __init__(
@@ -87,9 +85,9 @@ class Changed:
         return undone
 
     def healed(self, env: Env) -> Mapping[str, Any]:
-        """Returns the fields from `look`, or no fields.
+        """Returns the fields from `look`; no fields if the run never made the change.
 
-        They are added to the value of the op that waits for a healthy cluster.
+        The caller adds the fields to the value of the op that waits for a healthy cluster at the end of the run.
         """
         return self._look(env) if self._look is not None and self._changed else {}
 

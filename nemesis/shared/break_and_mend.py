@@ -37,12 +37,14 @@ def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
 
 
 def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of making nodes unavailable: which of their partitions have new leaders, and how many have
-    none.
+    """Returns the effect of making nodes unavailable: new leaders of their partitions, and partitions without leader.
 
-    The fault also counts as having taken effect if the nodes led no partition, or if all nodes were hit: then no node
-    can become leader or answer a query. For servers that are not brokers, the effect is that another server becomes the
-    controller.
+    The fault also counts as having taken effect if the nodes led no partition, or if all nodes were hit, because then
+    no node can become leader or answer a query. For servers that are not brokers, the effect is that another server
+    becomes the controller.
+
+    before  the facts about the cluster before the fault
+    nodes   the nodes that the fault has hit
     """
     if any(name in before.non_brokers for name in nodes):
         return moved_controller(env, nodes)
@@ -56,11 +58,9 @@ def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, An
 
 
 def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Returns the value of the op without claiming an effect, for faults that do not move leaders.
+    """Returns the value of the op without an effect, for faults that do not move leaders.
 
-    The parameters are those of `moved_leaders`.
-
-    Their function `break_` reports `took_effect` itself.
+    The function `break_` of such a fault reports `took_effect` itself. The parameters are those of `moved_leaders`.
     """
     return hit(nodes, False)
 
@@ -72,13 +72,15 @@ def moved_controller(env: Env, names: Sequence[str]) -> dict[str, Any]:
 
 
 class BrokenNodes:
-    """A fault whose op `begin` breaks the target's nodes (or clients), and whose op `end` mends them.
+    """A fault with two ops: `begin` breaks the target's nodes (or clients), and `end` mends them.
 
-    break_    breaks the nodes; the fields it returns are added to the value of `begin`
-    mend      mends the nodes; then `end` waits for a healthy cluster
-    effect    waits for the effect, and returns the value of `begin`
-    evidence  returns evidence of the effect, just before the nodes are mended; if all nodes were hit, it alone decides
-              whether the fault took effect
+    The other parameters are functions:
+
+    break_    breaks the nodes; the fields that it returns are added to the value of the op `begin`
+    mend      mends the nodes; then the op `end` waits for a healthy cluster
+    effect    waits for the effect, and returns the value of the op `begin`
+    evidence  returns evidence of the effect, just before the nodes are mended; if all nodes were hit, this evidence
+              alone decides whether the fault took effect
     """
 
     def __init__(
@@ -138,10 +140,7 @@ class BrokenNodes:
         self._broken, self._acts = [], []
 
     def _seen(self, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
-        """Returns the evidence.
-
-        If collecting it fails, returns an error message instead, so that the nodes are mended anyway.
-        """
+        """Returns the evidence, or an error message if it cannot be collected: the nodes must be mended anyway."""
         try:
             seen = dict(self._evidence(env, nodes))
         except (HarnessError, OSError) as error:
@@ -157,9 +156,11 @@ class BrokenNodes:
 
 
 class BrokenClients:
-    """A fault whose op `begin` sends a signal to the target's worker processes.
+    """A fault whose op `begin` sends a signal to the worker processes that the target selects.
 
-    `end`, if given, sends them another signal.
+    number      the signal
+    end         name of the op that ends the fault; empty: there is no such op
+    end_number  the signal that the op `end` sends to the same processes; 0: none
     """
 
     def __init__(self, target: str, begin: str, number: int, end: str = "", end_number: int = 0) -> None:

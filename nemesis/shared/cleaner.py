@@ -1,9 +1,9 @@
 """Reads from the brokers' checkpoint files how far the log cleaner has cleaned each partition.
 
 The file cleaner-offset-checkpoint has a version, a count, and for each partition a line `topic partition offset`. The
-line says that the log below the offset has been cleaned. The replicas of a partition are cleaned independently, and any
-of them may become leader. So the highest offset among the replicas is used. Source: Kafka documentation, Design, 4.8
-Log Compaction; Kafka's LogCleanerManager.
+line says that the log below the offset has been cleaned. Each broker cleans its own replicas, and any replica may
+become leader. Therefore the highest offset among the replicas of a partition counts. Source: Kafka documentation,
+Design, 4.8 Log Compaction; Kafka's LogCleanerManager.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def cleaned(env: Env, in_sync: bool = False) -> list[list[int]]:
 
     Keys are left out if the checkpoint of one of their replicas could not be read.
 
-    in_sync  only keys whose replicas are all in sync: a broker that is cut off keeps cleaning with outdated settings
+    in_sync  leave out keys with a replica out of sync, because a broker that is cut off cleans with outdated settings
     """
     try:
         return _by_key(env, in_sync)

@@ -1,6 +1,4 @@
-"""Helpers of the fault verbs: functions that query the state of the cluster, and functions that wait, up to a limit,
-for an effect.
-"""
+"""Functions for the fault verbs: they query the state of the cluster, or wait for an effect, up to a time limit."""
 
 from __future__ import annotations
 
@@ -60,7 +58,7 @@ def effect_s(env: Env) -> float:
 def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[str, str]:
     """Waits until every partition that was led by one of the lost nodes has a new leader, or the time limit is reached.
 
-    Returns the partitions that then have one, in the form that `new_leaders` returns.
+    Returns "topic-partition" -> new leader, for the partitions that then have a new leader.
     """
     led = sum(1 for node in before.leaders.values() if node in lost)
     if not led:
@@ -125,8 +123,7 @@ def heal(env: Env) -> tuple[str, list[str]]:
     """Starts servers that are down and waits for a healthy cluster. Called after every fault has been undone.
 
     Returns what is still wrong ("" if nothing), and the names of the servers that were started. A server may be down
-    because it exited by itself. It may also have been paused when it was sent a signal, which ended it only after it
-    was resumed.
+    because it exited by itself, or because it got SIGTERM while it was paused, and ended once it was resumed.
     """
     started: list[str] = []
     last = ["no broker answered"]
@@ -145,7 +142,5 @@ def heal(env: Env) -> tuple[str, list[str]]:
 
 
 def hit(nodes: Sequence[str], took_effect: bool, **more: Any) -> dict[str, Any]:
-    """Returns the value of a completed nemesis op: the nodes that were hit, whether the fault took effect, and further
-    fields.
-    """
+    """Returns the value of a completed nemesis op: hit nodes, whether the fault took effect, and further fields."""
     return {"nodes": list(nodes), "took_effect": took_effect, **more}

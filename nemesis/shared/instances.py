@@ -1,4 +1,6 @@
-"""Stops and starts instances of an application in order. The clients of the app workload do this: see
+"""Stops instances of an application cleanly, and starts them again.
+
+The instances are children of the worker processes of the app workload. This module sends requests to these workers: see
 `harness.clients.app.client`.
 """
 
@@ -25,16 +27,18 @@ def _ask(env: Env, name: str, what: str, by: str = "") -> Mapping[str, Any]:
 
 
 def _within_s(env: Env, most_s: float) -> float:
-    """Returns for how many seconds to wait for an instance: 0 once the load has ended, because clients are then idle,
-    and start their instances only in the final phase.
+    """Returns the maximum number of seconds to wait for an instance: `most_s` or less; 0 once the load has ended.
+
+    Clients are idle after the load, and start their instances only in the final phase.
     """
     return 0.0 if env.healthy_s <= 0 else min(most_s, max(0.0, env.until_s - time.monotonic()))
 
 
 def _order_stop(env: Env, name: str, by: str) -> Mapping[str, Any]:
-    """Orders an instance to stop. Waits if another fault has stopped it.
+    """Orders an instance to stop. If another fault has stopped the instance, waits until that fault has started it.
 
-    Returns its state before; an empty mapping if it does not answer, or if the other fault takes too long.
+    Returns the state of the instance before the order; an empty mapping if its client does not answer in time, or if
+    the other fault takes too long.
     """
 
     def state() -> Mapping[str, Any] | None:
@@ -45,7 +49,7 @@ def _order_stop(env: Env, name: str, by: str) -> Mapping[str, Any]:
 
 
 def _wait(env: Env, name: str, reached: Callable[[Mapping[str, Any]], bool], within_s: float) -> Mapping[str, Any]:
-    """Returns the state of an instance as soon as it is as required; an empty mapping if that takes too long."""
+    """Waits until `reached` returns true for the state of an instance; returns the state, or {} after `within_s`."""
 
     def state() -> Mapping[str, Any] | None:
         now = _ask(env, name, "report")
@@ -55,11 +59,11 @@ def _wait(env: Env, name: str, reached: Callable[[Mapping[str, Any]], bool], wit
 
 
 def stop(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
-    """Stops the instances of these workers. Returns the value of the op: those that were running and have ended.
+    """Stops the instances of these workers for the fault `by`. Returns the value of the op, with these fields:
 
-    by       the name of the fault
-    members  the number of members of the group before and after, if the brokers reported them
-    killed   the instances that did not end within their grace
+    clients  workers whose instance was running and has ended
+    members  [number of members of the group before, after]; only if the brokers reported both
+    killed   those of `clients` whose instance did not end within its grace, and was killed; only if there are any
     """
     before = {name: _order_stop(env, name, by) for name in names}
     after = {name: _wait(env, name, lambda now: not now["running"], STOP_S) if before[name] else {} for name in names}
@@ -73,7 +77,7 @@ def stop(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
 def start(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
     """Starts the instances of these workers that the fault `by` has stopped, and waits until they are ready.
 
-    Returns {"clients": those that are ready}, with "not_ready", those that were not ready in time, if there are any.
+    Returns {"clients": workers with a ready instance}. If instances were not ready in time, "not_ready" lists them.
     """
     started = [name for name in names if not _ask(env, name, "start", by).get("refused")]
     ready = [name for name in started if _wait(env, name, lambda now: bool(now["ready"]), START_S)]
@@ -82,10 +86,10 @@ def start(env: Env, names: Sequence[str], by: str) -> dict[str, Any]:
 
 
 class StoppedInstances:
-    """A fault whose op `begin` stops the instances of the target's workers, and whose op `end` starts them again.
+    """A fault whose op `begin` stops the instances of the target's workers; the op `end` starts them again.
 
-    Without `end`, the instances are stopped and started one after another, and the next one only when the one before is
-    ready again.
+    Without `end`, the op `begin` restarts the instances one after another: it stops the next instance only when the
+    previous one is ready again.
     """
 
     def __init__(self, name: str, target: str, begin: str, end: str = "") -> None:

@@ -1,7 +1,7 @@
 """The shapes of network partitions: which host drops packets from which other hosts. Pure functions.
 
 Packet filters act at the receiving host. Each function takes all servers, the servers (or clients) that the fault hits,
-and the client hosts or the controllers, and returns the filters: (host, the hosts whose packets it drops).
+and the client hosts or the controllers. It returns the packet filters: (host, the hosts whose packets that host drops).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def isolate(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) ->
 
 
 def isolate_in(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Lets the hit servers receive nothing from other servers. The other servers still receive from them."""
+    """Makes the hit servers drop all packets from other servers. The servers not hit still receive from them."""
     return [(at, [node for node in nodes if node != at]) for at in hit]
 
 
 def isolate_out(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
-    """Lets no other server receive anything from the hit servers. The hit servers still receive from the others."""
+    """Makes all servers drop the packets from the hit servers. The hit servers still receive from servers not hit."""
     return [(at, silent) for at in nodes if (silent := [node for node in hit if node != at])]
 
 
@@ -60,9 +60,9 @@ def from_clients(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str
 
 
 def from_controller(nodes: Sequence[str], hit: Sequence[str], controllers: Sequence[str]) -> Cuts:
-    """Cuts the hit servers off from the active controller. All other servers stay connected to both.
+    """Cuts the hit servers off from the active controller. All other servers stay connected to both sides.
 
-    If the active controller is the only server hit, another server is cut off from it.
+    If the active controller is the only server hit, another server is cut off from the controller.
     """
     far = [node for node in hit if node not in controllers]
     return _between(far or [node for node in nodes if node not in controllers][:1], list(controllers))

@@ -78,9 +78,11 @@ def move(env: Env, lists: Lists) -> None:
 def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> int:
     """Waits until the partitions have exactly these replicas, in this order, or the time limit is reached.
 
-    Returns how many partitions then have them. During a reassignment, the metadata lists both the replicas being added
-    and those being removed. The wait ends only after two equal responses in a row, because any broker may respond, and
-    some brokers learn of a change before others.
+    lists  (topic, partition) -> the expected replicas
+
+    Returns how many partitions have the expected replicas at the end. (During a reassignment, the metadata lists both
+    the replicas that are added and the replicas that are removed.) The wait ends only after two equal responses in a
+    row, because any broker may respond, and some brokers learn of a change later than others.
     """
     moved = -1
 

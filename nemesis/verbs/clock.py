@@ -20,8 +20,8 @@ from nemesis.shared.break_and_mend import Act, BrokenNodes, unseen
 from nemesis.verb import Verb
 
 RESET: Final = "clock-reset"
-# 0.25 s to 32 s. After a reset, timers that the server set while it was ahead expire that much later; healing waits
-# 40 s.
+# 0.25 s to 32 s. If the clock was ahead by this time, timers set meanwhile expire this much too late after the reset.
+# Healing waits 40 s for that.
 _BUMP: Final = (-2, 5)
 # 0.25 s to 4 s, alternating every 64 ms to 512 ms.
 _STROBE: Final = (-2, 2)
@@ -30,7 +30,7 @@ _READINGS: Final = 20
 # Rounding of timestamps in the log, and the time between reading one clock and the next.
 _TOLERANCE_S: Final = 0.01
 
-# (at least, at most): a reading takes time, which makes it uncertain.
+# (min, max) of how far the clock is ahead, in seconds. Bounds, because reading the clock takes some time.
 Reading: TypeAlias = tuple[float, float]
 
 
@@ -64,10 +64,9 @@ def _strobe(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[Reading]:
-    """Reads the server's clock until it has been seen at both times between which it alternates.
+    """Reads a server's clock until the readings show both the correct time and a time that is `step_s` ahead.
 
-    The clock is at the correct time or `step_s` ahead, and changes every `every_s` seconds. There are at most _READINGS
-    readings.
+    The clock alternates between the two every `every_s` seconds. There are at most _READINGS readings.
     """
     found: list[Reading] = []
     for _ in range(_READINGS):
@@ -81,9 +80,7 @@ def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[
 
 
 def _shows(seen: Reading | None, ahead_s: float, other_s: float) -> bool:
-    """Returns whether a reading is consistent with a clock that is `ahead_s` ahead, but not with one that is `other_s`
-    ahead.
-    """
+    """Returns whether a reading is possible with a clock `ahead_s` ahead, but not with one `other_s` ahead."""
     return seen is not None and _can_be(seen, ahead_s) and not _can_be(seen, other_s)
 
 

@@ -1,9 +1,9 @@
 """config-change: a setting of the run's topics is changed while clients use them, and removed again later.
 
-Apart from this fault, a run's topics have no settings of their own. If a change weakens a guarantee, `Fault.settings`
-tells the checker: for example, with a lower `min.insync.replicas`, fewer copies are promised. The history records, as
-[key, offset], the log start offsets that retention has raised, and the offsets up to which the log cleaner has cleaned.
-Source: KIP-339; Kafka documentation, topic configurations.
+Apart from this fault, a run's topics have no settings of their own, so removing the setting undoes the change. If a
+change weakens a guarantee, `Fault.settings` tells the checker: for example, with a lower `min.insync.replicas`,
+acks=all promises fewer copies. The history records, as [key, offset], the log start offsets that retention has raised,
+and the offsets up to which the log cleaner has cleaned. Source: KIP-339; Kafka documentation, topic configurations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nemesis.shared.placement import placed
 from nemesis.verb import Verb
 
 KEEP_MS: Final = "1000"
-# Longest time that a retention check, or a cleaning of a run's logs, that is already under way may still take.
+# After a change of settings, a retention check or a log cleaning that has begun earlier ends within this time.
 SETTLED_S: Final = 2.5
 # Records younger than this are not cleaned (KIP-58), so with a high value no new cleaning starts.
 HOLD: Final = "min.compaction.lag.ms"
@@ -40,7 +40,7 @@ class Change:
 
     summary   what the change does
     configs   function: replication factor -> the new settings of the topics
-    settings  fields of harness.model.check_options.Settings -> new values, with which the checker expects less
+    settings  field of harness.model.check_options.Settings -> weaker value, by which the checker judges the run
     deletes   whether the brokers delete records because of the change
     compacts  whether the log cleaner runs because of the change
     """
@@ -134,8 +134,8 @@ def _change(change: Change, env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
 def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
     topics, names = _named(before.configs)
     if change.compacts:
-        # Removing the policy would abort a cleaning under way, whose progress would not be in the checkpoint. So stop
-        # new cleanings first, and wait for the current one.
+        # If the policy is removed during a cleaning, the cleaning is aborted, and its progress is missing in the
+        # checkpoint. So prevent new cleanings first, and wait for the current one.
         names = [*names, HOLD]
         admin(env, "change_configs", topics=topics, changes={HOLD: HOLD_MS})
         time.sleep(SETTLED_S)
@@ -153,9 +153,10 @@ def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
 
 
 def _look(env: Env) -> dict[str, Any]:
-    """Returns, for the end of the run, the offsets up to which the log cleaner has cleaned each partition.
+    """Returns the offsets up to which the log cleaner has cleaned each partition, at the end of the run.
 
-    Some brokers may have learned only after healing that the cleanup policy was removed, and cleaned until then.
+    The offsets are read again after healing, because a broker that learns late that the cleanup policy was removed
+    continues to clean until then.
     """
     return {"cleaned": cleaner.cleaned(env, in_sync=True)}
 

@@ -1,7 +1,7 @@
 """Damage to a server's data: the server is killed, files of it are damaged, and the server is started again later.
 
-Kafka should detect the damage and recover from the other replicas. Only two kinds of files are damaged: those of the
-run's own topics, and the checkpoint files, which all topics share.
+Kafka should detect the damage and recover from the other replicas. Only files of the run's own topics are damaged, and
+the checkpoint files, which all topics share.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """delete-records: the older half of some logs is deleted with DeleteRecords. This is never undone.
 
-Administrators and stream processors do this. The history records the new log start offsets as [key, offset], so
-that the checker does not take the deleted records for lost ones. Source: KIP-107.
+Administrators and stream processing applications delete records in this way. The history records the new log start
+offsets as [key, offset], so that the checker does not regard the deleted records as lost. Source: KIP-107.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ ALL: Final = "all"
 
 
 def chosen(logs: Sequence[Sequence[int]], target: str, draw: Draw) -> list[list[int]]:
-    """Returns [key, offset] for each log that the target selects.
-
-    The older half of the log's records are those below the offset.
+    """Returns [key, offset] for each log that the target selects. The older half of the log is below the offset.
 
     logs    [key, log start offset, log end offset] of each log
     target  `some`: a random half of the non-empty logs; `all`: all non-empty logs

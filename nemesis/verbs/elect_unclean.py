@@ -1,17 +1,17 @@
 """elect-unclean: a server that has fallen behind is elected leader, so the records it has missed are lost.
 
     choose partitions with the same leader and replicas, and another node X that has replicas of them
-    kill X; the others accept more records
-    kill the others, then start X; the partitions have no leader
-    elect leaders uncleanly: X leads, and the records that it missed are gone once the others follow it
+    kill X; the other nodes with replicas accept more records
+    kill these other nodes, then start X; the partitions have no leader
+    elect leaders uncleanly: X leads, and the records that X missed are gone once the other nodes follow it
 
-The fault is undone by starting every server again and, if the partitions were reduced to two replicas, restoring the
-other replicas.
+The fault is undone by starting every server again. If the partitions were reduced to two replicas, their other replicas
+are restored, too.
 
 The servers are killed with SIGKILL. A server that shuts down cleanly or is only paused stays eligible to lead if fewer
-than `min.insync.replicas` replicas are in sync (KIP-966). The controllers must keep their majority: if too many of the
-others are controllers too, the partitions are reduced to two replicas first. Source: KIP-460; Kafka documentation,
-Design.
+than `min.insync.replicas` replicas are in sync (KIP-966). The controllers must keep their majority: if killing the
+other nodes would end too many controllers, the partitions are reduced to two replicas first. Source: KIP-460; Kafka
+documentation, Design.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
 
 
 def _elected(env: Env, rows: Sequence[Placed], broker: int) -> list[Placed]:
-    """Elects unclean leaders until this broker leads every partition or the time limit is reached.
+    """Elects unclean leaders until `broker` leads every partition in `rows`, or the time limit is reached.
 
-    Returns the partitions that it then leads.
+    Returns the partitions that `broker` leads at the end.
     """
     led: list[Placed] = []
 

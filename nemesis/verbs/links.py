@@ -60,7 +60,7 @@ def _waited(counts: LinkCounts) -> bool:
 
 
 Quality = Callable[[Draw], LinkQuality]
-# Whether the link's counts show the effect; None: the connection time must show it.
+# Function that returns whether the link's counts show the effect; None: the time to open a connection must show it.
 Shown = Callable[[LinkCounts], bool] | None
 
 
@@ -81,10 +81,9 @@ def _degrade(quality: Quality, shown: Shown, env: Env, names: Sequence[str]) -> 
 
 
 def _slower(before_ms: float | None, now_ms: float | None, bad: LinkQuality) -> bool:
-    """Returns whether a round trip takes longer now than before, by more than half of the additional delay.
+    """Returns whether a round trip takes longer now than before, by more than the delay of one direction of the link.
 
-    The additional delay is that of both directions of a link of quality `bad`. Only half of it is required, because the
-    delay varies.
+    The link has quality `bad` in both directions, but because the delay varies, only half of the total is required.
     """
     return before_ms is not None and now_ms is not None and now_ms > before_ms + bad.delay_ms
 

@@ -1,5 +1,6 @@
-"""Network partitions. Packets are silently dropped at the receiving host, so a partition can be one-way. It is healed
-later.
+"""Network partitions: the receiving host drops packets, without an error to the sender. The network is healed later.
+
+A partition can affect one direction only.
 
 A leader that is cut off from the other servers but not from clients keeps acknowledging records that it cannot
 replicate. This is how acks=1 records get lost. Evidence: the number of packets dropped.
@@ -48,11 +49,11 @@ def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of isolating nodes: other nodes have become leaders of their partitions.
+    """Returns the effect of isolating nodes: whether other nodes have become leaders of the partitions that they led.
 
-    If every node is isolated, no other node can become leader; the effect is then determined at the end of the fault,
-    from the dropped packets. For servers that are not brokers, the effect is that packets have been dropped and that
-    another server is the controller.
+    If every node is isolated, no other node can become leader. Then the number of dropped packets decides at the end of
+    the fault whether it took effect. For servers that are not brokers, the effect is that packets have been dropped and
+    that another server is the controller.
     """
     if any(name in before.non_brokers for name in names):
         moved, lost = moved_controller(env, names), lost_packets(env, before, names)
@@ -61,9 +62,7 @@ def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
 
 
 def lost_packets(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the effect of a network partition that does not necessarily move leaders: whether packets
-    were dropped.
-    """
+    """Returns the effect of a network partition that need not move leaders: whether packets were dropped."""
     return hit(names, bool(wait_for(lambda: dict(dropped(env, names)), effect_s(env))))
 
 

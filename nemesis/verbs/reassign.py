@@ -50,9 +50,10 @@ def _reassign(target: str, env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
 
 
 def put_back(env: Env, lists: Lists) -> dict[str, Any]:
-    """Restores the old replicas (`lists`) of the partitions, and waits for them.
+    """Restores the old replicas (`lists`) of the partitions, and waits until the partitions have them.
 
-    Returns how many partitions do not have them at the time limit. If `env.healthy_s` is 0, returns without waiting.
+    Returns {"not_back": number of partitions without their old replicas at the time limit}, or {}. If `env.healthy_s`
+    is 0, returns {} without waiting.
     """
     move(env, lists)
     if env.healthy_s <= 0:

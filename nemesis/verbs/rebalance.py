@@ -18,7 +18,7 @@ from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.verb import Verb
 
 PERIOD_S: Final = 1.0
-OFTEN: Final = 2  # rebalances with other members that make a storm
+OFTEN: Final = 2  # the fault has taken effect after this many rebalances with other members (a storm)
 GROUP: Final = "group"
 
 

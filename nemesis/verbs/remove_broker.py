@@ -33,8 +33,8 @@ DATA: Final = "erase"  # its name in harness.cluster.local.file_damage
 def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
     """Returns the replicas of a partition after `broker` is removed.
 
-    Another broker, which has no replica of the partition, takes its place. If there is no such broker, the partition
-    has one replica fewer. But if only `broker` has a replica, the replica stays there.
+    One of `brokers` without a replica of the partition takes the place of `broker`. If all of them have replicas, the
+    partition has one replica fewer. But if only `broker` has a replica, that replica stays there.
     """
     rest = tuple(each for each in row.replicas if each != broker)
     free = [each for each in brokers if each not in row.replicas]
@@ -44,7 +44,7 @@ def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:
 def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], undo_steps: UndoSteps) -> int:
     """Moves partitions away from a broker. Appends the old replicas to `undo_steps` first.
 
-    Returns how many of them are not moved at the time limit, or cannot be moved.
+    Returns how many partitions have not been moved at the time limit, or cannot be moved.
     """
     lists = {row.at: without(row, broker, brokers) for row in rows}
     undo_steps.append({row.at: row.replicas for row in rows})

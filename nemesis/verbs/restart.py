@@ -6,9 +6,10 @@ after 60 s is killed; once the load has ended, after 10 s.
 `restart` leaves a server down until the fault is stopped. `rolling-restart` restarts the target's servers one after
 another, as in a rolling upgrade: the next server is restarted only when the cluster is healthy again.
 
-Client targets are the instances of the app workload. An instance is stopped with the signal that its description gives
-(SIGTERM by default), and killed when its grace is over. `restart` leaves it down until the fault is stopped, so the
-group scales down and up again. `rolling-restart` waits until an instance is ready before it restarts the next one.
+Client targets are the instances of the application in the app workload. An instance is stopped with the signal that
+app.yaml names (SIGTERM by default), and killed if it has not ended within its grace. `restart` leaves the instance down
+until the fault is stopped, so the consumer group scales down and up again. `rolling-restart` waits until an instance is
+ready before it restarts the next one.
 """
 
 from __future__ import annotations

@@ -47,12 +47,12 @@ class Node:
     id                1, ...; unique among brokers and controllers
     address           IPv4 address that brokers and workers use
     port              port of the listener INSIDE, at `address`
-    controller_port   port of the listener CONTROLLER, which only controllers use
+    controller_port   port of the listener CONTROLLER, which only controllers have
     outside_port      port that the listener OUTSIDE advertises; None: no listener OUTSIDE
     forward_port      port where the listener OUTSIDE listens; connections to `outside_port` are forwarded to it
     client_port       port of the listener CLIENTS, which advertises address:proxy_port; 0: no listener CLIENTS
     proxy_port        port at `address` where the wire proxy accepts connections from clients
-    peer_port         port at `address` where the wire proxy accepts connections from brokers; 0: they bypass the proxy
+    peer_port         port at `address` where the wire proxy accepts connections from brokers; 0: brokers bypass it
     outside_address   address that OUTSIDE advertises; if not 127.0.0.1, OUTSIDE listens at every address of the host
     """
 

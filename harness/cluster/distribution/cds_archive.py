@@ -1,11 +1,11 @@
-"""Archives of loaded classes (class data sharing, JEP 350), with which JVMs start faster.
+"""Archives of loaded classes (class data sharing, JEP 350), which make JVMs start faster.
 
 A JVM that maps an archive need not read, verify and link the classes again. Starting a broker then takes 3 s of
 processor time instead of 5 s, and judging a small run with Spark 9 to 12 s instead of 17 s. An archive is valid for one
-Java and one class path. It takes 50 MB for a Kafka version and 120 MB for Spark. It is written once, when a broker (for
-Kafka) or a run on the simulated log (for Spark) exits. Without a suitable archive everything works, only more slowly.
-If an archive could not be written, the reason is in a file named `.failed`, and no further attempt is made. A JVM that
-maps a truncated archive crashes, so the archive's file name contains its size.
+Java and one class path. An archive takes 50 MB for a Kafka version, and 120 MB for Spark. It is written once, when a
+broker (for Kafka) or a run on the simulated log (for Spark) exits. Without a suitable archive everything works, only
+more slowly. If an archive could not be written, the reason is in a file with the ending `.failed`, and no further
+attempt is made. A JVM that maps a truncated archive crashes, so the archive's file name contains its size.
 
 `python -m harness.cluster.distribution.cds_archive` writes the archives for the default version and for Spark. The
 archive of any other version is written when that version is first started.
@@ -78,7 +78,7 @@ def _of_spark(java: Java) -> Path:
 
 
 def _stem(name: str, java: Java, class_path: str) -> Path:
-    """Returns the path of an archive without its ending "-SIZE.jsa". It depends on the Java and on the class path."""
+    """Returns the path of an archive without the ending "-SIZE.jsa": `name` and a hash of the Java and class path."""
     what = f"{Path(java.path).resolve()}\n{java.full}\n{class_path}"
     key = hashlib.sha256(what.encode()).hexdigest()[:12]
     return download_cache.root() / "classes" / f"{name}-{key}"
@@ -102,7 +102,8 @@ def writing(path: str) -> tuple[str, ...]:
 def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Path | None:
     """Returns the archive, after writing it with the command `argv` if necessary.
 
-    `what` names its program, for messages. Returns None if writing it fails, or has failed before.
+    `what` is the name of the program in messages, such as "Spark". Returns None if the archive cannot be written, or
+    could not be written by an earlier attempt.
     """
     failed = Path(f"{stem}.failed")
     found = _found(stem)
@@ -127,7 +128,7 @@ def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Pat
 def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
     """Returns a process's output, and whether the process ended within the time limit.
 
-    Waits for all processes that share its output.
+    Waits also for its child processes, as long as they hold its output open.
     """
     try:
         done = combined_output.run(argv, TIMEOUT_S, env=env)

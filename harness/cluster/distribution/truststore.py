@@ -1,8 +1,8 @@
 """Creates a trust store for a Java that does not use the system's certificates.
 
 The Java of a Linux distribution trusts the same certificates as the system. The Java from PyPI has its own list, which
-lacks the certificate authorities that an organisation has added to its machines. It gets a trust store with the
-certificates that OpenSSL trusts.
+lacks the certificate authorities that an organisation has added to its machines. This module gives the Java from PyPI
+a trust store with the certificates that OpenSSL trusts.
 """
 
 from __future__ import annotations

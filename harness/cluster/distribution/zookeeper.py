@@ -1,7 +1,7 @@
-"""ZooKeeper's configuration, and how to tell whether a server is in service. Pure: data in, text out.
+"""ZooKeeper's configuration, and the check that a server answers requests. Pure: data in, text out.
 
-The jars of Kafka up to 3.9 include ZooKeeper. Sessions are short, so that other brokers take over from a failed one
-within seconds. (ZooKeeper grants no session timeout below two ticks.)
+The jars of Kafka up to 3.9 include ZooKeeper. Session timeouts are short, so that other brokers take over from a failed
+broker within seconds. (ZooKeeper grants no session timeout below two ticks.)
 """
 
 from __future__ import annotations

@@ -164,10 +164,10 @@ def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
 
 
 def shared_libraries(paths: Sequence[Path], home: Path) -> set[str]:
-    """Returns the paths of the shared libraries with which the files `paths` are linked; leaves out those below `home`.
+    """Returns the paths of the shared libraries that the files `paths` are linked with.
 
-    Skips libraries that this machine does not have (for windows and sound), because Java works here without them.
-    Raises Missing if there is no `ldd`.
+    Leaves out libraries below `home`, and libraries that this machine does not have (for windows and sound), because
+    Java works here without them. Raises Missing if there is no `ldd`.
     """
     try:
         done = subprocess.run(

@@ -1,9 +1,9 @@
 """Finds and removes what killed runs have left in a Docker engine.
 
-Each object that a run creates in the engine has two labels: the run, and the process that created it. While this
-process is running, the object is in use, and is not a leftover. Each run has a guard process, which removes the run's
-objects as soon as the harness has ended. The command `harness cluster clean --cluster docker` removes what a guard has
-not removed.
+Each object that a run creates in the engine has two labels: the run, and the process that created the object. While
+that process is running, the object is in use, and is not a leftover. Each run has a guard process, which removes the
+run's objects as soon as the harness has ended. The command `harness cluster clean --cluster docker` removes the objects
+that a guard has not removed.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def labels(run: str) -> dict[str, str]:
 
 
 def owner(pid: int) -> str:
-    """Returns a text that identifies a process; a later process with the same pid has another text.
+    """Returns a text that identifies a process: BOOT_ID/PID/START_TIME. Returns "" if the process has ended.
 
-    Returns "" if the process has ended.
+    A later process with the same pid has a different text.
     """
     try:
         started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
@@ -139,7 +139,10 @@ def _time(seconds: float) -> str:
 
 @contextmanager
 def guarded(run: str, log: Path) -> Iterator[None]:
-    """Starts a guard process, which removes the run's objects when the block or this process ends, even by kill -9."""
+    """Starts a guard process. It removes the run's objects when the block ends, or this process (even by kill -9).
+
+    log  file for the guard's output
+    """
     argv = [sys.executable, "-m", "harness.cluster.docker.cleanup", run]
     with log.open("ab") as output:
         guard = subprocess.Popen(

@@ -210,14 +210,14 @@ class DockerCluster:
     # --- the network ----------------------------------------------------------------------------------
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """Makes `at` drop packets from `sources`, from now on. A client in `sources` stands for all clients."""
+        """Makes host `at` drop packets from the hosts `sources`, from now on. A client stands for all clients."""
         self._filters().drop(at, sources)
 
     def heal(self) -> None:
         self._filters().heal()
 
     def dropped(self, at: str) -> int:
-        """Returns how many packets the rules of host `at` have dropped; 0 for a client: only nodes have rules."""
+        """Returns how many packets host `at` has dropped because of `drop`; 0 for a client: only nodes have rules."""
         return self._filters().dropped(at)
 
     def _filters(self) -> Filters:

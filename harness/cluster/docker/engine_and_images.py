@@ -67,10 +67,10 @@ def local_tag(version: str) -> str:
 
 
 def image(engine: Any, wanted_image: str, version: str) -> str:
-    """Returns the name of an available image, which the engine has already.
+    """Returns the name of an image that the engine already has. Fetches nothing.
 
     The image is `wanted_image` if that is given, else the official image of `version`, or the image of `version` that
-    `harness image build` made. Fetches nothing. Raises Missing with the two ways to get an image.
+    `harness image build` made. Raises Missing, with the two ways to get an image, if the engine has none of them.
     """
     wanted = [wanted_image] if wanted_image else [f"{OFFICIAL}:{version}", local_tag(version)]
     for name in wanted:

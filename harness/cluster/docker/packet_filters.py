@@ -1,10 +1,12 @@
-"""Packet filters in the networks of containers, set up from this machine, so any image can be used.
+"""Packet filters in the network namespaces of containers.
 
-A container's network namespace is that of its process. Entering it requires root, and the container must run on this
-machine. Both are checked. The rules are those of `harness.cluster.local.netlink`: a packet is dropped without an error,
-in one direction, and is counted. All clients run on this machine, and have the bridge's address in the containers'
-network. To keep a node's responses from the clients, the node's own network drops the packets that it sends to the
-bridge, because this machine's packet filters must not be changed.
+This machine sets up the filters from outside the containers, so images need no tools for it. Entering the network
+namespace of a container's process requires root, and the container must run on this machine. Both are checked. As in
+`harness.cluster.local.netlink`, a rule drops and counts the packets of one direction, and the sender gets no error.
+
+All clients run on this machine, and have the bridge's address in the containers' network. To make clients drop a node's
+packets, a rule in the node's own namespace drops the packets that the node sends to the bridge, because this machine's
+packet filters must not be changed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from harness.cluster.local.netlink import Host
 from harness.model.capabilities import Network
 from harness.model.errors_and_exit_codes import ClusterTrouble
 
-_TABLE: Final = "harness"  # the same table as netlink's, so that its heal and counters include this chain
+_TABLE: Final = "harness"  # the table that netlink uses: netlink.heal and netlink.dropped then include this chain
 _OUTPUT: Final = "output"
 _IPV4: Final = 2
 _DROP: Final = 0
@@ -54,9 +56,9 @@ def reasons(needed: frozenset[type]) -> dict[type, str]:
 
 @contextmanager
 def entered(name: str, pid: int, address: str) -> Iterator[Host]:
-    """Yields the network of the container `name`, whose process is `pid`.
+    """Yields the network namespace of the container `name`. `pid` is the container's process.
 
-    Raises ClusterTrouble if the network does not have this address.
+    Raises ClusterTrouble if the namespace cannot be entered, or has no interface with this address.
     """
     try:
         network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -77,9 +79,9 @@ def entered(name: str, pid: int, address: str) -> Iterator[Host]:
 class Filters:
     """The packet filter rules of all nodes. Thread-safe.
 
-    addresses  addresses of the nodes
-    machine    address of all clients in the containers' network: that of the bridge
-    pid        returns the pid of a node, or 0 if the node is not running; a restarted node has a new network
+    addresses  node -> its address
+    machine    address of all clients in the containers' network, i.e. the bridge's address
+    pid        function from a node to the pid of its process; 0 if the node is not running
     """
 
     def __init__(self, addresses: Mapping[str, str], machine: str, pid: Callable[[str], int]) -> None:
@@ -88,7 +90,7 @@ class Filters:
         self._lock = threading.Lock()
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """Makes `at` drop packets from `sources`, from now on. A name that is not a node stands for all clients."""
+        """Makes host `at` drop packets from the hosts `sources`. A name that is not a node stands for all clients."""
         wanted = []
         for source in sources:
             if at in self._addresses:
@@ -102,7 +104,7 @@ class Filters:
                     self._put(*rule)
 
     def started(self, node: str) -> None:
-        """Restores the rules of a node that has been started, because its network is new."""
+        """Restores the rules of a node that has been started: its network namespace is new, and has no rules yet."""
         with self._lock:
             for rule in self._rules:
                 if rule[0] == node:

@@ -1,6 +1,7 @@
 """Redpanda in containers: image, command line, ports, and requests that find coordinators. Pure: data in, data out.
 
-A broker has the same two listeners as a Kafka broker, and the admin port, which reports the controller leader.
+A broker has listeners for brokers and for clients, like the Kafka brokers of docker-compose.yml. It also has an admin
+port, which reports the controller leader.
 Sources: https://docs.redpanda.com/current/reference/rpk/rpk-redpanda/rpk-redpanda-start/ and
 .../reference/properties/; https://docs.redpanda.com/api/ for the admin port.
 """

@@ -15,7 +15,7 @@ _ANSWER_BYTES: Final = 1 << 20
 
 
 class RedpandaCluster(DockerCluster):
-    """A DockerCluster that asks the brokers who coordinates a group or transactional id.
+    """A DockerCluster that asks the brokers which broker is the coordinator of a group or transactional id.
 
     In Kafka the hash of the name determines the coordinator; in Redpanda it does not.
     """

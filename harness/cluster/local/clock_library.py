@@ -2,13 +2,13 @@
 
 The library replaces `clock_gettime` and `gettimeofday` of the C library: it asks the kernel for the time and adds an
 offset in nanoseconds. The offset is stored in the library's own file, which is mapped into the process, so writing to
-the file changes the clock of the running process at once. The process's other clocks do not change. Nor do the times at
-which the kernel wakes the process, even if it asked for an absolute time.
+the file changes the clock of the running process at once. The process's other clocks, such as the monotonic clock, do
+not change. Sleeps and timeouts do not change either, even if the process asked to be woken at an absolute time.
 
 libfaketime does the same, but opens a file at every reading of the clock, or once a second. With six JVM threads, a
 reading then costs 50 us, or 5 us if the file is opened only once a second. A reading through this library costs 0.2 us,
-and a reading of an unmodified clock 0.05 us. Nothing has to be installed or compiled: `clock_library.c` and the
-binaries that `make clock-library` builds from it for x86-64 and arm64 are in this folder.
+and a reading of an unmodified clock 0.05 us. Nothing has to be installed or compiled: this folder contains
+`clock_library.c`, and the binaries for x86-64 and arm64 that `make clock-library` builds from it.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ _LIBRARY: Final = "clock.so"
 class Clocks:
     """The clocks of all servers. Thread-safe.
 
-    home     returns a server's folder, which contains server.log
-    provoke  makes a server write a line to its log, whose timestamp shows the server's clock
+    home     function from a server's name to its folder, which contains server.log
+    provoke  function that makes a server write a line with a timestamp to its log
     """
 
     def __init__(self, home: Callable[[str], Path], provoke: Callable[[str], None]) -> None:

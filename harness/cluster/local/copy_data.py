@@ -4,13 +4,14 @@ Run in the supervisor's mount namespace, as `python -m harness.cluster.local.cop
 
     TARGET PREFIX MOST_BYTES NODE=DATA ...   copy into TARGET/<node>/; prints {"bytes", "left_out"} as JSON
 
-If a server has several log directories (DATA, DATA2, ...), they are merged into one folder: their checkpoints are
-merged line by line, and a partition that is in two directories is copied from the first.
+If a server has several log directories (DATA, DATA2, ...), they are merged into one folder: the lines of their
+checkpoints are concatenated, and a partition that is in two directories is copied from the first.
 
-It copies the node's own files (checkpoints, meta.properties, the clean shutdown file) and the partitions of topics
-whose names begin with PREFIX, including deleted ones. A partition is copied from every node or from none. Partitions
-that would make the total larger than MOST_BYTES are left out, and "left_out" lists their names. Files stay sparse,
-because the preallocated index of an active segment is mostly empty. The servers should be paused during the copy.
+The command copies the node's own files (checkpoints, meta.properties, the clean shutdown file). It also copies the
+partitions of topics whose names begin with PREFIX, including deleted ones. A partition is copied from every node or
+from none. Partitions that would make the total larger than MOST_BYTES are left out, and "left_out" lists their names.
+Files stay sparse, because the preallocated index of an active segment is mostly empty. The servers should be paused
+during the copy.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _PIECE: Final = 1 << 20
 def keep(target: Path, prefix: str, most: int, nodes: Mapping[str, Path]) -> dict[str, Any]:
     """Copies the data of stopped or paused servers into `target`: their own files, and the topics of a run.
 
-    prefix  how the names of the run's topics begin
+    prefix  common prefix of the names of the run's topics
     most    limit on the total size, in bytes; partitions that would exceed it are left out
     nodes   node name -> data folder
 
@@ -79,9 +80,9 @@ def _keep_own(data: Path, target: Path) -> None:
 
 
 def joined(one: str, other: str) -> str:
-    """Merges the texts of two checkpoints. Each text has a version, a count, and one line per partition.
+    """Returns one checkpoint text with the entries of two. A text has a version, a count, and one line per partition.
 
-    Returns the first text if either text is malformed.
+    Returns the first text if either text is too short, or if their versions differ.
     """
     head, more = one.splitlines(), other.splitlines()
     if len(head) < 2 or len(more) < 2 or head[0] != more[0]:
@@ -130,10 +131,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Copies the servers' data folders that are named on the command line, and prints the bytes copied, as JSON.
-
-    Prints errors to standard error, on one line.
-    """
+    """Copies the data that the arguments name (see above). Exit code 1: an error, printed to standard error."""
     target, prefix, most, *rest = argv
     nodes = {name: Path(data) for name, _, data in (one.partition("=") for one in rest)}
     try:

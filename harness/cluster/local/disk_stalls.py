@@ -21,7 +21,7 @@ class Stalls:
     def begin(self, node: str, at: str, stall_s: float, gap_s: float) -> None:
         """Makes the disk of `node` slow: it stalls for `stall_s`, accepts writes for `gap_s`, stalls again, and so on.
 
-        at  where the disk is mounted
+        at  mount point of the disk
 
         Raises ClusterTrouble with the kernel's reason if the disk cannot be frozen.
         """

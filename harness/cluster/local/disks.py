@@ -1,11 +1,11 @@
-"""Gives each node's data its own disk (an ext4 file system in a file), whose power can be cut.
+"""Gives each node's data its own disk, i.e. an ext4 file system in a file, and simulates power cuts of the disk.
 
-The power cut works as in xfstests: after an ioctl, the file system writes nothing more, not even its journal. The next
+A power cut works as in xfstests: after an ioctl, the file system writes nothing more, not even its journal. The next
 mount recovers only what had been synced. The disks are mounted in the supervisor's mount namespace, so the mounts and
-their loop devices disappear with that namespace. Mounting a disk requires real root: a user namespace may not do it.
+their loop devices disappear with that namespace. Mounting a disk requires real root: root of a user namespace may not.
 
 Run in that namespace as `python -m harness.cluster.local.disks`, with one of these verbs. IMAGE is the file that
-contains a disk, AT the folder where the disk is mounted:
+contains a disk, and AT is the folder where the disk is mounted:
 
     make IMAGE AT BYTES ...   create disks and mount them; existing contents of AT are copied to the disk and synced
     cut AT ...                stop all writes to these disks
@@ -83,7 +83,10 @@ def cut(at: Path) -> None:
 
 
 def again(image: Path, at: Path) -> None:
-    """Mounts the disk again. It contains what had been synced before the cut. No process may have open files on it."""
+    """Unmounts a disk and mounts it again. Only what was synced before the power cut is left on the disk.
+
+    No process may have files open on the disk.
+    """
     _tool("umount", str(at))
     _mount(image, at)
 
@@ -142,10 +145,7 @@ def _tool(*argv: str) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Carries out one verb on the disks that are named on the command line, and prints its result, if any, as JSON.
-
-    Prints errors to standard error, on one line.
-    """
+    """Executes a verb on disks (see above). Exit code 1: an error, printed to standard error on one line."""
     verb, *rest = argv
     try:
         match verb:

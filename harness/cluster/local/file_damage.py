@@ -4,14 +4,14 @@ Run in the supervisor's mount namespace, as `python -m harness.cluster.local.fil
 
     KIND DATA PREFIX SEED    damage files of topics whose names begin with PREFIX; prints what was done, as JSON
 
-KIND is one of the kinds in `harness.cluster.local.file_damage_kinds`, which damage one part of each log, or
+KIND is one of the kinds in `harness.cluster.local.file_damage_kinds`, or one of these:
 
     flip-bits          flip one bit in each of a few places of the largest segment, in bytes that a checksum covers
     truncate-tail      cut off the last part of the largest segment, most likely in the middle of a batch
     damage-index       overwrite the first bytes of every offset and time index with garbage
     erase              delete everything except meta.properties and bootstrap.checkpoint, which formatting writes
     format             like erase; then write bootstrap.checkpoint again and sync it
-    format-unsynced    like format, but without the sync, which Kafka's own tool omits, too: a power cut can undo it
+    format-unsynced    like format, but without the sync: a power cut can undo it (Kafka's own tool omits the sync, too)
     delete-checkpoint  delete recovery-point-offset-checkpoint, replication-offset-checkpoint and the clean shutdown
                        file
 
@@ -120,10 +120,10 @@ def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _formatted(synced: bool, data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Erases the data, and writes bootstrap.checkpoint again, with its original content.
+    """Erases the data, and writes bootstrap.checkpoint again with its original content; syncs it if `synced`.
 
-    With `synced`, the file is synced to the disk. The first call saves this content next to the data folder, because
-    the file in the data folder may get lost.
+    The first call saves a copy of bootstrap.checkpoint next to the data folder, because a power cut may destroy the
+    file in the data folder.
     """
     bootstrap, kept = data / BOOTSTRAP, data.with_name(f"kept-{BOOTSTRAP}")
     if not kept.exists() and bootstrap.exists():
@@ -153,7 +153,7 @@ KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = 
 
 
 def main(argv: Sequence[str]) -> int:
-    """Damages the files of one stopped server in the way KIND, and prints what it did, as JSON."""
+    """Damages files as the arguments say (see above). Exit code 1: an error, printed to standard error."""
     kind, data, prefix, seed = argv
     try:
         done = KINDS[kind](Path(data), prefix, random.Random(int(seed)))

@@ -2,8 +2,8 @@
 
     flip-last, flip-first      flip one bit that a checksum covers, in the last or in the first non-empty segment
     tail-last                  truncate the last non-empty segment in the middle of its last batch
-    zero-last, zero-first      overwrite one page of the last or of the first non-empty segment with zeroes, namely the
-                           page in which the middle batch of the segment begins
+    zero-last, zero-first      overwrite one page of the last or of the first non-empty segment with zeroes: the page
+                               that contains the start of the segment's middle batch
     index-bad                  overwrite the first entries of every offset index with garbage
     timeindex-bad              overwrite the first entries of every time index with garbage
     index-short                truncate every index in the middle of an entry
@@ -42,25 +42,29 @@ Damage = Callable[[Path, str, random.Random], dict[str, Any]]
 
 
 def logs(data: Path, prefix: str) -> list[Path]:
-    """Returns the folders of those partitions whose names begin with `prefix`, the prefix of a run's topics."""
+    """Returns the folders of the partitions of a run's topics. Names of these topics begin with `prefix`."""
     return sorted(path for path in data.glob(f"{prefix}*") if path.is_dir())
 
 
 def segment(log: Path, which: int) -> Path | None:
-    """Returns the first (`which` 0) or last (-1) non-empty segment of a log; None if there is no such segment.
+    """Returns the first (`which` 0) or last (`which` -1) non-empty segment of a log; None if there is no such segment.
 
-    If the log has only one, it is the last, and there is no first.
+    A single non-empty segment counts as the last one, not as the first.
     """
     files = [file for file in sorted(log.glob("*.log")) if file.stat().st_size]
     if which == 0 and len(files) < 2:
-        return None  # recovery would scan the last segment
+        return None  # the only segment is the last one, which recovery scans
     return files[which] if files else None
 
 
 def _segments(
     which: int, change: Callable[[bytearray, random.Random], str], data: Path, prefix: str, rng: random.Random
 ) -> dict[str, Any]:
-    """Applies `change` to one segment of every log; returns what was done to which file."""
+    """Applies `change` to one segment of every log; returns {"files": {file: what was done}}, or {}.
+
+    which   0: the first segment of each log; -1: the last
+    change  changes the segment's content in place; returns a description, or "" if nothing was changed
+    """
     done = {}
     for log in logs(data, prefix):
         file = segment(log, which)
@@ -85,7 +89,7 @@ def _flip(content: bytearray, rng: random.Random) -> str:
 
 
 def _tail(content: bytearray, rng: random.Random) -> str:
-    """Truncates the segment somewhere within its last batch, as an unfinished write would."""
+    """Truncates the segment somewhere within its last batch, as if a write had not been completed."""
     batches = covered(content)
     if not batches:
         return ""
@@ -96,7 +100,7 @@ def _tail(content: bytearray, rng: random.Random) -> str:
 
 
 def _zero(content: bytearray, rng: random.Random) -> str:
-    """Overwrites one page with zeroes, as a lost write would: the page that contains the start of the middle batch."""
+    """Overwrites the page that contains the start of the middle batch with zeroes, as if its write had been lost."""
     batches = covered(content)
     if not batches:
         return ""

@@ -1,7 +1,7 @@
 """Starts a process in a network namespace with chosen file descriptors, from a single-threaded process.
 
-It calls fork and exec directly: `subprocess` cannot place descriptors at chosen numbers, and its precautions for
-threads are not needed here.
+This module calls fork and exec directly, because `subprocess` cannot give descriptors chosen numbers. (The precautions
+of `subprocess` for threads are not needed in a single-threaded process.)
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from harness.cluster.local import namespaces
 def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, fds: Sequence[int], network: int | None) -> int:
     """Starts `argv`; returns the pid.
 
-    fds      become descriptors 1, 2, 3, ... of the child; descriptor 0 is /dev/null. The child has no others,
-             because Python opens every descriptor with close-on-exec
+    fds      these become descriptors 1, 2, 3, ... of the child; descriptor 0 is /dev/null. The child has no other
+             descriptors, because Python opens every descriptor with close-on-exec
     network  descriptor of the network namespace in which the child runs; None: the namespace of this process
 
     Raises OSError if the process cannot be started.

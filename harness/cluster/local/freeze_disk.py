@@ -1,10 +1,11 @@
 """Makes a disk stall repeatedly, by freezing and thawing its file system.
 
-The ioctl FIFREEZE flushes everything and then blocks all writers; reads continue. Snapshot tools use it, too. It
-works on every disk file system, without control groups or a device mapper, and requires root.
+The ioctl FIFREEZE flushes everything and then blocks all writers; reads continue. (Snapshot tools also use this ioctl.)
+The ioctl works on every disk file system, without control groups or a device mapper, and requires root.
 
-A process that waits for a frozen disk cannot be killed, and a frozen file system outlives its mount. Therefore, when
-the cluster ends, the guard process of the namespaces thaws all file systems that were mounted in them (`thaw_all`).
+A process that waits for a frozen disk cannot be killed, and a file system stays frozen even after it is unmounted.
+Therefore, when the cluster ends, the guard process of the namespaces thaws all file systems that were mounted in them
+(`thaw_all`).
 
 Run as `python -m harness.cluster.local.freeze_disk AT STALL_S GAP_S` with a socket as descriptor 3. The process sends
 {} once the first stall has begun, or {"why": text} if it failed. When the other side of the socket closes, the process
@@ -80,7 +81,7 @@ def _control(at: str, request: int, harmless: int) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Freezes and thaws the disk at AT in turn, until the other side of the socket closes."""
+    """Freezes and thaws a disk until the socket closes (see above). Exit code 1: the disk could not be frozen."""
     at, stall_s, gap_s = argv[0], float(argv[1]), float(argv[2])
     control = socket.socket(fileno=CONTROL)
     announced = False

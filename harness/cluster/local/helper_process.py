@@ -1,6 +1,7 @@
-"""Helper processes, each of which applies a fault until the harness closes a socket.
+"""Helper processes. Each applies a fault until the harness closes the socket between them.
 
-The socket is the helper's descriptor 3. The helper sends {} once the fault is active, or {"why": text} if it failed.
+The socket is the helper's descriptor 3. The helper sends {} once the fault is active, or {"why": text} if the fault
+could not be applied.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Helper:
 
 
 def start(spawn: Spawn, module: str, arguments: Sequence[str], what: str) -> Helper:
-    """Starts `python -m module`, and waits until its fault is active. `what` names the fault in error messages.
+    """Starts `python -m MODULE` as a helper, and waits until its fault is active. `what` names the fault in errors.
 
     Raises ClusterTrouble with the helper's reason if the fault cannot be applied.
     """

@@ -57,10 +57,11 @@ def _make(
     address: Callable[[int], str],
     port: Callable[[int], int],
 ) -> Layout:
-    """Returns a layout. Ids of dedicated controllers follow those of the brokers.
+    """Returns a layout. The brokers have the ids 1, 2, ..., and the dedicated controllers the next ids.
 
-    address  host number -> address; brokers are hosts 1, 2, ..., controllers 101, ..., ZooKeepers 201, ...
-    port     returns the port to use instead of the default port of a listener, such as 9092
+    address  function from a host number to an address; brokers are hosts 1, 2, ..., dedicated controllers 101, ...,
+             ZooKeepers 201, ...
+    port     function from the default port of a listener, such as 9092, to the port that a server uses for it
     """
     if not 1 <= nodes <= MAX_NODES:
         raise BadInput(f"--nodes {nodes}: must be from 1 to {MAX_NODES}")

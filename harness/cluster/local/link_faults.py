@@ -1,8 +1,8 @@
 """Degraded links on the local cluster: rules at the receiving hosts send packets through a queue process.
 
-The process is `harness.cluster.local.packet_queue`. The faults do not affect the harness's own requests to a node, nor
-connections through a port of 127.0.0.1 that is forwarded to the node, because observation must not depend on the fault.
-The queues end when the supervisor ends.
+The process is `harness.cluster.local.packet_queue`. The faults affect neither the harness's own requests to a node nor
+connections through a forwarded port of 127.0.0.1, because observations must not depend on the fault. The queue
+processes end when the supervisor ends.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def why_not() -> str:
 class _Degraded:
     """The links that one helper process degrades.
 
-    hosts  name -> address, for the hosts at one end of the degraded links
+    hosts  name -> address of the hosts whose links, to all other hosts, are degraded
     """
 
     helper: Helper
@@ -108,7 +108,10 @@ class LinkFaults:
                     self._ask("hold", {"at": at, "sources": sources, "number": number})
 
     def counts(self, at: str) -> LinkCounts:
-        """Returns counters of the packets on a host's links. Raises ClusterTrouble if the queue process has ended."""
+        """Returns counters of the packets on the degraded links of host `at`; all zero if its links are not degraded.
+
+        Raises ClusterTrouble if the queue process has ended.
+        """
         with self._lock:
             for degraded in self._degraded.values():
                 if at in degraded.hosts:
@@ -131,10 +134,10 @@ class LinkFaults:
 
 
 def round_trip_ms(new_socket: Callable[[], socket.socket], places: Sequence[tuple[str, int]]) -> float | None:
-    """Returns the median time that it takes to open a TCP connection to one of `places` (address, port).
+    """Returns the median time to open a TCP connection to one of `places` (address, port), in ms.
 
-    Opens a few connections to each place in turn. Opening one takes one round trip, and more if packets are lost.
-    Returns None if all attempts fail.
+    Opens 5 connections, to the places in turn. Opening a connection takes one round trip, and longer if packets are
+    lost. Returns None if all attempts fail.
     """
     took: list[float] = []
     for n in range(_CONNECTIONS):

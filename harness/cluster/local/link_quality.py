@@ -1,7 +1,7 @@
 """Simulates a link of a given quality: decides for each packet when to forward it, or to drop it. Pure.
 
 Each direction of a link has its own queue. Packets keep their order even if their delays vary, as in a router's queue.
-The only exception: a share `reorder` of the packets is forwarded without delay. All times are in ns,
+The only exception: the fraction `LinkQuality.reorder` of the packets is forwarded without delay. All times are in ns,
 on the caller's clock.
 """
 
@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 from harness.model.capabilities import LinkCounts, LinkQuality
 
-# Limits of what may be queued: per direction of a rate-limited link, and in total. Packets beyond them are dropped, as
-# by a router whose queue is full.
+# Limits of the queues: seconds of traffic for each direction of a rate-limited link, and number of packets in total.
+# Packets beyond these limits are dropped, as a router does if its queue is full.
 LINE_BUFFER_S: Final = 1.0
 MAX_QUEUED: Final = 16_384
 _MS: Final = 1_000_000
@@ -31,8 +31,8 @@ Packet: TypeAlias = tuple[int, int]
 class _Line:
     """The state of one direction of a link.
 
-    last_ns  when the last packet will be forwarded, not counting packets without delay (`reorder`)
-    free_ns  when the link, at its limited rate, will have transmitted all packets that have arrived so far
+    last_ns  time at which the last packet will be forwarded, not counting reordered packets, which are not delayed
+    free_ns  time at which a rate-limited link will have transmitted all packets that have arrived so far
     """
 
     last_ns: int = 0

@@ -7,9 +7,9 @@ prints {"clean": whether the clean shutdown file exists,
                              "epochs": lines of leader-epoch-checkpoint, "snapshots": number of producer snapshots,
                              "indexes": [number of offset indexes, number of time indexes]}}}
 
-PREFIX is how the names of the run's topics begin. If a server has several log directories (DATA, DATA2, ...), all are
-read. The recovery point is null if the checkpoint does not list the partition or cannot be read; Kafka then starts
-recovery at 0. Checkpoints are text: a version, a count, and one line `topic partition offset` per partition.
+PREFIX is the common prefix of the names of the run's topics. If a server has several log directories (DATA, DATA2,
+...), all are read. The recovery point is null if the checkpoint does not list the partition or is malformed; Kafka then
+starts recovery at 0. Checkpoints are text: a version, a count, and one line `topic partition offset` per partition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def points(text: str) -> dict[str, int]:
 
 
 def look(data: Path, prefix: str) -> dict[str, Any]:
-    """Returns a description of the logs of one server, in the format at the top of this module.
+    """Returns a description of the logs of one server: see the module docstring for its format.
 
     data    the server's (first) log directory
     prefix  the common prefix of the names of the run's topics
@@ -64,7 +64,7 @@ def _log(log: Path) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Prints a description of the logs of one server's disk, as JSON."""
+    """Prints the description of one server's logs (see above). Exit code 1: an error, printed to standard error."""
     data, prefix = argv
     try:
         found = look(Path(data), prefix)

@@ -1,7 +1,7 @@
-"""A Kafka cluster on ports of 127.0.0.1, which needs only Python and Java, but does not offer network faults.
+"""A Kafka cluster on ports of 127.0.0.1. It needs only Python and Java, but does not offer network faults.
 
-All processes are descendants of one supervisor: whatever ends this process, even kill -9, ends all of them.
-`harness.cluster.local.namespaced_cluster` extends this cluster with networks that can be broken.
+All processes of the cluster are descendants of one supervisor. Whatever ends the harness, even kill -9, ends all of
+them. `harness.cluster.local.namespaced_cluster` extends this cluster with a network that can be partitioned.
 """
 
 from __future__ import annotations
@@ -111,9 +111,10 @@ class LoopbackCluster:
     # --- start and stop -------------------------------------------------------------------------------
 
     def up(self, progress: Progress) -> None:
-        """Lays out and starts all servers; returns when every broker reports all brokers as registered.
+        """Creates the folders of all servers, and starts the servers.
 
-        Raises ClusterTrouble; also Missing and BadInput if Java or the jars are not found.
+        Returns when every broker reports all brokers as registered. Raises ClusterTrouble, Missing (Java, jars,
+        namespaces), BadInput (no such version, folder exists already).
         """
         found = java.find()
         fetched = jars.ensure(self.version, found, progress)
@@ -170,14 +171,14 @@ class LoopbackCluster:
         return lambda: (self._ports.take(), 0, 0)
 
     def _reached(self) -> Layout:
-        """Returns the layout. Subclasses add listeners for programs outside the cluster's network."""
+        """Returns the layout, to which subclasses add listeners for programs outside the cluster's network."""
         return self.layout
 
     def _prepare(self) -> None:
         """Prepares whatever must exist before the servers start. A hook for subclasses; does nothing here."""
 
     def down(self) -> None:
-        """Ends all processes, and removes what `up` laid out. May be called more than once."""
+        """Ends all processes, and removes the folders that `up` created. May be called more than once."""
         if self._clocks is not None:
             self._clocks.stop()
         state, self._state = self._state, None

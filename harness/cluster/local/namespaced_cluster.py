@@ -31,8 +31,9 @@ FORWARD_PORT = 9094
 def make(spec: ClusterSpec) -> LoopbackCluster:
     """Returns a LocalCluster, or a LoopbackCluster if this system refuses namespaces or `spec.network` is "loopback".
 
-    If namespaces are refused and `spec.network` is "auto", reports that through `spec.say`. Raises BadInput for invalid
-    options. Raises Missing if there is too little memory or disk space, or if required namespaces are refused.
+    If the system refuses namespaces and `spec.network` is "auto", tells the user so through `spec.say`. Raises BadInput
+    for invalid options. Raises Missing if there is too little memory or disk space, or if the system refuses namespaces
+    and `spec.network` is "namespaces".
     """
     if spec.network not in get_args(NetworkMode):
         raise BadInput(f"unknown network mode {spec.network!r}: choose auto, namespaces or loopback")
@@ -84,7 +85,7 @@ class LocalCluster(LoopbackCluster):
 
     @property
     def files(self) -> NodeFiles:
-        """The servers' files. If servers have their own disks, these are mounted only in the supervisor's namespace."""
+        """The servers' files. If servers have their own disks, the disks are mounted only for the supervisor."""
         files = super().files
         return replace(files, root=Path(f"/proc/{self._up().control.pid}/root")) if self._disks else files
 
@@ -93,9 +94,9 @@ class LocalCluster(LoopbackCluster):
             self.files.make_disks()
 
     def _reached(self) -> Layout:
-        """Returns the layout. If `spec.outside` is set, adds a second listener to each broker.
+        """Returns the layout. If `spec.outside` is set, each broker in it has a second listener.
 
-        For each of these listeners, starts to forward connections from a port of 127.0.0.1.
+        Starts a process that forwards connections from ports of 127.0.0.1 to these listeners, one port per broker.
         """
         if not self.spec.outside:
             return self.layout
@@ -132,7 +133,7 @@ class LocalCluster(LoopbackCluster):
             return address
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """Makes `at` drop packets from `sources`, from now on. Hosts that do not exist are created."""
+        """Makes host `at` drop packets from the hosts `sources`, from now on. Creates hosts that do not exist."""
         self.host(at)
         self.ask("drop", {"at": at, "sources": [self.host(source) for source in sources]})
 
@@ -167,7 +168,7 @@ class LocalCluster(LoopbackCluster):
     # --- disks ----------------------------------------------------------------------------------------
 
     def power_off(self, nodes: Sequence[str]) -> dict[str, int]:
-        """Cuts the power of several nodes at once; returns node -> how many bytes of its logs were lost.
+        """Cuts the power of several nodes at once; returns node -> number of bytes of its log segments that were lost.
 
         Pauses all servers before the first power cut, so that none of them acknowledges records between two cuts.
         Restarts no server. Raises ClusterTrouble.

@@ -28,7 +28,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PROBE_TIMEOUT_S = 20.0
 HINT = "; to allow it: "
 
-# Files that show that the system refuses user namespaces: file, value that means so, sysctl setting that allows them.
+# Ways in which systems refuse user namespaces: (file, its content if they are refused, sysctl setting that allows them)
 SWITCHES = (
     (
         "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
@@ -62,7 +62,7 @@ def _call(name: str, *args: object) -> None:
 def die_with_parent() -> None:
     """Makes the kernel send SIGKILL to this process when the thread that forked it ends.
 
-    This holds after exec, too, but not for children of this process.
+    The setting survives exec, but children of this process do not inherit it.
     """
     _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

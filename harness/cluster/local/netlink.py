@@ -1,7 +1,7 @@
 """Creates a bridge, hosts on the bridge, and silent one-way packet filters, through pyroute2 (no `ip` or `nft` binary).
 
-All hosts share one subnet, 10.64.0.0/16, in a network namespace that has no connection to the outside. A packet filter
-rule drops the packets from one address at the receiving host. It counts them, and sends no reply.
+All hosts share one subnet, 10.64.0.0/16. The bridge is in a network namespace without a connection to the outside. A
+packet filter rule at a host counts and drops the packets that arrive from one address; the sender gets no reply.
 """
 
 from __future__ import annotations

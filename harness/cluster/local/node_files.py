@@ -1,6 +1,6 @@
 """Accesses the files of a local cluster's nodes, for disk and data faults.
 
-Programs that run in the supervisor's mount namespace, where the files are, do the work:
+The files may be visible only in the supervisor's mount namespace. Therefore programs that run there do the work:
 `harness.cluster.local.disks`, `harness.cluster.local.file_damage`, `harness.cluster.local.log_folders` and
 `harness.cluster.local.copy_data`.
 """
@@ -53,7 +53,7 @@ class NodeFiles:
         self._disks("cut", *map(self.data, nodes))
 
     def mount_again(self, nodes: Sequence[str]) -> None:
-        """Mounts the disks again. They contain what had been synced before the power cut.
+        """Mounts the disks again. Only what was synced before the power cut is left on them.
 
         The nodes' servers must have ended.
         """
@@ -76,7 +76,7 @@ class NodeFiles:
         """Damages the files of a stopped node; returns what was done.
 
         kind          see `harness.cluster.local.file_damage`
-        topic_prefix  how the names of the topics begin whose files may be damaged
+        topic_prefix  files of topics are damaged only if the names of the topics begin with this text
         seed          determines the random choices
         """
         output = self.inside("harness.cluster.local.file_damage", kind, self.data(node), topic_prefix, str(seed))

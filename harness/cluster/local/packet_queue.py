@@ -1,19 +1,20 @@
 """Makes links slow, lossy or narrow by delaying packets in queues of the kernel (NFQUEUE).
 
-The kernel keeps each packet that a rule (`netlink.hold`) sends to a queue, and reports the packet's number to this
-process, until this process accepts or drops the packet. No netem, root or library is needed. Packets are delayed at the
-receiver. At the sender, a delay would make TCP hold back further packets (TCP small queues), and a loss would be
-noticed at once.
+A rule (`netlink.hold`) sends packets to a queue. The kernel reports the number of each queued packet to this process,
+and keeps the packet until this process accepts or drops it. No netem, root or library is needed. Packets are delayed at
+the receiver. At the sender, a delay would make TCP hold back further packets (TCP small queues), and TCP would notice a
+loss at once.
 
 When this process ends, it accepts all queued packets. If it is killed, the kernel drops them and lets later packets
 pass (the bypass flag), so a queue without a process blocks nothing.
 
 Run as `python -m harness.cluster.local.packet_queue NUMBER QUALITY SEED ADDRESS ...`. QUALITY is a `LinkQuality` as
 JSON, for the links of the hosts with these addresses. Descriptor 3 is a control socket. Descriptors 4 and up are
-netfilter sockets, one for each host at which packets are queued. The packets are in queue NUMBER of that host's
-network. The process sends {} once it listens, or {"why": text} if it failed. It answers each message with {address:
-`LinkCounts`} as JSON, and ends when the other side closes. With the only argument `--probe`, the process tries to set
-up a queue in temporary namespaces, and ends.
+netfilter sockets, one for each host at which packets are queued; the packets are in queue NUMBER of that host's
+network. On the control socket, the process sends {} once it listens to the queues, or {"why": text} if that failed. It
+answers each message with {address: `LinkCounts`} as JSON, and ends when the other side closes the control socket.
+
+With the only argument `--probe`, the process tries to set up a queue in temporary namespaces, and ends.
 
 Source: linux/netfilter/nfnetlink_queue.h.
 """
@@ -155,8 +156,8 @@ def serve(queues: Sequence[Queue], shapers: Mapping[bytes, Shaper], control: soc
 def _take(index: int, queue: Queue, shapers: Mapping[bytes, Shaper]) -> None:
     """Passes new packets of a queue to the shapers of their links; accepts packets of other links at once.
 
-    A packet between two hosts with degraded links is delayed once, by the shaper of its sender. `index` is the queue's
-    index, by which the shapers identify it.
+    If the links of both hosts are degraded, only the shaper of the sender delays the packet. `index` is the position of
+    `queue` in the list of queues; shapers return it with each packet.
     """
     now_ns = time.monotonic_ns()
     for number, sender, receiver, size in queue.arrived():
@@ -178,7 +179,7 @@ def _decide(queues: Sequence[Queue], accepted: Sequence[Packet], dropped: Sequen
 
 
 def main(argv: list[str]) -> int:
-    """Delays and drops packets in the hosts' queues until the control socket is closed. `--probe` only tries it."""
+    """Delays packets until the control socket closes, or probes the kernel (see above). Exit code 1: it failed."""
     if argv == ["--probe"]:
         return probe()
     number, content, seed, *addresses = argv

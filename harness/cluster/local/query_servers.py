@@ -43,9 +43,9 @@ class ServerQueries:
     def controller(self) -> int | None:
         """Returns the id of the active controller; None if it cannot be determined.
 
-        With KRaft this is the leader of the metadata quorum, as reported by the voter whose response has the highest
-        epoch. Brokers are not asked: a broker forwards the request to the leader that it knows, and waits if this
-        leader does not answer. With ZooKeeper, the controller is the broker that most brokers name.
+        With KRaft, all voters are asked for the leader of the metadata quorum; the response with the highest epoch
+        counts. Brokers are not asked, because a broker forwards the request to the leader that it knows, and waits if
+        that leader does not answer. With ZooKeeper, the controller is the broker that most brokers name.
         """
         if self.layout.zookeepers:
             return most_named(view.controller for view in self.views())
@@ -60,7 +60,10 @@ class ServerQueries:
         return [place.name for place in self.layout.metadata_servers if not self._answers(place)]
 
     def provoke(self, name: str) -> None:
-        """Makes a broker or controller write a line to its log. Raises OSError if it accepts no connections."""
+        """Makes the broker or controller `name` write a line to its log, by sending a malformed request.
+
+        Raises OSError if the server accepts no connection.
+        """
         node = next(place for place in self.layout.places if place.name == name and isinstance(place, Node))
         with self.connect() as connection:
             connection.settimeout(_TIMEOUT_S)

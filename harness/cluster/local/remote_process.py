@@ -53,10 +53,10 @@ def spawn(
 ) -> RemoteChild:
     """Starts a process on a host ("": in the supervisor's own network).
 
-    env     is added to this process's environment
-    fds     become descriptors 3, 4, ... of the process
-    queues  hosts; after `fds`, the process gets a netfilter socket in the network of each of these hosts
-    log     file to which the process's standard output and error are appended
+    env     environment variables for the new process, in addition to those of this process
+    fds     these become descriptors 3, 4, ... of the new process
+    queues  hosts; after `fds`, the new process gets a netfilter socket in the network of each of these hosts
+    log     file to which the new process's standard output and error are appended
 
     Raises ClusterTrouble if the process cannot be started.
     """

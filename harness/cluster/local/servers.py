@@ -1,4 +1,4 @@
-"""Lays out each server of a local cluster in a folder: configuration, logging and storage. Builds its command line.
+"""Creates a folder for each server of a local cluster: configuration, logging and storage. Builds the command lines.
 
 nodes/n1/server.properties  log4j*.properties  server.log  stdout.log  data/     a broker or controller
 nodes/z1/zoo.cfg            log4j.properties   server.log  stdout.log  data/     a ZooKeeper

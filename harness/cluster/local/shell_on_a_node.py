@@ -27,9 +27,9 @@ Spawn = Callable[[Sequence[str], Sequence[int]], Child]
 
 
 def run(spawn: Spawn, argv: Sequence[str]) -> int:
-    """Runs `argv` on a host with this process's input and output; returns its exit code.
+    """Runs the command `argv` on a host, with this process's input and output; returns the command's exit code.
 
-    spawn  called as spawn(argv, fds): starts a process on the host with these descriptors, and returns it
+    spawn  function (argv, fds) that starts a process on the host, with `fds` as descriptors 3, 4, ..., and returns it
     """
     inside = [sys.executable, "-m", "harness.cluster.local.shell_on_a_node", *argv]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -90,7 +90,10 @@ def _same_size(other: int) -> None:
 
 
 def main(argv: Sequence[str]) -> Any:
-    """On the host: installs the descriptors, acquires the controlling terminal, if any, and execs the command."""
+    """On the host: makes descriptors 3 to 5 the standard streams and the terminal, if any, the controlling terminal.
+
+    Then replaces this process by the command. Exit code 127: the command cannot be started.
+    """
     for number in range(3):
         os.dup2(number + 3, number)
         os.close(number + 3)

@@ -1,9 +1,9 @@
 """Formats nodes' storage without starting a JVM for each node: Kafka's tool formats once per version, into the cache.
 
-`kafka.tools.StorageTool format` writes two small files. One contains the version's initial feature levels, and is the
-same for every node and cluster: bootstrap.checkpoint or, from 4.4 on, the first snapshot of the metadata log
-(KIP-1170). meta.properties contains the ids of the cluster, the node and, from 3.7 on, the directory. A node's storage
-is a copy of the first file, and a meta.properties with the node's ids.
+`kafka.tools.StorageTool format` writes two small files. The first is bootstrap.checkpoint or, from 4.4 on, the first
+snapshot of the metadata log (KIP-1170). This file contains the version's initial feature levels, and is the same for
+every node and cluster. The second, meta.properties, contains the ids of the cluster, the node and, from 3.7 on, the
+directory. A node's storage is a copy of the first file, and a meta.properties with the node's ids.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FOLDER = "format-2"  # in the cache; earlier harnesses kept no snapshot in `for
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What Kafka's tool wrote for a version.
+    """The files that Kafka's tool wrote for a version.
 
     meta       meta.properties; its ids are replaced for each node
     bootstrap  the file with the feature levels, which is copied to each node; None: the tool wrote no such file

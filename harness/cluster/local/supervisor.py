@@ -3,10 +3,11 @@
     harness ──socket── supervisor (PID 1 of its namespaces) ── brokers, workers, commands
                             └─ one network namespace per host, on a bridge
 
-With `--namespaces FD` a guard process enters new namespaces and forks the supervisor as PID 1 there. When the
-supervisor ends, for whatever reason, the kernel ends every process in the namespaces. Network namespaces, links and
-rules disappear with the last process. With `--loopback FD` there are no namespaces, and children are killed one by one.
-End-of-file on the socket FD ends the supervisor, so a killed harness leaves nothing behind.
+FD is the descriptor of a socket to the harness. With `--namespaces FD`, a guard process enters new namespaces and forks
+the supervisor as PID 1 there. When the supervisor ends, for whatever reason, the kernel ends every process in the
+namespaces. Network namespaces, links and rules disappear with the last process. With `--loopback FD` there are no
+namespaces, and children are killed one by one. End-of-file on the socket ends the supervisor, so a killed harness
+leaves nothing behind.
 
 Verbs, their arguments and their answers (see `harness.cluster.json_messages` for the message format):
 
@@ -154,7 +155,7 @@ class Supervisor:
     def _signal(self, pid: int, number: int) -> bool:
         """Sends a signal to the process group of a child; returns whether it was sent.
 
-        Refuses a pid that is not that of a child, because an unrelated process may have this pid by now.
+        Sends nothing if `pid` is not a running child, because an unrelated process may have this pid by now.
         """
         if pid not in self._running:
             return False
@@ -200,7 +201,10 @@ class Supervisor:
 
 
 def _other_groups(session: int) -> set[int]:
-    """Returns the process groups in a worker's session, without the worker's own: those of its client programs."""
+    """Returns the process groups of a worker's client programs: all groups in its session except its own.
+
+    session  the worker's session id; its pid and its process group are the same number
+    """
     groups = set()
     for folder in os.scandir("/proc"):
         if folder.name.isdecimal():
@@ -260,8 +264,11 @@ def _first(control: socket.socket) -> int:
 def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
     """Waits until PID 1 or the harness ends, then kills PID 1. Returns PID 1's exit code.
 
-    PID 1 may be stopped (SIGSTOP), and then does not end by itself. Its children cannot die while they wait for a
-    frozen disk, so the guard thaws the disks.
+    control    the socket to the harness
+    mountinfo  descriptor of the namespace's /proc/self/mountinfo
+
+    Killing is necessary because PID 1 does not end by itself while it is stopped (SIGSTOP). Children of PID 1 cannot
+    die while they wait for a frozen disk, so the guard thaws the disks.
     """
     before = freeze_disk.mounted(mountinfo)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -320,7 +327,7 @@ def probe() -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Runs the supervisor until the socket on the command line is closed."""
+    """Runs the supervisor with --namespaces FD or --loopback FD, or with --probe tries whether namespaces work."""
     if argv == ["--probe"]:
         return probe()
     mode, number = argv

@@ -161,7 +161,7 @@ class Control:
     def _read(self) -> None:
         """Passes answers to the threads that wait for them, and records exits, until the supervisor ends."""
         try:
-            with suppress(OSError):  # Closed is a subclass; closing the socket here raises another
+            with suppress(OSError):  # the other side closed the socket (Closed is an OSError), or this side did
                 while True:
                     self._hear(*json_messages.receive(self._socket))
         finally:

@@ -1,9 +1,9 @@
 """Starts and controls the wire proxy of a local cluster.
 
-Each broker has a listener for clients. As its address, the broker advertises a socket of the proxy at the broker's own
-IP address. A client that follows the metadata therefore connects to the proxy without any configuration. The proxy's
-listening sockets belong to the brokers' network namespaces, and its connections to a broker come from outside that
-broker's namespace. Therefore a packet filter between two hosts blocks traffic through the proxy, too. The harness's own
+Each broker has a listener for clients. As the address of this listener, the broker advertises a socket of the proxy at
+the broker's own IP address, so clients that follow the metadata connect to the proxy without any configuration. The
+proxy's listening sockets belong to the brokers' network namespaces. Therefore a packet filter between two hosts blocks
+traffic through the proxy, too. The proxy connects to a broker from outside that broker's namespace. The harness's own
 requests go to the brokers directly.
 
     w0 ── n1's network: proxy's socket :9096 ── proxy (in the supervisor's network) ── n1's network: broker :9095
@@ -27,8 +27,8 @@ from harness.cluster.spec import EVERYBODY, Proxied
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.wire_rules import BROKERS, CLIENTS, Rule, RuleCounts, Traffic
 
-# Returns three ports for a broker: of its listener for clients, and of the proxy at the broker's address, for clients
-# and for other brokers; 0: any.
+# Returns three ports for a broker: (port of the broker's listener for clients, port of the proxy's socket for clients,
+# port of the proxy's socket for other brokers). 0 stands for any free port of the proxy.
 TakePorts = Callable[[], tuple[int, int, int]]
 CLIENT_PORT: Final = 9095
 PROXY_PORT: Final = 9096
@@ -61,10 +61,12 @@ def start(
     proxied: Proxied,
     log: str,
 ) -> tuple[tuple[Node, ...], WireProxy]:
-    """Starts a proxy. Returns (the brokers with the ports that lead to them through the proxy, the proxy).
+    """Starts a proxy. Returns (copies of the brokers with the proxy's ports set, the proxy).
 
-    listen  called as listen(host, address, port): returns a socket that listens there
-    take    returns (client_port, proxy_port, peer_port) for a broker: see `Node`
+    listen   function (host, address, port) that returns a socket that listens there
+    take     function that returns (client_port, proxy_port, peer_port) for a broker: see `Node`
+    proxied  whether only clients, or also other brokers, connect through the proxy
+    log      file for the proxy's output
 
     Raises ClusterTrouble.
     """

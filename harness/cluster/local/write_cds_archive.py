@@ -1,7 +1,7 @@
-"""Starts and stops one broker, which writes an archive of the classes that it loaded (class data sharing).
+"""Starts and stops one broker. When it stops, it writes an archive of the classes that it loaded (class data sharing).
 
-Run as `python -m harness.cluster.local.write_cds_archive VERSION`. An environment variable contains the archive's path:
-see `harness.cluster.distribution.cds_archive`.
+Run as `python -m harness.cluster.local.write_cds_archive VERSION`. The environment variable HARNESS_CLASSES_TO contains
+the archive's path: see `harness.cluster.distribution.cds_archive`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A persistent cluster as a run sees it: every method of a capability calls the cluster's keeper process.
 
-The class has the methods of all capabilities. Those that the cluster really has are listed in `capabilities`, as
-reported by the keeper; `harness.model.capabilities.offers` uses that list.
+The class has the methods of all capabilities. The keeper reports which capabilities the cluster really has. The
+attribute `capabilities` lists them, and `harness.model.capabilities.offers` uses that list.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class NamedCluster:
     # --- reserving the cluster ------------------------------------------------------------------------
 
     def up(self, progress: Callable[[str], None]) -> None:
-        """Reserves the cluster for this run; returns when the cluster is healthy.
+        """Reserves the cluster for this run. Returns when the keeper process has undone earlier faults.
 
-        Before that, the keeper process undoes what is left of earlier faults. Raises BadInput if another run uses the
-        cluster.
+        The cluster is then healthy. Raises BadInput if another run uses the cluster, ClusterTrouble if the keeper does
+        not answer.
         """
         hold = rpc.connect(client.folder(self.name) / client.SOCKET, HOLD_TIMEOUT_S)
         try:
@@ -90,9 +90,9 @@ class NamedCluster:
             rpc.value(answer)
 
     def forget(self, runs: Sequence[str]) -> None:
-        """Removes these earlier runs from the keeper's list of runs whose topics still exist.
+        """Removes earlier runs from `left_runs`, the keeper's list of runs whose topics still exist.
 
-        Their topics have been deleted, or are meant to be kept.
+        runs  runs whose topics have been deleted, or are to be kept
         """
         client.call(self.name, "forget", runs=list(runs))
 

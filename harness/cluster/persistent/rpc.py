@@ -28,9 +28,9 @@ _ERRORS: Final = {kind.__name__: kind for kind in (HarnessError, BadInput, Missi
 
 
 def _short(path: Path) -> tuple[int, str]:
-    """Returns (descriptor of the folder of `path`, a short path to the same file through this descriptor).
+    """Returns (descriptor of the folder of `path`, a short path to the same file through that descriptor).
 
-    A socket's path may have at most 107 bytes. The caller closes the descriptor after use.
+    A short path is needed because a socket's path may have at most 107 bytes. The caller closes the descriptor.
     """
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     return folder, f"/proc/self/fd/{folder}/{path.name}"

@@ -1,8 +1,8 @@
 """Finds and removes what killed runs have left on the hosts of an ssh cluster.
 
-The harness of an active run renews a lease every few seconds: it increments a number in a file of the run's folder. If
-this number no longer changes, the run is a leftover. The folder of a run also contains the name of the run's packet
-filter. A packet filter of the harness is a leftover if no folder contains its name.
+While a run is active, the harness renews the run's lease every few seconds: it increments a number in the file `lease`
+of the run's folder. If this number no longer changes, the run is a leftover. The folder of a run also contains the name
+of the run's packet filter. A packet filter of the harness is a leftover if no folder contains its name.
 """
 
 from __future__ import annotations

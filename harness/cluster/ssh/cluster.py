@@ -1,8 +1,8 @@
 """Brokers on other hosts, through ssh. All files that the brokers need are installed there, and removed afterwards.
 
-A watchdog of the harness runs on each host. If this process has not renewed its lease for `SILENCE_S`, the watchdog
-ends the broker and removes the packet filters, so a killed harness leaves only files (see
-`harness.cluster.ssh.cleanup`). Clients run on this machine as children of a supervisor process, without network
+A watchdog runs on each host. The harness renews a lease there every few seconds. If the lease has not been renewed for
+`SILENCE_S` seconds, the watchdog ends the broker and removes the packet filters, so a killed harness leaves only files
+(see `harness.cluster.ssh.cleanup`). Clients run on this machine as children of a supervisor process, without network
 namespaces of their own.
 """
 
@@ -79,7 +79,7 @@ class SshCluster:
     Thread-safe once `up` has returned; until then, `bootstrap` is empty. If the run's faults need Network, `up` rejects
     hosts without working packet filters.
 
-    silence_s  how long the harness may fail to renew its lease before the hosts consider it dead, in seconds
+    silence_s  seconds without a renewal of the lease after which the hosts consider the harness dead
     """
 
     def __init__(self, spec: ClusterSpec, hosts: Sequence[Host], silence_s: int = SILENCE_S) -> None:
@@ -255,7 +255,7 @@ class SshCluster:
     # --- their network --------------------------------------------------------------------------------
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """Makes `at` drop packets from `sources`, from now on. A name that is not a node stands for all clients."""
+        """Makes host `at` drop packets from the hosts `sources`. A name that is not a node stands for all clients."""
         self._up().filters.drop(at, sources)
 
     def heal(self) -> None:
@@ -263,7 +263,7 @@ class SshCluster:
         self._up().filters.heal()
 
     def dropped(self, at: str) -> int:
-        """Returns how many packets the rules at a node have dropped; 0 for a client."""
+        """Returns how many packets the rules on the host of node `at` have dropped; 0 for a client."""
         return self._up().filters.dropped(at)
 
     # --- commands, clients, logs ----------------------------------------------------------------------

@@ -30,7 +30,7 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.yaml_data import Loaded, Place
 
 HOSTS_MAX: Final = 15
-PORTS: Final = 3  # of each broker: for brokers, for controllers, for clients if these use another address
+PORTS: Final = 3  # of each broker: for brokers, for controllers, and for clients if they use another address
 _WHAT: Final = "a list of hosts"
 _NAME: Final = r"^[a-z][a-z0-9-]{0,30}$"
 _CLIENTS: Final = re.compile(r"w\d+|admin")  # names of worker hosts
@@ -68,7 +68,7 @@ _HOSTS: Final = TypeAdapter(tuple[Host, ...])
 
 
 def load(path: Path) -> tuple[Host, ...]:
-    """Returns the hosts in a file. Raises BadInput: one line for each mistake, with file, line and column."""
+    """Returns the hosts in a file. Raises BadInput; the message has one line (file, line, column) for each mistake."""
     loaded = yaml_data.load(path, _WHAT)
     if not isinstance(loaded.data, list) or not loaded.data:
         raise BadInput(f"{loaded.where((), True)}: not {_WHAT}; write one entry per host, starting with `- address:`")

@@ -19,9 +19,9 @@ _UPLOAD_S: Final = 600.0
 
 
 def install(link: Link, pack: Pack) -> None:
-    """Creates the run's folder on a host, and unpacks the broker's files there. If they include a Java, tests it.
+    """Creates the run's folder on a host, and unpacks the broker's files there.
 
-    Raises ClusterTrouble.
+    If the files include this machine's Java, checks that this Java runs on the host. Raises ClusterTrouble.
     """
     who = f"{link.host.name} ({link.host.at})"
     preflight.ask(link, _ASK_S, "make", pack.folder)
@@ -62,7 +62,7 @@ def nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
 
 
 def reached(node: Node) -> Node:
-    """Returns a copy of the node, with its address and port replaced by those at which this machine reaches it."""
+    """Returns a copy of the node with the address and port at which this machine reaches it."""
     if node.outside_port is None:
         return node
     return Node(node.name, node.id, node.outside_address, node.outside_port, node.controller_port)

@@ -1,8 +1,8 @@
 """Packet filters on the hosts of an ssh cluster: rules at the receiving hosts, only for the brokers' ports.
 
 Other traffic of the hosts continues, including the ssh connection. All clients run on this machine, and have its
-address. To keep a broker's responses from the clients, the broker's host drops the packets that it sends to this
-machine.
+address. To make clients drop a broker's packets, a rule on the broker's host drops the packets from the broker's ports
+to this machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Filters:
         self._lock = threading.Lock()
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
-        """Makes `at` drop packets from `sources`, from now on. A name that is not a node stands for all clients."""
+        """Makes host `at` drop packets from the hosts `sources`. A name that is not a node stands for all clients."""
         with self._lock:
             for name, rules in wanted(self._hosts, at, sources).items():
                 in_effect = self._rules.setdefault(name, [])
@@ -72,9 +72,9 @@ class Filters:
 
 
 def wanted(hosts: Mapping[str, Ready], at: str, sources: Sequence[str]) -> dict[str, list[Rule]]:
-    """Returns node name -> packet filter rules for its host. Together the rules make `at` drop packets from `sources`.
+    """Returns node name -> packet filter rules for the node's host; the rules make `at` drop packets from `sources`.
 
-    Clients drop nothing themselves: if `at` is a client, the sending hosts drop the packets.
+    There are no rules on this machine: if `at` is a client, the sending hosts drop the packets.
     """
     found: dict[str, list[Rule]] = {}
     for source in sources:
@@ -90,9 +90,9 @@ def wanted(hosts: Mapping[str, Ready], at: str, sources: Sequence[str]) -> dict[
 
 
 def _addresses(source: Ready, at: Ready) -> list[str]:
-    """Returns all addresses from which `source` may send packets.
+    """Returns all addresses from which host `source` may send packets to host `at`.
 
-    Leaves out addresses that `at` has, too, such as that of a bridge inside each host.
+    Leaves out addresses that both hosts have, such as the address of a bridge inside each host.
     """
     every = {source.inside, source.address, *source.look.addresses}
     return sorted(every - at.look.addresses - {at.inside, at.address})

@@ -34,6 +34,7 @@ _LISTEN: Final = "0A"  # a socket's state in /proc/net/tcp
 class Look:
     """What was found on a host.
 
+    system     operating system and machine type, as `uname -sm` prints them
     folder     where runs are stored
     lacking    required tools that are not installed
     java       (path, "") of a Java that is new enough; if there is none, ("", what was found instead)
@@ -99,7 +100,7 @@ def ask(link: Link, timeout_s: float, name: str, folder: str, *arguments: str) -
 def ready(links: Sequence[Link], table: str, filters: bool) -> list[Ready]:
     """Checks all hosts in parallel, and returns them. Raises Missing, with everything that is wrong with any host.
 
-    table    name of a packet filter that each host creates for a test; must not be in use
+    table    name of the packet filter that each host creates and removes as a test; must not be in use
     filters  whether the run's faults need packet filters
     """
 

@@ -1,8 +1,9 @@
 """One client's connection to one broker through the proxy: a stream of frames in each direction, subject to rules.
 
-A held frame also delays all later frames in its direction, because a stream keeps its order. When the proxy cuts a
-client's connection, or the client closes it while frames are held, the connection to the broker stays open until these
-frames have been forwarded and answered. So a broker may receive a request whose client has already disconnected.
+A held frame also delays all later frames in its direction, because a stream keeps its order. When a rule cuts the
+client's connection, or the client disconnects while requests are held, the connection to the broker stays open until
+the client's requests have been forwarded and answered, for at most `LINGER_S` seconds after the last one is due. So a
+broker may receive a request after its client has disconnected.
 """
 
 from __future__ import annotations
@@ -161,9 +162,9 @@ class Connection:
                 self._cut()
 
     def _refused(self, active: ActiveRule, frame: bytes, sent: Sent) -> QueuedFrame:
-        """Returns what to queue in place of a request that a rule answers: no bytes, but the proxy's own answer.
+        """Returns what to queue for a request that the proxy answers itself: no bytes for the broker, and the answer.
 
-        If the proxy cannot make such an answer, returns the request itself, which then goes to the broker.
+        If the proxy cannot make an answer with the rule's error, returns the request, which then goes to the broker.
         """
         try:
             return QueuedFrame(b"", (sent._replace(answer=error_answers.refusal(frame, active.rule.error)),))
@@ -200,10 +201,10 @@ class Connection:
         return PASS if active is None and not sent.repeated and not self._to_client and not own_answers else WHOLE
 
     def _answered(self, correlation: int) -> Sent | None:
-        """Returns the request to which a broker's response with this correlation id belongs; None if there is none.
+        """Returns the request that a broker's response with this correlation id answers; None if there is none.
 
-        The broker responds in the order of the requests, unless a request was dropped. Earlier requests that the proxy
-        answers itself are put into `_overdue`: their answers go to the client before this response.
+        The broker responds in the order of the requests, unless a request was dropped. The requests before it that the
+        proxy answers itself are moved to `_overdue`: their answers go to the client before this response.
         """
         for at, sent in enumerate(self._inflight):
             if sent.request.correlation == correlation and not sent.answer:
@@ -241,7 +242,7 @@ class Connection:
             return frame
 
     def _answer_first(self) -> None:
-        """Sends the proxy's own answers to the oldest requests, up to the first request that waits for the broker."""
+        """Sends the proxy's own answers to the oldest requests; stops at the first request that the broker answers."""
         while self._inflight and self._inflight[0].answer and self._responses.between_frames:
             self._give([self._inflight.popleft()])
 

@@ -11,7 +11,7 @@ from harness.protocol.request_head import Request
 
 
 class Numbered(Protocol):
-    """The number of a connection, which is all that `Shared` uses of it."""
+    """Anything with the number of a connection: `Shared` uses nothing else of a `Connection`."""
 
     number: int
 
@@ -31,9 +31,12 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueuedFrame:
-    """A frame in the queue of one direction: either held, or waiting behind a held frame.
+    """A frame in the queue of one direction: either held by a rule, or waiting behind a held frame.
 
-    cut  whether to close the sender's connection once the frame has been forwarded
+    data  the bytes to forward; empty if the proxy answers the request itself
+    sent  the requests in `data`; empty for a response
+    held  the hold of a rule; None if the frame only waits behind another
+    cut   whether to close the client's connection once the frame has been forwarded
     """
 
     data: bytes
@@ -66,8 +69,8 @@ class Counters:
 class Shared:
     """State that all connections of a proxy share.
 
-    at      function that calls another function at a given time
-    free    function that forwards the frames, on any connection, that a rule no longer holds
+    at      function (time, call) that calls the function `call` at the given time (`time.monotonic`)
+    free    function that forwards held frames, on any connection, once their rule no longer holds them
     closed  function that is called with each connection that has closed
     """
 

@@ -1,7 +1,7 @@
-"""Makes responses with errors: to requests that no broker receives, or by changing a broker's response.
+"""Makes responses with errors: either instead of a broker, or by changing a broker's response. Pure: bytes in and out.
 
-The messages come from kio, which generates them from Kafka's own schemas. kio takes a moment to load, so it is imported
-with the first rule that needs it. Pure: bytes in, bytes out.
+The library kio encodes and decodes the messages, by Kafka's own schemas. It takes a moment to load, so it is imported
+with the first rule that needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, get_args, get_origin
 
 from harness.protocol.request_head import SIZE, Request
 
-# Names of fields that identify the same thing in a request and in its response.
+# Each set: names that a field has in a request or in its response, and that mean the same there.
 _IDENTITIES: Final = (
     frozenset({"name", "topic"}),
     frozenset({"topic_id"}),
@@ -22,11 +22,11 @@ _IDENTITIES: Final = (
     frozenset({"group_id"}),
     frozenset({"member_id"}),
 )
-# The contents of a response that have no meaning beside an error.
+# Fields of a response that brokers leave empty beside an error: name -> the empty value.
 _CONTENTS: Final[Mapping[str, object]] = {"records": b"", "base_offset": -1}
 
 
-# First version of an API in which brokers answer PRODUCER_FENCED; before, it is INVALID_PRODUCER_EPOCH (KIP-588).
+# API -> first version in which brokers answer PRODUCER_FENCED; older versions: INVALID_PRODUCER_EPOCH (KIP-588).
 _FENCED_SINCE: Final = {22: 4, 24: 2, 25: 2, 26: 2}  # InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn
 
 
@@ -118,11 +118,11 @@ def _code(error: str, api: int = -1, version: int = 0) -> Any:
 
 
 def _answer(schema: Any, asked: Any, code: Any) -> tuple[Any, bool]:
-    """Makes a response, or a part of one, such as a partition; returns (the object, whether it has an error).
+    """Makes a response, or a part of one, such as a partition; returns (the made object, whether it has an error).
 
-    schema  kio's class of the object
-    asked   the object of the request that is answered, or a plain value from it, such as a partition's number
-    code    the error; an object whose parts carry the error does not carry it itself
+    schema  kio's class of the object to make
+    asked   the corresponding object of the request, or a plain value from the request, such as a partition's number
+    code    the error; it is set in the innermost parts, and an object with such a part has the error NONE itself
     """
     values: dict[str, Any] = {}
     marked, lists = False, _lists(asked)

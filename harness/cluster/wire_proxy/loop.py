@@ -1,6 +1,6 @@
 """An event loop for sockets and timers, in one thread.
 
-It uses plain epoll, which takes less processor time per request than asyncio's protocols.
+The loop uses epoll directly, because that takes less processor time per request than asyncio's protocols.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ class Loop:
 class Endpoint:
     """One side of a connection: a socket and its output buffer.
 
-    read     is called with the bytes that arrive, and with b"" at the end of the stream
-    drained  is called when the output buffer is nearly empty, so that reading from the other side can continue
+    read     function that is called with the bytes that arrive, and with b"" at the end of the stream
+    drained  function that is called when the output buffer has room again, so that reading from the other side can
+             continue
     """
 
     def __init__(

@@ -2,9 +2,10 @@
 
     python -m harness.cluster.wire_proxy.proxy n1=clients=10.64.1.1:9095 n2=clients=10.64.1.2:9095 ...
 
-Descriptor 3 is the control socket, 4 a listening socket for the first broker, 5 for the second, and so on. Brokers
-advertise the addresses of these sockets, so clients connect to the proxy automatically, and frames need no changes. The
-process has a single thread. It ends when the control socket is closed.
+Each argument is BROKER=SENDER=ADDRESS:PORT. SENDER says who connects: clients or brokers. Descriptor 3 is the control
+socket, 4 the listening socket for the first argument, 5 for the second, and so on. Brokers advertise the addresses of
+these sockets, so clients connect to the proxy automatically, and frames need no changes. The process has a single
+thread. It ends when the control socket is closed.
 
 Control protocol: one JSON object per line, {"id": n, "do": verb, ...}. The answer is {"id": n, "ok": ...} or
 {"id": n, "error": text}. Verbs, their arguments and their answers:
@@ -180,7 +181,7 @@ class Proxy:
 
 
 def main(argv: list[str]) -> int:
-    """Runs the proxy for the brokers that are named on the command line, until its control socket is closed."""
+    """Forwards connections as the arguments say (see above), until the control socket is closed."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):

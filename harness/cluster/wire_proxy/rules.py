@@ -65,7 +65,7 @@ class ActiveRule:
 class HeldFrame:
     """A frame that is held back.
 
-    until_s     when the frame will be forwarded, on the caller's clock; 0 if another request has released the frame
+    until_s     time at which the frame will be forwarded, on the caller's clock; 0 once the frame has been released
     connection  number of the frame's connection
     done        whether the frame has been forwarded or discarded
     """
@@ -132,10 +132,10 @@ class Rules:
             self.waiting.remove(held)
 
     def released_by(self, request: Request, connection: int) -> list[HeldFrame]:
-        """Releases the frames that are held until a request like this one has been answered; returns these frames.
+        """Releases the frames that waited for this request (`Rule.until`); returns these frames.
 
-        request     a request that has been answered or, if requests of this kind get no response, forwarded
-        connection  number of the connection on which it was sent
+        request     a request that has been answered; if requests of its kind get no response, one that was forwarded
+        connection  number of the connection on which `request` was sent
         """
         if not self.waiting:
             return []

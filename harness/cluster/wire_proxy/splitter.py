@@ -12,7 +12,7 @@ WHOLE: Final = 1  # wait until the frame is complete
 
 
 class Splitter:
-    """Splits a stream into frames of `low` to `high` bytes.
+    """Splits a stream into frames. The size field of a frame must be from `low` to `high`.
 
     decide      receives the first bytes of each frame, after the size field; returns PASS or WHOLE
     emit        receives the bytes of PASS frames, in pieces
