@@ -15,7 +15,8 @@ that it has. With implicit acknowledgement, a member's poll accepts what its pol
 Before the load, members poll until every group reads partitions. The groups' start offsets are requested regularly.
 
 At the end, new members poll and accept everything, until nothing has come for longer than locks and sessions last.
-Then the start offsets are requested again, and every client reads the logs: see workloads.final_polls.
+Then the start offsets are requested again, the records in the groups' dead letter queues are listed, if there are
+queues, and every client reads the logs: see workloads.final_polls.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Options:
     hold_p       probability that a member keeps a batch for longer than the lock lasts
     leave_p      probability that a member leaves the group with the records of a batch
     crash_p      probability that a member crashes with the records of a batch
+    dead_letters  whether each group has a dead letter queue
     grows        whether topics may get more partitions during the run
     """
 
@@ -76,6 +78,7 @@ class Options:
     leave_p: float = 0.02
     crash_p: float = 0.01
     renews: tuple[bool, ...] = (False,)
+    dead_letters: bool = False
     grows: bool = False
 
     @property
@@ -293,7 +296,8 @@ def final(options: Options) -> Generator:
         return Member(options, slot, final=True) if slot >= options.writers else NOTHING
 
     def offsets(slot: int) -> Generator:
-        asks = [op("share-offsets", None, group=f"g{number}", **FINAL) for number in range(options.groups)]
+        requests = ("share-offsets", "share-dead-letters") if options.dead_letters else ("share-offsets",)
+        asks = [op(f, None, group=f"g{number}", **FINAL) for f in requests for number in range(options.groups)]
         return sequence(asks) if slot == 0 else NOTHING
 
     members = TimeLimit(EachSlot(drain), int(options.final_s * DRAIN_SHARE * 1e9))

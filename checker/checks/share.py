@@ -23,7 +23,7 @@ from checker.kernels.share_unfinished import Found, unfinished
 from checker.kernels.witness import plain, worst
 from checker.tables.buckets_of_a_history import Part, Source
 from checker.tables.coding import decoder
-from checker.tables.schema import SHARE_FS
+from checker.tables.schema import OK, SHARE_DEAD_LETTERS, SHARE_FS
 from checker.verdict import results, unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
@@ -31,6 +31,7 @@ from harness.model.check_result import AnomalyFound, Result, Verdict
 from harness.model.values_as_text import many
 
 SHOWN: Final = 32
+PLACE: Final = ("group", "key", "offset")
 Topics = Mapping[tuple[int, int], int]
 
 
@@ -92,6 +93,9 @@ def check(source: Source, options: CheckOptions) -> Result:
     answers = {anomaly.promised for anomaly in wrong}
     promise = None if not wrong else True if True in answers else None if None in answers else False
     figures = share_statistics.of_history([part.sums for part in parts], source.small("nemesis"), original)
+    figures["dead_letters"] = len(
+        set(zip(*(column(source.small("dead_letters"), n).tolist() for n in PLACE), strict=True))
+    )
     return Result(verdict, promise, tuple(reasons), tuple(anomalies), {"share": figures}, VERSION)
 
 
@@ -106,6 +110,13 @@ def _anomaly(name: str, parts: list[Judged], options: CheckOptions, original: Ma
     return [AnomalyFound(name, anomaly.summary, count, anomaly.bad(rows, options), promised, tuple(rows))]
 
 
+def _dead_letter_queues(ops: pa.Table) -> tuple[set[int], set[int]]:
+    """Returns (the groups whose dead letter queues were requested, those whose queues were read)."""
+    mine = column(ops, "kind") == SHARE_DEAD_LETTERS
+    group = column(ops, "group")
+    return set(group[mine].tolist()), set(group[mine & (column(ops, "type") == OK)].tolist())
+
+
 def _reasons(source: Source, parts: list[Judged], options: CheckOptions, original: Mapping[int, Any]) -> list[str]:
     """Returns why the verdict cannot be valid."""
     counts, settings = source.meta["counts"], options.settings.share
@@ -118,6 +129,10 @@ def _reasons(source: Source, parts: list[Judged], options: CheckOptions, origina
     missing = [name for name, value in unknown.items() if value is None]
     if missing:
         found.append(f"the {' and the '.join(missing)} of the share groups is not known, so losses were not judged")
+    asked, read = _dead_letter_queues(source.small("share_ops"))
+    if asked - read:
+        names = ", ".join(str(original.get(group, group)) for group in sorted(asked - read)[:4])
+        found.append(f"the dead letter queue of share group {names} could not be read")
     unwatched = sorted({group for part in parts for group in part.unfinished.unwatched})
     if unwatched:
         names = ", ".join(str(original.get(group, group)) for group in unwatched[:4])

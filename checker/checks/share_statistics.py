@@ -7,6 +7,7 @@ redeliveries                           reason -> number of redeliveries, i.e. de
                                        ended, leader may have moved, other (nothing in the history explains it)
 after_release_ms, after_end_ms         time to the redelivery: {median, max}
 expired_locks                          redeliveries by an expired lock
+dead_letters                           records in the dead letter queues that were read (added by checker.checks.share)
 leader_moves                           the number of leaders that faults moved
 acknowledgements                       kind -> outcome -> number
 """

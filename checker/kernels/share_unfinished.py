@@ -11,7 +11,8 @@ of a key that it delivered; and at 0 in partitions that were added to a topic of
 Where neither applies, the records are not judged.
 
 Acquisitions can be hidden: a member that ends, or whose connection fails, may have acquired a record without returning
-it. Each may raise the delivery count. A record whose limit they may have used up is only a doubt.
+it. Each may raise the delivery count. A record whose limit they may have used up is only a doubt, or, if it is in the
+group's dead letter queue, finished.
 """
 
 from __future__ import annotations
@@ -172,6 +173,13 @@ def _hidden(share: ShareBucket, group: int, since: Ints) -> Ints:
     return result
 
 
+def _dead_letters(share: ShareBucket, group: int, key: int, offset: Ints) -> Bools:
+    """Returns whether the record at each offset is in the group's dead letter queue."""
+    letters = share.small.dead_letters
+    mine = (column(letters, "group") == group) & (column(letters, "key") == key)
+    return np.isin(offset, column(letters, "offset")[mine])
+
+
 def _lowest_delivered(share: ShareBucket) -> dict[tuple[int, int], int]:
     """Returns the lowest offset that was delivered, by (group, key)."""
     records = share.records
@@ -220,10 +228,11 @@ def unfinished(share: ShareBucket) -> Found:
                 continue
             left = _left(share, group, rank, offset[at], writer[at])
             left.open[offset[at] < start] = False
+            archived = left.count + _hidden(share, group, sent) >= share.settings.delivery_limit
+            left.open[archived & _dead_letters(share, group, int(share.data.keys[rank]), offset[at])] = False
             waited = left.last_ns + share.lock_ns < quiet[group][1] - QUIET_NS
             waited &= left.last_ns < quiet[group][0]
             early += int((left.open & ~waited).sum())
-            archived = left.count + _hidden(share, group, sent) >= share.settings.delivery_limit
             doubtful += int((left.open & waited & archived).sum())
             parts.append(left.records.where(left.open & waited & ~archived))
     columns: list[Any] = [np.concatenate([getattr(part, name) for part in parts]) for name in Unfinished.__slots__]

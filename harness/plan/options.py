@@ -312,6 +312,9 @@ class ShareFields(BaseModel):
     )
     share_leave_p: float = Field(0.02, ge=0, le=1, description="Probability that a member leaves with its records.")
     share_crash_p: float = Field(0.01, ge=0, le=1, description="Probability that a member crashes with its records.")
+    share_dead_letters: bool = Field(
+        False, description="Give each share group a dead letter queue, and check it (KIP-1191; Kafka 4.4 or later)."
+    )
 
 
 class ClientFields(BaseModel):

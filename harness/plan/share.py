@@ -14,7 +14,9 @@ from workloads.share import STRIDE
 
 KIND: Final = "share"
 SINCE: Final = (4, 2, 0)  # share.version is finalized in new clusters (KIP-932)
+DEAD_LETTERS: Final = (4, 4, 0)  # KIP-1191
 PREVIEW: Final = (4, 1, 0)
+DEAD_LETTERS_VERSION: Final = "4.4.0"  # used with --share-dead-letters if the default version has no such queues
 VERSION: Final = "4.3.1"  # used if the default version of Kafka has no share groups
 HEARTBEAT_MS: Final = 1000
 COORDINATOR: Final = "share-coordinator"
@@ -30,6 +32,8 @@ def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     given = {name: field.get_default() for name, field in TestPlan.model_fields.items()} | dict(values)
     added: dict[str, Any] = {"concurrency": CLIENTS_DEFAULT, "partitions": PARTITIONS, **values}
     added["partitions_per_topic"] = STRIDE
+    if given["share_dead_letters"] and versions.parse_version(versions.DEFAULT) < DEAD_LETTERS:
+        added.setdefault("kafka_version", DEAD_LETTERS_VERSION)
     if versions.parse_version(versions.DEFAULT) < SINCE:
         added.setdefault("kafka_version", VERSION)
     if "java" in given["client"] and not given["client_version"]:
@@ -91,6 +95,8 @@ def rule(plan: TestPlan) -> None:
     """Checks the options of share groups. Raises ValueError with what to do instead."""
     faults = (*plan.nemesis, *derived.scheduled(plan))
     if plan.workload != KIND:
+        if plan.share_dead_letters:
+            raise ValueError("--share-dead-letters needs --workload share")
         for fault in faults:
             if fault.endswith(f":{COORDINATOR}"):
                 raise ValueError(f"--nemesis {fault} needs --workload share: other workloads have no share groups")
@@ -102,6 +108,10 @@ def rule(plan: TestPlan) -> None:
         raise ValueError(f"--client {','.join(plan.client)}: --workload share supports {takes}")
     if not derived.is_attached(plan):
         _refuse_version(plan)
+    elif plan.share_dead_letters:
+        raise ValueError(
+            "--share-dead-letters needs a cluster that the harness starts, whose brokers' settings it knows"
+        )
     java = derived.client_versions(plan).get("java")
     if java and versions.parse_version(versions.SERIES.get(java, java)) < SINCE:
         raise ValueError(f"--client-version java={java}: KafkaShareConsumer is stable since 4.2; name a later version")
@@ -129,6 +139,10 @@ def _refuse_version(plan: TestPlan) -> None:
             f"--kafka-version {plan.kafka_version}: share groups are a preview there, and new clusters do not enable "
             "the feature share.version; use 4.2 or later"
         )
+    if plan.share_dead_letters and number < DEAD_LETTERS:
+        raise ValueError(
+            f"--share-dead-letters: Kafka {plan.kafka_version} has no dead letter queues; use 4.4 or later"
+        )
 
 
 def workload_options(plan: TestPlan) -> Mapping[str, Any]:
@@ -147,6 +161,7 @@ def workload_options(plan: TestPlan) -> Mapping[str, Any]:
         "hold_p": plan.share_hold_p,
         "leave_p": plan.share_leave_p,
         "crash_p": plan.share_crash_p,
+        "dead_letters": plan.share_dead_letters,
         "renews": tuple(name == "java" for name in plan.client),
         "grows": any(fault.startswith("add-partitions") for fault in (*plan.nemesis, *derived.scheduled(plan))),
     }

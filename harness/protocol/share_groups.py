@@ -19,6 +19,11 @@ DESCRIBE: Final = 90
 _ALL_TOPICS: Final = b"\0"
 
 
+def dead_letter_topic(group: str) -> str:
+    """Returns the name of a group's dead letter queue. By default, brokers require this prefix (KIP-1191)."""
+    return f"dlq.{group}"
+
+
 def request(group: str) -> bytes:
     """Encodes a request for the start offsets of all partitions of a group."""
     return head(DESCRIBE, 0) + TAGS + compact_array([compact_text(group) + _ALL_TOPICS + TAGS]) + TAGS

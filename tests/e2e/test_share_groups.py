@@ -47,3 +47,12 @@ def test_the_share_coordinator_is_killed(tmp_path: Path) -> None:
 def test_new_partitions_are_skipped_before_4_4(version: str, tmp_path: Path) -> None:
     ran = run(tmp_path, "--workload", "share", "--kafka-version", version, *LATEST)
     assert ("share-lost" in ran.anomalies) == (version == "4.3.1")
+
+
+@pytest.mark.nightly
+def test_dead_letter_queues(tmp_path: Path) -> None:
+    letters = ("--share-dead-letters", "--share-reject-p", "0.1", "--share-delivery-limit", "2")
+    ran = run(tmp_path, *BOTH, *letters, "--kafka-version", "4.4.0", "--time-limit", "10", "--seed", "1")
+    assert ran.anomalies == set(), ran.out
+    share = ran.result["statistics"]["share"]
+    assert share["dead_letters"] >= share["acknowledgements"]["reject"]["ok"] > 0

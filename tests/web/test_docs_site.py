@@ -76,7 +76,9 @@ def test_the_search_finds_a_word_and_leads_to_its_page(browser: Any, site: str) 
     with watched(browser, site) as one:
         one.page.route(lambda url: not url.startswith(site), lambda route: route.abort())
         one.page.goto(site + "index.html")
-        one.page.fill("input[name=query]", "torn-transaction")
+        one.page.wait_for_load_state("networkidle")  # the search's index has been loaded
+        one.page.click("input[name=query]")
+        one.page.locator("input[name=query]").press_sequentially("torn-transaction", delay=20)
         result = one.page.locator(".md-search-result__link").first
         result.wait_for(state="visible")
         result.click()

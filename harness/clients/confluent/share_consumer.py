@@ -16,6 +16,7 @@ import confluent_kafka as ck
 
 from harness.clients.call_timeout import bounded
 from harness.clients.confluent.adapter import CLOSE_TIMEOUT_S, Confluent, destroy_beside
+from harness.clients.confluent.dead_letters import dead_letters
 from harness.clients.confluent.settings_and_errors import common, converted, made_with
 from harness.clients.settings import Settings, parse_settings
 from harness.clients.share.library import NO_ANSWER, REFUSED, Acknowledgement, Delivered, Place, Polled, Results
@@ -106,6 +107,9 @@ class ConfluentShare(Confluent):
             return ConfluentShareConsumer(settings, group, topics, acknowledgement)
         except ck.KafkaException as error:
             raise converted(error) from None
+
+    def dead_letters(self, settings: Settings, topic: str, timeout_s: float) -> list[Place]:
+        return dead_letters(settings, topic, timeout_s)
 
 
 def open_client(config: Mapping[str, Any]) -> Any:

@@ -145,6 +145,11 @@ class JavaShare(Java):
             raise ClientError("_JVM", f"the client's JVM did not start: {error}", "fatal") from None
         return JavaShareConsumer(machine, settings, group, topics, acknowledgement)
 
+    def dead_letters(self, settings: Settings, topic: str, timeout_s: float) -> list[Place]:
+        from harness.clients.confluent.dead_letters import dead_letters
+
+        return dead_letters(settings, topic, timeout_s)
+
 
 def open_client(config: Mapping[str, Any]) -> Any:
     """Opens the client of one process: a `share.client.ShareClient`."""

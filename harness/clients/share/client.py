@@ -4,6 +4,7 @@
     share-acknowledge  acknowledges records: [[key, offset, accept | release | reject | renew], ...]
     share-close        leaves the group
     share-offsets      asks the group's coordinator for its start offsets, and for how many partitions it reads
+    share-dead-letters lists the records in the group's dead letter queue (KIP-1191)
     share-sizes        asks how many partitions each topic has; the producer then learns of new partitions
     others             those of the queue workload: `harness.clients.queue`
 
@@ -56,6 +57,7 @@ class ShareClient:
             "share-acknowledge": self._acknowledge,
             "share-close": self._close,
             "share-offsets": self._offsets,
+            "share-dead-letters": self._dead_letters,
             "share-sizes": self._count_partitions,
             "crash": self._crash,
         }
@@ -161,6 +163,14 @@ class ShareClient:
                 return op.with_(type=OK, value=value, extra={**op.extra, "partitions": len(starts)})
             failed = f"{address}: error code {code}"
         return op.with_(type=FAIL, error=f"admin: {failed}")
+
+    def _dead_letters(self, op: Op) -> Op:
+        topic = share_groups.dead_letter_topic(f"{self._settings.run}-{op.extra['group']}")
+        try:
+            places = self._library.dead_letters(self._settings, topic, self._settings.patience_s - SPARE_S)
+        except ClientError as error:
+            return op.with_(type=FAIL, error=describe("poll", error))
+        return op.with_(type=OK, value=[[self._key(place), place.offset] for place in places])
 
     def _count_partitions(self, op: Op) -> Op:
         try:

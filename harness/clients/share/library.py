@@ -82,3 +82,6 @@ class ShareLibrary(Library, Protocol):
         self, settings: Settings, group: str, topics: Sequence[str], acknowledgement: Acknowledgement
     ) -> ShareConsumer:
         """Joins a group. Raises ClientError."""
+
+    def dead_letters(self, settings: Settings, topic: str, timeout_s: float) -> list[Place]:
+        """Returns the records that a group's dead letter queue lists, sorted (KIP-1191). Raises ClientError."""

@@ -55,6 +55,8 @@ def test_the_workload_has_the_options_of_the_plan() -> None:
         ({"client": ("java",), "client_version": "4.1.1"}, "stable since 4.2"),
         ({"concurrency": 2}, "need a member each"),
         ({"broker_config": {"group.share.delivery.count.limit": "7"}}, "use --share-delivery-limit 7"),
+        ({"share_dead_letters": True, "kafka_version": "4.3.1"}, "Kafka 4.3.1 has no dead letter queues"),
+        ({"share_dead_letters": True, "bootstrap": "b:9092"}, "a cluster that the harness starts"),
     ],
 )
 def test_what_does_not_fit_is_refused(options: dict[str, Any], why: str) -> None:
@@ -65,3 +67,12 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any], why: str) -> None
 def test_the_share_coordinator_needs_share_groups() -> None:
     with pytest.raises(BadInput, match="needs --workload share"):
         make({"nemesis": ("kill:share-coordinator",)})
+
+
+def test_dead_letter_queues_need_a_version_that_has_them() -> None:
+    assert versions.parse_version(plan(share_dead_letters=True).kafka_version) >= share.DEAD_LETTERS
+
+
+def test_dead_letter_queues_need_share_groups() -> None:
+    with pytest.raises(BadInput, match="--share-dead-letters needs --workload share"):
+        make({"share_dead_letters": True})

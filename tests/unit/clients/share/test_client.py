@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from harness.clients import payload
+from harness.clients.confluent.dead_letters import place_of
 from harness.clients.settings import Settings, parse_settings
 from harness.clients.share.client import ShareClient
 from harness.clients.share.library import REFUSED, Delivered, Place, Polled, Results
@@ -47,10 +50,16 @@ class Library(FakeLibrary):
     def __init__(self, *members: Member) -> None:
         super().__init__()
         self.members, self.joined = list(members), list[tuple[str, tuple[str, ...], str]]()
+        self.letters: list[int] | None = None
 
     def share_consumer(self, made: Settings, group: str, topics: Sequence[str], acknowledgement: Any) -> Member:
         self.joined.append((group, tuple(topics), acknowledgement))
         return self.members.pop(0)
+
+    def dead_letters(self, made: Settings, topic: str, timeout_s: float) -> list[Place]:
+        if self.letters is None:
+            raise ClientError("_TIMED_OUT", "too slow")
+        return [Place(f"{topic.removeprefix('dlq.').removesuffix('-g0')}-0", 1, offset) for offset in self.letters]
 
 
 def client(*members: Member) -> tuple[ShareClient, Library]:
@@ -142,3 +151,19 @@ def test_sends_are_those_of_the_queue_workload() -> None:
     done = made.invoke(invoke("send", [["send", 1002, 5]], 3))
     assert done.value == [["send", 1002, [0, 5]]]
     assert library.producers
+
+
+def test_dead_letters_are_listed() -> None:
+    ours, library = client()
+    asked = invoke("share-dead-letters", None, 0, {"group": "g0", "final": True})
+    library.letters = [4, 7]
+    assert (ours.invoke(asked).type, ours.invoke(asked).value) == ("ok", [[1, 4], [1, 7]])
+    library.letters = None
+    assert ours.invoke(asked).type == "fail"
+
+
+def test_a_dead_letter_without_its_record_is_an_error() -> None:
+    headers = [("__dlq.errors.topic", b"r-0"), ("__dlq.errors.partition", b"1"), ("__dlq.errors.offset", b"17")]
+    assert place_of(headers) == Place("r-0", 1, 17)
+    with pytest.raises(ClientError, match="without the place"):
+        place_of(headers[:2])
