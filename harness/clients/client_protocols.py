@@ -120,7 +120,9 @@ class Consumer(Protocol):
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Assigns exactly these partitions, each to be read from the given offset."""
 
-    def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None: ...
+    def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None:
+        """Subscribes to topics. A name that begins with ^ is a regular expression, and then the only one."""
+
     def poll(self, timeout_s: float, records_max: int) -> Batch:
         """Waits up to `timeout_s` for the first record, and returns the available records.
 

@@ -79,15 +79,18 @@ class Reader:
         return 0 if absolute else BEGINNING
 
     def subscribe(self, keys: Sequence[int]) -> None:
-        """Joins the group and subscribes to the topics of these keys.
+        """Joins the group and subscribes to the topics of these keys; with `sub_pattern`, to all topics of the run.
 
         Reading starts at the group's committed offsets.
         """
         topics = sorted({self._settings.partition(key)[0] for key in keys})
+        if self._settings.sub_pattern:
+            topics = [f"^{self._settings.run.replace('.', '[.]')}-[0-9]+$"]
         if not self.subscribed or self._consumer is None:
             self._renew()
             self._assigned, self._positions = set(), {}
         assert self._consumer is not None
+        self.subscribed = False  # if this fails, the next call makes a new consumer: a fatal error stays
         self._consumer.subscribe(topics, self._rebalanced)
         self.subscribed, self._topics = True, topics
 

@@ -29,6 +29,7 @@ class Settings:
     record_size           shorter payloads are padded to this many bytes
     pipelined             do not wait for a delivery report between two sends of an op, even outside transactions
     rewind                after a failed op, seek back to the first records that the op had read
+    sub_pattern           subscribe with a regular expression that matches all topics of the run
     group                 consumer group; None: <run>-group
     connection            librdkafka's connection properties, including secrets
     transactional_id      None: <run>-<process>; with this id a new process does not fence the one that it replaces,
@@ -57,6 +58,7 @@ class Settings:
     pipelined: bool = False
     rewind: bool = True
     group: str | None = None
+    sub_pattern: bool = False
     session_timeout_s: float = 6.0
     transaction_timeout_s: float = 10.0
     transactional_id: str | None = None

@@ -29,6 +29,7 @@ def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def rule(plan: TestPlan) -> None:
     """Checks the options of consumer groups. Raises ValueError with a text that says what to do instead."""
+    _check_subscription(plan)
     used = {
         f"--group-protocol {plan.group_protocol}": plan.group_protocol != "classic",
         f"--remote-assignor {plan.remote_assignor}": plan.remote_assignor,
@@ -50,6 +51,27 @@ def rule(plan: TestPlan) -> None:
         raise ValueError(f"{options[0]}: --client {without[0]} has no such protocol; use confluent or java")
     if plan.group_protocol == "both" and any(name.startswith(PREFIX) for name in plan.client):
         raise ValueError(f"{options[0]}: a client program gets one protocol; use consumer")
+
+
+def _check_subscription(plan: TestPlan) -> None:
+    """Checks --sub-pattern and --static-members. Raises ValueError."""
+    used = {"--sub-pattern": plan.sub_pattern, "--static-members": static(plan)}
+    for option in [option for option, given in used.items() if given]:
+        if plan.workload not in WORKLOADS:
+            raise ValueError(f"{option} requires --workload queue or delivery")
+        if "subscribe" not in plan.sub_via:
+            raise ValueError(f"{option} has no effect with --sub-via {','.join(plan.sub_via)}: use subscribe")
+        if plan.cluster in ("mock", "sim"):
+            raise ValueError(f"{option} needs Kafka brokers, not --cluster {plan.cluster}")
+        if without := [name for name in plan.client if name not in ("confluent", "java")]:
+            raise ValueError(f"{option}: --client {without[0]} cannot do this; use confluent or java")
+        if "group.instance.id" in plan.consumer_config:
+            raise ValueError(f"{option} cannot be combined with --consumer-config group.instance.id")
+
+
+def static(plan: TestPlan) -> bool:
+    """Returns whether the slots' consumers are static members. Pipelines make their instances static themselves."""
+    return plan.static_members and plan.workload not in ("pipeline", "app")
 
 
 def properties(plan: TestPlan) -> list[Mapping[str, str]]:

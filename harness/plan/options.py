@@ -244,6 +244,9 @@ class KeyFields(BaseModel):
         ("assign",),
         description="How consumers get partitions: assign, subscribe, or assign,subscribe.",
     )
+    sub_pattern: bool = Field(
+        False, description="subscribe: use a regular expression that matches all topics of the run, of now and later."
+    )
     group_protocol: Literal["classic", "consumer", "both"] = Field(
         "classic",
         description="Protocol of consumer groups: classic, consumer (KIP-848), or both (members of both in one group, "
@@ -275,7 +278,9 @@ class PipelineFields(BaseModel):
         "range",
         description="range, roundrobin, cooperative-sticky, or consumer (new group protocol: brokers assign).",
     )
-    static_members: bool = Field(False, description="Make the instances static members of the group.")
+    static_members: bool = Field(
+        False, description="Make the instances, or the consumers of other workloads, static members of the group."
+    )
     one_poll: bool = Field(False, description="Deliver a revocation and the following assignment in the same poll.")
     churn_interval_s: float = Field(
         10.0,

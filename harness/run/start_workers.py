@@ -70,6 +70,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "record_size": plan.record_bytes,
         "consumer_config": {**quirks, **plan.consumer_config},
         "group_protocols": groups.properties(plan),
+        "static_members": groups.static(plan),
     }
 
 

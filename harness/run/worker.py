@@ -112,14 +112,18 @@ class Slot:
 def of_process(config: Mapping[str, Any], process: Any) -> Mapping[str, Any]:
     """Returns the configuration of a process's client.
 
-    The slots of each library use the group protocols in turn, and a slot's next process uses the next protocol.
+    The slots of each library use the group protocols in turn, and a slot's next process uses the next protocol. All
+    processes of a slot are the same static member, if members are static.
     """
     protocols, consumer = config.get("group_protocols"), config.get("consumer_config", {})
-    if not protocols:
+    static = config.get("static_members", False)
+    if not protocols and not static:
         return {**config, "process": process}
     incarnation, slot = divmod(int(process), int(config["concurrency"]))
     turn = slot // len(config["libraries"]) + incarnation
-    return {**config, "process": process, "consumer_config": {**protocols[turn % len(protocols)], **consumer}}
+    own = protocols[turn % len(protocols)] if protocols else {}
+    own = {"group.instance.id": f"slot-{slot}", **own} if static else own
+    return {**config, "process": process, "consumer_config": {**own, **consumer}}
 
 
 def _close(client: SlotClient, process: Any) -> None:

@@ -79,3 +79,15 @@ def test_a_group_with_members_of_both_protocols(tmp_path: Path) -> None:
     logs = "".join(path.read_text() for path in ran.folder.glob("logs/n*/server.log"))
     assert "Converted the classic group to a consumer group" in logs
     assert {"assigned", "revoked"} <= rebalanced(done(ran))
+
+
+@pytest.mark.nightly
+def test_static_members_that_subscribe_to_a_regular_expression(tmp_path: Path) -> None:
+    load = ("--client", "confluent,java", "--concurrency", "4", "--rate", "60", "--sub-p", "0.05", "--seed", "1")
+    faults = ("--nemesis", "kill:client", "--nemesis-first", "4", "--nemesis-interval", "6")
+    how = ("--group-protocol", "consumer", "--sub-pattern", "--static-members")
+    ran = run(tmp_path, *how, *load, *faults, "--time-limit", "20")
+    assert ran.code == 0, ran.out + ran.err
+    logs = "".join(path.read_text() for path in ran.folder.glob("logs/n*/server.log"))
+    assert "regex" in logs and "slot-1" in logs
+    assert {"assigned", "revoked"} <= rebalanced(done(ran))

@@ -51,6 +51,7 @@ class JavaConsumer:
         self._machine, self._listener, self._rebalanced = machine, _Listener(), _nothing
         self._assigned: list[TopicPartition] = []
         self._subscribed = False
+        self._group_protocol = str(settings.consumer_config.get("group.protocol", "classic")).lower()
         try:
             self._consumer = machine.KafkaConsumer(machine.properties(settings_and_errors.consumer(settings)))
         except Exception as raised:
@@ -92,7 +93,14 @@ class JavaConsumer:
         """Subscribes with the given ConsumerRebalanceListener."""
         self._subscribed = True
         self._machine.listen()
-        self._call(lambda: self._consumer.subscribe(list(topics), listener))
+        wanted = self._pattern(topics[0]) if topics and topics[0].startswith("^") else list(topics)
+        self._call(lambda: self._consumer.subscribe(wanted, listener))
+
+    def _pattern(self, expression: str) -> Any:
+        """Returns a regular expression that the brokers evaluate, or the client if the group protocol is classic."""
+        if self._group_protocol == "consumer":
+            return self._machine.SubscriptionPattern(expression)
+        return self._machine.Pattern.compile(expression)
 
     def take(self, timeout_s: float) -> list[Record]:
         """Polls once, and returns the records.

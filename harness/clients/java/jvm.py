@@ -32,6 +32,8 @@ CLASSES: Final[Mapping[str, str]] = {
     "KafkaProducer": "org.apache.kafka.clients.producer.KafkaProducer",
     "ProducerRecord": "org.apache.kafka.clients.producer.ProducerRecord",
     "KafkaConsumer": "org.apache.kafka.clients.consumer.KafkaConsumer",
+    "Pattern": "java.util.regex.Pattern",
+    "SubscriptionPattern": "org.apache.kafka.clients.consumer.SubscriptionPattern",
     "OffsetAndMetadata": "org.apache.kafka.clients.consumer.OffsetAndMetadata",
     "KafkaShareConsumer": "org.apache.kafka.clients.consumer.KafkaShareConsumer",
     "AcknowledgeType": "org.apache.kafka.clients.consumer.AcknowledgeType",

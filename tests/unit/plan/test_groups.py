@@ -35,6 +35,9 @@ def test_the_new_protocol_subscribes_and_has_short_sessions() -> None:
         ({"cluster": "mock"}, "needs brokers of Kafka 4.0"),
         ({"client": "aiokafka"}, "--client aiokafka has no such protocol"),
         ({"client": "exec:./x", "group_protocol": "both"}, "a client program gets one protocol"),
+        ({"sub_pattern": True, "workload": "share", "kafka_version": "4.3"}, "--sub-pattern requires --workload queue"),
+        ({"sub_pattern": True, "client": "exec:./x"}, "--sub-pattern: --client exec:./x cannot do this"),
+        ({"static_members": True, "sub_via": ("assign",)}, "--static-members has no effect with --sub-via assign"),
         ({"consumer_config": CONSUMER}, "cannot be combined with --consumer-config group.protocol"),
         ({"group_protocol": "classic", "remote_assignor": "range"}, "--remote-assignor range has no effect with"),
         (
@@ -60,3 +63,16 @@ def test_slots_take_turns_and_a_new_process_changes_the_protocol() -> None:
     assert protocols(both, [4, 5]) == ["consumer", "classic"]
     assert protocols({"group_protocol": "consumer"}, [0, 1]) == ["consumer"] * 2
     assert protocols({}, [0, 1]) == ["", ""]
+
+
+def test_all_processes_of_a_slot_are_one_static_member() -> None:
+    config = {"concurrency": 3, "libraries": ["confluent"], "static_members": True, "consumer_config": {"a": "b"}}
+    named = {process: worker.of_process(config, process)["consumer_config"] for process in (1, 4, 5)}
+    assert named[1] == named[4] == {"group.instance.id": "slot-1", "a": "b"}
+    assert named[5]["group.instance.id"] == "slot-2"
+
+
+def test_a_plan_with_static_members_and_a_pattern() -> None:
+    plan = make({"group_protocol": "consumer", "static_members": True, "sub_pattern": True})
+    assert groups.static(plan)
+    assert not groups.static(make({"workload": "pipeline", "static_members": True}))
