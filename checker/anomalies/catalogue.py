@@ -9,6 +9,7 @@ from typing import Final
 
 from checker.anomalies import (
     batch_order,
+    concurrent_owners,
     dead_letter_missing,
     delivery_count,
     duplicate,
@@ -58,6 +59,7 @@ CATALOGUE: Final[dict[str, Anomaly]] = {
     "nonmonotonic-poll": nonmonotonic_poll.ANOMALY,
     "nonmonotonic-send": nonmonotonic_send.ANOMALY,
     "offset-regression": offset_regression.ANOMALY,
+    "concurrent-owners": concurrent_owners.ANOMALY,
     "stale-send": stale_send.ANOMALY,
     "int-nonmonotonic-send": int_nonmonotonic_send.ANOMALY,
     "int-send-skip": int_send_skip.ANOMALY,

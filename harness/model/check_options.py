@@ -57,6 +57,8 @@ class Settings:
     producer_id_expiration_ms  how long brokers keep the sequence numbers of a producer that is idle
     check_crcs                 whether consumers verify the checksums of the batches they fetch
     offsets_topic              settings of __consumer_offsets
+    commits_fenced             whether brokers reject all commits of members that the group has removed (KIP-447), and
+                               the clients record each revocation
     commit_acks                acks of the offset commits, which are writes to __consumer_offsets
     transactions_topic         settings of __transaction_state
     """
@@ -79,6 +81,7 @@ class Settings:
     producer_id_expiration_ms: int | None = None
     check_crcs: bool | None = None
     offsets_topic: InternalTopic = InternalTopic()
+    commits_fenced: bool | None = None
     commit_acks: str | None = None  # as `Acks`
     transactions_topic: InternalTopic = InternalTopic()
     share: ShareGroups = ShareGroups()

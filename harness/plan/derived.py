@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.clients import payload
 from harness.cluster.distribution.broker_config import defaults as broker_defaults
-from harness.cluster.distribution.versions import ZOOKEEPER, Metadata, default_metadata
+from harness.cluster.distribution.versions import ZOOKEEPER, Metadata, default_metadata, parse_version, resolve
 from harness.cluster.table import CLUSTERS
 from harness.model.check_options import CheckOptions, InternalTopic, Settings, ShareGroups
 from harness.plan.setting_values import boolean, client_acks, client_boolean, given, weakest_acks, whole
@@ -18,6 +18,9 @@ from workloads.recovery.scenarios import SCENARIOS
 # Upper bound of what a record batch adds to the value: the header of the batch (61 bytes), the other fields of
 # the record, and the overhead of compression. A transaction marker is smaller.
 BATCH_BYTES: Final = 200
+FENCED_OFFSETS: Final = (2, 5, 0)  # of brokers and of the Java client (KIP-447)
+# aiokafka gives up partitions in the background, and sends offsets in transactions without the member's generation.
+RECORD_REVOCATIONS: Final = frozenset({"confluent", "java"})
 STATE_REPLICATION: Final = "share.coordinator.state.topic.replication.factor"
 STATE_MIN_ISR: Final = "share.coordinator.state.topic.min.isr"
 
@@ -146,6 +149,7 @@ def settings(plan: TestPlan) -> Settings:
         producer_id_expiration_ms=shortest([broker]),
         check_crcs=plan.cluster != "mock" if crcs is None else _every_client(plan, crcs),
         offsets_topic=_internal(plan, "offsets.topic.replication.factor", "min.insync.replicas"),
+        commits_fenced=_commits_fenced(plan),
         commit_acks=broker.get(COMMIT_ACKS),
         transactions_topic=_internal(plan, "transaction.state.log.replication.factor", "transaction.state.log.min.isr"),
         share=_share_groups(plan),
@@ -154,6 +158,22 @@ def settings(plan: TestPlan) -> Settings:
         record_bytes=payload.at_most(plan.record_bytes) + BATCH_BYTES,
         broker=dict(broker),
     )
+
+
+def _commits_fenced(plan: TestPlan) -> bool | None:
+    """Returns whether brokers reject the commits of members that a group has removed; None if that is unknown.
+
+    For offsets in transactions, this needs brokers and clients that support KIP-447.
+    """
+    if plan.cluster == "sim":
+        return True
+    if plan.cluster == "mock" or not set(plan.client) <= RECORD_REVOCATIONS:
+        return None
+    if not plan.txn:
+        return True
+    versions = [plan.kafka_version, client_versions(plan).get("java", plan.kafka_version)]
+    fenced = all(parse_version(resolve(version)) >= FENCED_OFFSETS for version in versions)
+    return True if fenced and not is_attached(plan) else None
 
 
 def _group_protocol(plan: TestPlan) -> str:

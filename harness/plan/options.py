@@ -115,7 +115,7 @@ class ClusterFields(BaseModel):
     )
     kafka_version: Annotated[str, AfterValidator(_kafka_version)] = Field(
         DEFAULT,
-        description="Kafka version, from Maven Central: 4.1.1, or 2.4 for the latest 2.4 patch release known here.",
+        description="Kafka version, from Maven Central: 4.1.1, or 4.1 for the latest 4.1 patch release known here.",
     )
     # None: the default of the version
     metadata: Metadata | None = Field(

@@ -16,8 +16,6 @@ KIND: Final = "share"
 SINCE: Final = (4, 2, 0)  # share.version is finalized in new clusters (KIP-932)
 DEAD_LETTERS: Final = (4, 4, 0)  # KIP-1191
 PREVIEW: Final = (4, 1, 0)
-DEAD_LETTERS_VERSION: Final = "4.4.0"  # used with --share-dead-letters if the default version has no such queues
-VERSION: Final = "4.3.1"  # used if the default version of Kafka has no share groups
 HEARTBEAT_MS: Final = 1000
 COORDINATOR: Final = "share-coordinator"
 LIMIT: Final = "group.share.delivery.count.limit"
@@ -32,10 +30,6 @@ def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     given = {name: field.get_default() for name, field in TestPlan.model_fields.items()} | dict(values)
     added: dict[str, Any] = {"concurrency": CLIENTS_DEFAULT, "partitions": PARTITIONS, **values}
     added["partitions_per_topic"] = STRIDE
-    if given["share_dead_letters"] and versions.parse_version(versions.DEFAULT) < DEAD_LETTERS:
-        added.setdefault("kafka_version", DEAD_LETTERS_VERSION)
-    if versions.parse_version(versions.DEFAULT) < SINCE:
-        added.setdefault("kafka_version", VERSION)
     if "java" in given["client"] and not given["client_version"]:
         added["client_version"] = f"java={_java(str(added.get('kafka_version', versions.DEFAULT)))}"
     if str(given["cluster"]) in ("local", "docker") and not given.get("cluster_name"):
@@ -47,9 +41,9 @@ def _java(kafka_version: str) -> str:
     """Returns the version of the Java client: that of the brokers, if it has a stable share consumer."""
     version = versions.SERIES.get(kafka_version, kafka_version)
     try:
-        return version if versions.parse_version(version) >= SINCE else VERSION
+        return version if versions.parse_version(version) >= SINCE else versions.DEFAULT
     except ValueError:  # validation of the field reports this
-        return VERSION
+        return versions.DEFAULT
 
 
 def broker_config(given: Mapping[str, Any]) -> dict[str, str]:
@@ -77,13 +71,6 @@ def group_config(plan: TestPlan) -> dict[str, str]:
         "share.auto.offset.reset": plan.auto_offset_reset,
         "share.record.lock.duration.ms": str(int(plan.share_lock_s * 1000)),
     }
-
-
-def why_version(plan: TestPlan) -> str:
-    """Returns a sentence if share groups need a later version than the default one; "" otherwise."""
-    if plan.workload != KIND or derived.is_attached(plan) or versions.parse_version(versions.DEFAULT) >= SINCE:
-        return ""
-    return f"Kafka {plan.kafka_version}: the default version, {versions.DEFAULT}, has no stable share groups"
 
 
 def groups(plan: TestPlan) -> list[str]:

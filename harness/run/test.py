@@ -16,7 +16,7 @@ from harness.cluster.local import process_owner
 from harness.model.capabilities import Cluster, Logs, offers
 from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import BadInput, Missing
-from harness.plan import derived, plan_file, share
+from harness.plan import derived, plan_file
 from harness.plan.resolve import ResolvedPlan, judged_by
 from harness.plan.test_plan import TestPlan
 from harness.run import (
@@ -109,8 +109,6 @@ def run(
         )
         (folder / "plan.yaml").write_text(plan_file.dump(resolved.plan))
         say(f"run {folder}")
-        if why := share.why_version(plan):
-            say(why)
         if uploading is not None:
             uploading.begin(folder)
         return _run_in(folder, resolved, say, spark, quiet, plots)

@@ -16,7 +16,7 @@ from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, Ran, footprint, lef
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
 
 # CI tests the oldest and the newest version, the nightly job the others.
-IN_CI = [("2.4", "zookeeper"), ("4.3", "kraft")]
+IN_CI = [("2.4", "zookeeper"), ("4.4", "kraft")]
 ALL = [(series, metadata) for series, patch in SERIES.items() for metadata in modes(patch)]
 SECONDS = "12"
 

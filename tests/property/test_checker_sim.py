@@ -24,13 +24,16 @@ TXN = Settings(
     replication=3,
     min_insync_replicas=2,
     unclean_election=False,
+    commits_fenced=True,
 )
+
+PLAIN = Settings(txn=False, isolation_level="read_committed", auto_offset_reset="earliest", commits_fenced=True)
 
 
 def _judge(seed: int, txn: bool, final: bool = True, bugs: frozenset[str] = frozenset()) -> Result:
     # Bugs strike at random moments, so a run with a bug must be long enough for it to strike.
     ops = simulate(seed, ops=(400 if bugs else 150) + seed % 200, txn=txn, final=final, bugs=bugs)
-    settings = TXN if txn else Settings(txn=False, isolation_level="read_committed", auto_offset_reset="earliest")
+    settings = TXN if txn else PLAIN
     return judge(in_memory(make_tables.of_ops(ops)), CheckOptions(settings=settings, require_final_polls=final))
 
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from harness.model.errors_and_exit_codes import BadInput
 
-DEFAULT: Final = "4.1.1"
+DEFAULT: Final = "4.4.0"
 # The series that are tested, each with its latest patch on Maven Central when this was written.
 SERIES: Final[Mapping[str, str]] = {
     "2.4": "2.4.1",

@@ -137,6 +137,8 @@ def _of_key(name: str, witness: Witness) -> Iterator[Spot]:
     elif name == "offset-regression":
         named = [witness.get("committed"), witness.get("found")]
         yield from (Spot("row", offset=offset) for offset in named if offset is not None and offset >= 0)
+    elif name == "concurrent-owners":
+        yield from (Spot("ended", op=commit) for commit in ops[1::2])
     elif name == "phantom-read":
         yield Spot("polled", witness["value"], op, witness.get("offset"))
     elif name.endswith("-send") or name == "int-send-skip":

@@ -113,6 +113,12 @@ BUGS: Final[dict[str, Bug]] = {
         needs_txn=True,
         rate=0.3,
     ),
+    "concurrent-owners": _bug(
+        "the group assigns a key to a member although another member of the same generation has it",
+        "concurrent-owners",
+        "offset-regression",
+        rate=0.5,
+    ),
     "phantom": _bug("the log has a record that was never sent", "phantom-read"),
     "torn-transaction": _bug(
         "one of a committed transaction's records is lost",

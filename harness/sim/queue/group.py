@@ -46,6 +46,13 @@ class Group:
             keys += [topic * self._partitions + at for at in range(first, self._partitions, len(members))]
         return keys
 
+    def of_others(self, member: int) -> list[int]:
+        """Returns the keys of the member's topics that other members own in the current generation."""
+        keys = {
+            topic * self._partitions + at for topic in self._topics.get(member, ()) for at in range(self._partitions)
+        }
+        return sorted(keys - set(self.share(member)))
+
     def commit(self, generation: int, positions: Mapping[int, int]) -> bool:
         """Commits `positions` (key -> position). If `generation` is not current, commits nothing and returns False."""
         if generation != self.generation:

@@ -6,6 +6,7 @@ are right for simulated histories (a rebalance excuses the key from then until t
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -48,6 +49,7 @@ class Oracle:
         self._order_of_appends()
         self._information_flow()
         self._offsets()
+        self._owners()
         self._beginnings()
 
     def _versions(self) -> dict[tuple[int, int], int]:
@@ -173,6 +175,28 @@ class Oracle:
                 types = {c.type for c, j, a in commits if (j, a) == (k, at)}
                 if types == {FAIL}:
                     self.found.add("offset-regression")
+
+    def _owners(self) -> None:
+        """No key has two members whose commits the group accepts after it was assigned to both."""
+        stints: list[tuple[object, int, Op, list[Op]]] = []
+        current: dict[tuple[object, object], tuple[object, int, Op, list[Op]] | None] = {}
+        for op in self.done:
+            for event in op.extra.get("rebalance_log", ()):
+                for k in event["keys"]:
+                    current[op.process, k] = (op.process, k, op, []) if event["event"] == "assigned" else None
+                    stints += [current[op.process, k]] if current[op.process, k] else []  # type: ignore[list-item]
+            for k, _ in op.extra.get("committed", ()):
+                stint = current.get((op.process, k))
+                if op.type == OK and stint:
+                    stint[3].append(op)
+        for (a, k, first, ours), (b, j, second, theirs) in itertools.combinations(stints, 2):
+            after = max(first.time_ns, second.time_ns)
+            if (
+                a != b
+                and k == j
+                and all(any(self.invoked_ns[op.index] > after for op in ops) for ops in (ours, theirs))
+            ):
+                self.found.add("concurrent-owners")
 
     def _beginnings(self) -> None:
         """A process that is assigned a key starts to read it at the group's committed offset."""
