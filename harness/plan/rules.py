@@ -197,6 +197,11 @@ def scenario(plan: TestPlan) -> None:
         raise ValueError("--workload recovery injects its own faults: omit --nemesis and --schedule")
     if plan.nodes < row.nodes_min:
         raise ValueError(f"--nodes {plan.nodes}: the scenario {row.name} needs {row.nodes_min} or more")
+    if row.before and versions.parse_version(plan.kafka_version) >= versions.parse_version(row.before):
+        raise ValueError(
+            f"--kafka-version {plan.kafka_version}: the scenario {row.name} shows what changed in {row.before}; use an "
+            "earlier version"
+        )
 
 
 def log_model(plan: TestPlan) -> None:

@@ -26,6 +26,7 @@ import pytest
 from harness import history_writer
 from harness.cli.app import invoke
 from harness.cluster.distribution import download_cache, java
+from harness.cluster.distribution.versions import DEFAULT
 from harness.model import op_json
 from harness.model.errors_and_exit_codes import HarnessError, Missing
 from harness.sim.queue.run import simulate
@@ -147,7 +148,7 @@ def test_no_network_for_the_first_jars(
     assert find_runs.resolve(tmp_path / "runs", "latest") == earlier
 
 
-@pytest.mark.parametrize("place", ["cache", "cache/kafka", "cache/kafka/4.1.1.lock/x"])
+@pytest.mark.parametrize("place", ["cache", "cache/kafka", f"cache/kafka/{DEFAULT}.lock/x"])
 def test_a_file_where_the_cache_should_be(
     ask: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

@@ -38,7 +38,7 @@ def where() -> Iterator[str]:
         patch.setenv("DOCKER_HOST", host)
         made = harness("image", "build")
         assert made.returncode == 0, made.stderr
-        assert "kafka-log-harness:4.1.1: " in made.stdout
+        assert "kafka-log-harness:4.4.0: " in made.stdout
         yield host
         assert everything(host) == []
 
@@ -46,7 +46,7 @@ def where() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def place(where: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("docker")
-    cluster = make_cluster(ClusterSpec(run="r", kafka_version="4.1.1", work_dir=folder / "cluster"))
+    cluster = make_cluster(ClusterSpec(run="r", kafka_version="4.4.0", work_dir=folder / "cluster"))
     clients = Clients(cluster, folder)  # type: ignore[arg-type]
     roles = ViewRoles(cluster, "r", "r-group", 2, 3)
     try:

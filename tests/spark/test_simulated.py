@@ -16,7 +16,7 @@ from harness.sim.queue.run import simulate
 
 pytestmark = pytest.mark.spark
 
-SETTINGS = Settings(acks="all", txn=True, isolation_level="read_committed")
+SETTINGS = Settings(acks="all", txn=True, isolation_level="read_committed", commits_fenced=True)
 HONEST = 4
 
 

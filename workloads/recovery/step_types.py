@@ -69,6 +69,7 @@ class Scenario:
     damaged    the number of nodes whose data is destroyed at the same time
     unsynced   the number of nodes that lose unflushed data at the same time
     nodes_min  minimum number of nodes
+    before     the first version of Kafka in which servers do not do what the scenario shows; "": there is none
     """
 
     name: str
@@ -81,6 +82,7 @@ class Scenario:
     damaged: int = 0
     unsynced: int = 0
     nodes_min: int = 1
+    before: str = ""
 
     @property
     def verdicts(self) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ axes:                                every combination of one entry from each ax
 runs: 1                              number of runs of each combination
 experiments: [acks-1, no-fsync]      experiments to run in addition, as with `harness experiment run`
 experiment_runs: 1                   maximum number of runs of each case of an experiment
+experiment_versions: [3.9, 4.1]      versions of Kafka on which each case is run that does not name a version itself.
+                                     The default version is always included, others only if the case is possible there
 
 The name of a combination is made from the changes of its entries.
 """
@@ -15,14 +17,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from harness import yaml_data
+from harness.cluster.distribution.versions import DEFAULT, resolve
 from harness.experiments.expectations import ANY, Expectation
 from harness.experiments.spec import Case, named, over
 from harness.model.errors_and_exit_codes import BadInput
@@ -42,6 +45,13 @@ class Written(BaseModel):
     runs: int = Field(1, ge=1)
     experiments: tuple[str, ...] = ()
     experiment_runs: int = Field(1, ge=1)
+    experiment_versions: tuple[str, ...] = ()
+
+    @field_validator("experiment_versions", mode="before")
+    @classmethod
+    def _as_text(cls, versions: Any) -> Any:
+        """Accepts 3.9, which YAML reads as a number."""
+        return [str(version) for version in versions] if isinstance(versions, list) else versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +94,37 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
             experiment = named(name, folder)
         except BadInput as error:
             raise BadInput(f"{loaded.where(('experiments', n))}: {error}") from None
-        for case in experiment.cases:
+        for case in itertools.chain.from_iterable(
+            on_versions(c, written.experiment_versions) for c in experiment.cases
+        ):
             cells += [Cell(case, seed + n, experiment.name) for n in range(min(written.experiment_runs, case.runs))]
     if not cells:
         raise BadInput(f"{path}: nothing to run; set axes, plan or experiments")
     return sorted(cells, key=lambda cell: sha256(f"{seed} {cell.name} {cell.seed}".encode()).digest())
+
+
+def on_versions(case: Case, versions: Sequence[str]) -> list[Case]:
+    """Returns the case on the default version of Kafka, and on each of `versions` on which its plan is possible.
+
+    Returns only the case itself if it names a version, or if its cluster does not run Kafka.
+    """
+    cases = [case]
+    if "kafka_version" in case.plan or case.plan.get("cluster") in ("mock", "sim", "external"):
+        return cases
+    for version in versions:
+        plan = {**case.plan, "kafka_version": version}
+        variant = ", ".join(part for part in (case.variant, f"Kafka {version}") if part)
+        if resolve(version) != DEFAULT and _is_valid(plan):
+            cases.append(replace(case, plan=plan, variant=variant))
+    return cases
+
+
+def _is_valid(plan: Mapping[str, Any]) -> bool:
+    try:
+        make_plan.make({**plan, "seed": 0})
+    except BadInput:
+        return False
+    return True
 
 
 def _possible(loaded: Loaded, places: Sequence[Place], case: Case) -> None:

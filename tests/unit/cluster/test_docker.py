@@ -304,7 +304,7 @@ def test_a_foreign_server_at_the_socket_is_reported(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_image_is_chosen_of_those_that_are_there() -> None:
-    official, own = "apache/kafka:4.4.0", "kafka-log-harness:4.1.1"
+    official, own = "apache/kafka:4.1.1", "kafka-log-harness:4.1.1"
     assert engine_and_images.image(Engine(official, own), "", "4.1.1") == official
     assert engine_and_images.image(Engine(own), "", "4.1.1") == own
     assert engine_and_images.image(Engine(own, "mine:1"), "mine:1", "4.1.1") == "mine:1"

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.cli.matrix import matrix, parts, seconds
+from harness.cluster.distribution.versions import DEFAULT
 from harness.experiments.expectations import ANY, Expectation
 from harness.experiments.matrix import report, run, spec
 from harness.experiments.matrix.run import Done
@@ -140,3 +141,15 @@ def test_arguments() -> None:
             parts(bad)
     with pytest.raises(BadInput, match="--budget"):
         seconds("soon")
+
+
+def test_experiments_also_run_on_other_versions_where_they_can() -> None:
+    base = {"time_limit_s": 5}
+    expected = Expectation(never=("invalid",))
+    plain = Case("c", "", base, expected, 1)
+    assert [case.variant for case in spec.on_versions(plain, ["3.9", DEFAULT, "4.1"])] == ["", "Kafka 3.9", "Kafka 4.1"]
+    assert spec.on_versions(plain, ["3.9"])[1].plan["kafka_version"] == "3.9"
+    named = Case("c", "", {**base, "kafka_version": "3.4"}, expected, 1)
+    new_protocol = Case("c", "", {**base, "group_protocol": "consumer"}, expected, 1)
+    assert spec.on_versions(named, ["3.9"]) == [named]
+    assert [case.variant for case in spec.on_versions(new_protocol, ["3.9", "4.1"])] == ["", "Kafka 4.1"]

@@ -6,6 +6,7 @@ import pytest
 
 from harness.cluster.local import file_damage
 from harness.generator import Barrier, Then
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import INVOKE, NEMESIS, Op
 from harness.plan import derived
 from harness.plan.make_plan import make
@@ -80,3 +81,9 @@ def test_the_user_has_the_last_word_over_a_scenario() -> None:
     assert plan.record_bytes == 500 and plan.key_count == 1
     assert plan.broker_config["log.segment.bytes"] == "2097152"
     assert "log.flush.offset.checkpoint.interval.ms" in plan.broker_config
+
+
+def test_a_scenario_of_older_versions_is_refused_on_later_ones() -> None:
+    assert make({"workload": "recovery", "scenario": "format-unsynced"}).kafka_version == "4.1.2"
+    with pytest.raises(BadInput, match="shows what changed in 4.4.0; use an earlier version"):
+        make({"workload": "recovery", "scenario": "format-unsynced", "kafka_version": "4.4.0"})
