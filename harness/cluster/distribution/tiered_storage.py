@@ -1,7 +1,8 @@
 """Tiered storage for local brokers (KIP-405), with the implementation that Kafka provides for tests.
 
 `LocalTieredStorage` stores segments as files in a folder that all brokers share. Its class is in the test jar of
-kafka-storage, which is on Maven Central from 3.6 on; brokers load that jar in addition to their class path. A copied
+kafka-storage, which is on Maven Central from 3.6 on (from 4.4 on, with the classifier test-fixtures); brokers load that
+jar in addition to their class path. A copied
 segment is TIER/kafka-tiered-storage/TOPIC-PARTITION-ID/BASE-ID.log, with its indexes. Shortly after these files appear,
 the copy is recorded in the remote log metadata topic; only then do brokers use the copy.
 """
@@ -14,12 +15,17 @@ from typing import Final
 
 from harness.cluster.distribution import download_cache, jars, java
 from harness.cluster.distribution.download_cache import Progress
+from harness.cluster.distribution.versions import parse_version
 from harness.model.errors_and_exit_codes import Missing
 
 SINCE: Final = (3, 6, 0)
 ROOT: Final = "kafka-tiered-storage"
 _CLASS: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
-_SHA256: Final = {"4.1.1": "f03fcd4dcc3b6a825fd7d18a3f51c84c63c3c39763853203b9ea251d5b595d9e"}
+_SHA256: Final = {
+    "4.1.1": "f03fcd4dcc3b6a825fd7d18a3f51c84c63c3c39763853203b9ea251d5b595d9e",
+    "4.4.0": "ab62d0acf3ca64ba5cce7941c21c338d0399954b2c66c25efbf24a57241ff991",
+}
+_TEST_FIXTURES: Final = (4, 4, 0)
 _LISTENER: Final = "INSIDE"
 
 
@@ -60,7 +66,7 @@ def jar(version: str, progress: Progress) -> Path:
 
     Raises Missing (no network, wrong checksum).
     """
-    name = f"kafka-storage-{version}-test.jar"
+    name = f"kafka-storage-{version}-{_classifier(version)}.jar"
     folder = download_cache.root() / "tiered" / version
     kept = folder / name
     if kept.exists():
@@ -76,7 +82,7 @@ def jar(version: str, progress: Progress) -> Path:
 
 def _fetch(version: str, target: Path, progress: Progress) -> None:
     code, lines = jars.retrieve(_ivy_module(version), java.find(), target, progress)
-    path = target / f"kafka-storage-{version}-test.jar"
+    path = target / f"kafka-storage-{version}-{_classifier(version)}.jar"
     if code != 0 or not path.exists():
         last = next((line.strip() for line in reversed(lines) if line.strip()), "Ivy printed nothing")
         raise Missing(
@@ -92,6 +98,10 @@ def _fetch(version: str, target: Path, progress: Progress) -> None:
         )
 
 
+def _classifier(version: str) -> str:
+    return "test-fixtures" if parse_version(version) >= _TEST_FIXTURES else "test"
+
+
 def _ivy_module(version: str) -> str:
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">\n'
@@ -99,7 +109,7 @@ def _ivy_module(version: str) -> str:
         '  <configurations><conf name="default"/></configurations>\n'
         "  <dependencies>\n"
         f'    <dependency org="org.apache.kafka" name="kafka-storage" rev="{version}" transitive="false">\n'
-        '      <artifact name="kafka-storage" type="test-jar" ext="jar" m:classifier="test"/>\n'
+        f'      <artifact name="kafka-storage" type="test-jar" ext="jar" m:classifier="{_classifier(version)}"/>\n'
         "    </dependency>\n"
         "  </dependencies>\n"
         "</ivy-module>\n"
