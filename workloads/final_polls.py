@@ -18,6 +18,7 @@ Answer = tuple[Op | Pending, Generator] | None
 
 STABLE_S: Final = 2.0
 RESTART_NS: Final = 10_000_000_000
+REMOVES_TOPICS: Final = ("share-recreate",)  # ops that delete all topics used so far
 
 
 def keys_of(event: Op) -> list[int]:
@@ -112,6 +113,8 @@ class FinalPolls:
         if self.begun is not None:
             begun = self.begun.update(ctx, event)
             return self if begun is self.begun else replace(self, begun=begun)
+        if event.f in REMOVES_TOPICS and event.type not in (INVOKE, FAIL):
+            return replace(self, keys=frozenset())
         if event.type != INVOKE:
             return self
         fresh = [key for key in keys_of(event) if key not in self.keys] if event.f in ("send", "txn") else []

@@ -14,6 +14,8 @@ that it has. With implicit acknowledgement, a member's poll accepts what its pol
 
 Before the load, members poll until every group reads partitions. The groups' start offsets are requested regularly.
 
+Halfway through the load, the topics may be deleted and created again: see workloads.topic_recreation.
+
 At the end, new members poll and accept everything, until nothing has come for longer than locks and sessions last.
 Then the start offsets are requested again, the records in the groups' dead letter queues are listed, if there are
 queues, and every client reads the logs: see workloads.final_polls.
@@ -21,7 +23,6 @@ queues, and every client reads the logs: see workloads.final_polls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from harness.model.fault_and_generator_protocols import PENDING, Context, Genera
 from harness.model.op import EMPTY, INVOKE, OK, Op
 from harness.model.randomness import Draw
 from workloads.final_polls import FinalPolls
+from workloads.topic_recreation import PARTITIONS_MAX, Afterwards, Recreation
 
 Answer = tuple[Op | Pending, Generator] | None
 
@@ -56,6 +58,7 @@ class Options:
     crash_p      probability that a member crashes with the records of a batch
     dead_letters  whether each group has a dead letter queue
     grows        whether topics may get more partitions during the run
+    recreate_s   after how many seconds of load the topics are deleted and created again; 0: never
     """
 
     writers: int = 2
@@ -80,6 +83,7 @@ class Options:
     renews: tuple[bool, ...] = (False,)
     dead_letters: bool = False
     grows: bool = False
+    recreate_s: float = 0.0
 
     @property
     def keys(self) -> tuple[int, ...]:
@@ -286,7 +290,8 @@ def load(options: Options) -> Generator:
             sender = Any_((Rate(Fn(lambda ctx, n: op("share-sizes")), SIZES_EVERY_NS), sender))
         return sender
 
-    return EachSlot(part)
+    slots = EachSlot(part)
+    return Recreation(slots, int(options.recreate_s * 1e9), options.writers) if options.recreate_s else slots
 
 
 def final(options: Options) -> Generator:
@@ -301,12 +306,15 @@ def final(options: Options) -> Generator:
         return sequence(asks) if slot == 0 else NOTHING
 
     members = TimeLimit(EachSlot(drain), int(options.final_s * DRAIN_SHARE * 1e9))
-    return Then((Barrier(members), Barrier(EachSlot(offsets)), Barrier(FinalPolls())))
+    phases = Then((Barrier(members), Barrier(EachSlot(offsets)), Barrier(FinalPolls())))
+    return Afterwards(phases) if options.recreate_s else phases
 
 
 def workload(options: Options) -> Workload:
     """Returns the share workload with these options."""
-    client_options: Mapping[str, Any] = {"topics": options.topics, "acknowledgement": options.acknowledgement}
+    client_options: dict[str, Any] = {"topics": options.topics, "acknowledgement": options.acknowledgement}
+    if options.recreate_s:
+        client_options["partitions_max"] = PARTITIONS_MAX
     return Workload(
         "share",
         load(options),

@@ -63,6 +63,14 @@ def decode(payload: bytes | None, run: str, key: int) -> int | str:
     return int(value)
 
 
+def key_of(payload: bytes | None) -> int | None:
+    """Returns the key that a payload names; None if it is too short. Does not verify the payload."""
+    if payload is None or len(payload) < _HEAD.size + _TAIL.size:
+        return None
+    key: int = _HEAD.unpack_from(payload)[3]
+    return key
+
+
 def _bad(reason: str, payload: bytes | None) -> str:
     return f"bad-payload:{reason}:{(payload or b'')[:_SHOWN_BYTES].hex()}"
 

@@ -21,6 +21,10 @@ class Settings:
     run                   run id, with which the names of the run's topics begin
     process               process number
     partitions_per_topic  P: key k is partition k mod P of the topic <run>-<k div P>
+    partitions_max        for topics that are deleted and created again: key k then stands for partition
+                          (k mod P) mod partitions_max, so that the records of each incarnation have keys of their own.
+                          None: topics are created once
+    incarnation           how often the run's topics have been created again
     retries               None: the library's default; 0: off
     op_timeout_s          time after which the harness abandons an op; the client's own timeouts are a little shorter
     logical_offsets       start reading at a logical offset, such as BEGINNING, instead of offset 0: see `reader`
@@ -41,6 +45,8 @@ class Settings:
     process: int = 0
     library: str = "confluent"
     partitions_per_topic: int = 4
+    partitions_max: int | None = None
+    incarnation: int = 0
     acks: str = "all"
     retries: int | None = None
     idempotence: bool = False
@@ -98,7 +104,8 @@ class Settings:
 
     def partition(self, key: int) -> tuple[str, int]:
         """Returns the (topic, partition) for which a key stands."""
-        return f"{self.run}-{key // self.partitions_per_topic}", key % self.partitions_per_topic
+        number, place = divmod(key, self.partitions_per_topic)
+        return f"{self.run}-{number}", place % (self.partitions_max or self.partitions_per_topic)
 
     def key(self, topic: str, partition: int) -> int | None:
         """Returns the key that stands for a partition.
@@ -108,7 +115,7 @@ class Settings:
         run, dash, number = topic.rpartition("-")
         if not dash or run != self.run or not number.isdecimal() or partition >= self.partitions_per_topic:
             return None
-        return int(number) * self.partitions_per_topic + partition
+        return int(number) * self.partitions_per_topic + self.incarnation * (self.partitions_max or 0) + partition
 
 
 _NAMES: Final = frozenset(each.name for each in fields(Settings))

@@ -320,6 +320,9 @@ class ShareFields(BaseModel):
     share_dead_letters: bool = Field(
         False, description="Give each share group a dead letter queue, and check it (KIP-1191; Kafka 4.4 or later)."
     )
+    share_recreate: bool = Field(
+        False, description="Halfway through the load, delete the topics of the share groups and create them again."
+    )
 
 
 class ClientFields(BaseModel):

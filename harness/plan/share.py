@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.clients.table import CLIENTS, row
@@ -11,6 +11,7 @@ from harness.plan import derived
 from harness.plan.derived import STATE_MIN_ISR, STATE_REPLICATION
 from harness.plan.test_plan import TestPlan
 from workloads.share import STRIDE
+from workloads.topic_recreation import PARTITIONS_MAX
 
 KIND: Final = "share"
 SINCE: Final = (4, 2, 0)  # share.version is finalized in new clusters (KIP-932)
@@ -84,6 +85,8 @@ def rule(plan: TestPlan) -> None:
     if plan.workload != KIND:
         if plan.share_dead_letters:
             raise ValueError("--share-dead-letters needs --workload share")
+        if plan.share_recreate:
+            raise ValueError("--share-recreate needs --workload share")
         for fault in faults:
             if fault.endswith(f":{COORDINATOR}"):
                 raise ValueError(f"--nemesis {fault} needs --workload share: other workloads have no share groups")
@@ -113,8 +116,22 @@ def rule(plan: TestPlan) -> None:
             f"--concurrency {plan.concurrency}: with --writers {plan.writers}, {max(0, members)} clients are left for "
             f"{plan.share_groups} share groups, which need a member each"
         )
+    _check_recreation(plan, faults)
     if plan.partitions > STRIDE // 2:
         raise ValueError(f"--partitions {plan.partitions}: --workload share supports up to {STRIDE // 2}")
+
+
+def _check_recreation(plan: TestPlan, faults: Sequence[str]) -> None:
+    if not plan.share_recreate:
+        return
+    if plan.share_dead_letters or any(fault.startswith("add-partitions") for fault in faults):
+        raise ValueError("--share-recreate: cannot be combined with --share-dead-letters or the fault add-partitions")
+    if plan.auto_offset_reset != "earliest":
+        raise ValueError("--share-recreate: needs --auto-offset-reset earliest; where else groups start is unknown")
+    if plan.partitions > PARTITIONS_MAX:
+        raise ValueError(
+            f"--share-recreate: supports up to {PARTITIONS_MAX} partitions, not --partitions {plan.partitions}"
+        )
 
 
 def _refuse_version(plan: TestPlan) -> None:
@@ -149,6 +166,7 @@ def workload_options(plan: TestPlan) -> Mapping[str, Any]:
         "leave_p": plan.share_leave_p,
         "crash_p": plan.share_crash_p,
         "dead_letters": plan.share_dead_letters,
+        "recreate_s": plan.time_limit_s / 2 if plan.share_recreate else 0.0,
         "renews": tuple(name == "java" for name in plan.client),
         "grows": any(fault.startswith("add-partitions") for fault in (*plan.nemesis, *derived.scheduled(plan))),
     }

@@ -5,6 +5,7 @@
     share-close        leaves the group
     share-offsets      asks the group's coordinator for its start offsets, and for how many partitions it reads
     share-dead-letters lists the records in the group's dead letter queue (KIP-1191)
+    share-recreate     deletes the run's topics and creates them again: [[key, end offset], ...] of the deleted logs
     share-sizes        asks how many partitions each topic has; the producer then learns of new partitions
     others             those of the queue workload: `harness.clients.queue`
 
@@ -15,7 +16,10 @@ acknowledgements. The consumer is then dropped, and a new process replaces the c
 from __future__ import annotations
 
 import contextlib
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from harness.clients import payload
@@ -42,7 +46,8 @@ class ShareClient:
         options: Mapping[str, Any],
         ended: Callable[[], None] = lambda: None,
     ) -> None:
-        """options: {"topics": number of topics, "acknowledgement": implicit or explicit}"""
+        """options: {"topics": number of topics, "acknowledgement": implicit or explicit, "partitions_max": as in Settings}"""
+        settings = replace(settings, partitions_max=options.get("partitions_max"))
         self._settings, self._library, self._ended_with = settings, library, ended
         self._topics = [f"{settings.run}-{number}" for number in range(int(options["topics"]))]
         self._acknowledgement = options["acknowledgement"]
@@ -59,6 +64,7 @@ class ShareClient:
             "share-offsets": self._offsets,
             "share-dead-letters": self._dead_letters,
             "share-sizes": self._count_partitions,
+            "share-recreate": self._recreate,
             "crash": self._crash,
         }
 
@@ -66,9 +72,18 @@ class ShareClient:
         """Returns the completion of `op`."""
         if self.broken:
             return op.with_(type=FAIL, error="broken: an earlier op of this client was indeterminate; open a new one")
+        self._move_to(int(op.extra.get("incarnation", 0)))
         done = self._handlers.get(op.f, self._queue.invoke)(op)
         self.broken = done.type == INFO
         return done
+
+    def _move_to(self, incarnation: int) -> None:
+        """Replaces the producer and the reader if the topics have been created again since they were opened."""
+        if incarnation == self._settings.incarnation:
+            return
+        self._queue.close()
+        self._settings = replace(self._settings, incarnation=incarnation)
+        self._queue = QueueClient(self._settings, self._library)
 
     # --- the member ---
 
@@ -83,7 +98,7 @@ class ShareClient:
             return self._lost(op, "poll", error)
         rows: dict[str, list[list[Any]]] = {"records": [], "renewed": []}
         for each in polled.records:
-            key = self._key(each.place)
+            key = self._key_of_record(each.place, each.value)
             row = [key, each.place.offset, payload.decode(each.value, self._settings.run, key), each.deliveries]
             rows["renewed" if each.place in self._renewed else "records"].append(row)
         self._renewed -= {each.place for each in polled.records}
@@ -99,6 +114,13 @@ class ShareClient:
     def _key(self, place: Place) -> int:
         key = self._settings.key(place.topic, place.partition)
         return -1 if key is None else key
+
+    def _key_of_record(self, place: Place, value: bytes | None) -> int:
+        """Returns the key of a record: the one that it names, if this is a key of its partition."""
+        named = payload.key_of(value) if self._settings.partitions_max else None
+        if named is not None and named >= 0 and self._settings.partition(named) == (place.topic, place.partition):
+            return named
+        return self._key(place)
 
     def _acknowledge(self, op: Op) -> Op:
         if self._member is None:
@@ -171,6 +193,33 @@ class ShareClient:
         except ClientError as error:
             return op.with_(type=FAIL, error=describe("poll", error))
         return op.with_(type=OK, value=[[self._key(place), place.offset] for place in places])
+
+    def _recreate(self, op: Op) -> Op:
+        """Deletes the topics and creates them again, with as many partitions and replicas and the same min ISR.
+
+        The completion is `info`, with the ends of the deleted logs, if the topics may have been deleted.
+        """
+        deadline = time.monotonic() + self._settings.patience_s - SPARE_S
+        names = ("min.insync.replicas",)
+        try:
+            admin = self._ask()
+            rows = admin.partitions(self._topics, ADMIN_S)
+            ends = admin.offsets([(row["topic"], row["partition"]) for row in rows], "read_uncommitted", ADMIN_S)
+            config = admin.configs(self._topics, names, ADMIN_S)
+        except ClientError as error:
+            return op.with_(type=FAIL, error=describe("admin", error))
+        gone = [[self._settings.key(*at), end] for at, (_, end) in sorted(ends.items())]
+        sizes = Counter(row["topic"] for row in rows)
+        try:
+            admin.delete_topics(self._topics, deadline - time.monotonic())
+            for topic in self._topics:
+                replicas = max(len(row["replicas"]) for row in rows if row["topic"] == topic)
+                admin.create_topics(
+                    [topic], sizes[topic], replicas, config[topic], max(1.0, deadline - time.monotonic())
+                )
+        except ClientError as error:
+            return op.with_(type=INFO, value=gone, error=describe("admin", error))
+        return op.with_(type=OK, value=gone)
 
     def _count_partitions(self, op: Op) -> Op:
         try:

@@ -52,3 +52,8 @@ def test_size() -> None:
 def test_a_run_id_must_fit() -> None:
     with pytest.raises(ValueError, match="256 bytes"):
         payload.encode("r" * 256, 1, 2, 3)
+
+
+def test_the_key_that_a_payload_names() -> None:
+    assert payload.key_of(payload.encode("run", 1103, 7, 9)) == 1103
+    assert payload.key_of(b"short") is None and payload.key_of(None) is None

@@ -76,3 +76,17 @@ def test_dead_letter_queues_need_a_version_that_has_them() -> None:
 def test_dead_letter_queues_need_share_groups() -> None:
     with pytest.raises(BadInput, match="--share-dead-letters needs --workload share"):
         make({"share_dead_letters": True})
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"nemesis": ("add-partitions:all",)}, "cannot be combined"),
+        ({"auto_offset_reset": "latest"}, "needs --auto-offset-reset earliest"),
+        ({"partitions": 101}, "supports up to 100 partitions"),
+    ],
+)
+def test_topics_are_created_again_only_where_the_check_can_judge_it(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        plan(share_recreate=True, **options)
+    assert workload_of(plan(share_recreate=True, time_limit_s=20)).client_options["partitions_max"] == 100
