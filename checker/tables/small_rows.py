@@ -109,6 +109,11 @@ class SmallRows:
             raise Broken("the value of delete-records must be a list of [key, offset]") from None
         self._rows["deletions"].extend(rows)
 
+    def deleted_logs(self, op: int, process: int, value: Any, times: tuple[int, int]) -> None:
+        """Adds the ends of logs that were deleted as a whole. They count as read: they contain nothing any more."""
+        rows = ((self._coder.code(key), _int(end)) for key, end in value or ())
+        self._rows["ends"].extend((op, process, True, key, end, end, end, *times) for key, end in rows)
+
     def share(self, one: ShareOp) -> None:
         """Adds the rows of an op of a share group."""
         try:

@@ -306,8 +306,12 @@ class Builder:
             self._small.assign(op, process, code, how, extra, value)
         elif f == "debug-topic-partitions" and code == OK:
             self._small.debug(op, process, final, value, (invoke_ns, complete_ns))
-        elif f in ("delete-records", "share-recreate"):
+        elif f == "delete-records":
             self._small.deletion(op, code, value, complete_ns)
+        elif f == "share-recreate":
+            self._small.deletion(op, code, value, complete_ns)
+            if code == OK:
+                self._small.deleted_logs(op, process, value, (invoke_ns, complete_ns))
         elif f in SHARE_FS:
             self._small.share(ShareOp(op, process, code, f, value, extra, invoke_ns, complete_ns))
         if extra:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
-from harness.generator import Limit, Then
+from harness.generator import EachSlot, Fn, Limit, Then, op
 from harness.model.fault_and_generator_protocols import PENDING, Context, Generator
 from harness.model.op import INFO, INVOKE, OK, Op
 from workloads import share
+from workloads.final_polls import FinalPolls
 from workloads.share import Options
+from workloads.topic_recreation import Afterwards, F, Recreation
 
 OPTIONS = Options(writers=1, members=2, partitions=2)
 STEP_NS = 10_000_000
@@ -151,3 +154,33 @@ def test_the_members_of_the_load_leave_before_the_final_phase() -> None:
         members = {op.extra["member"] for op in rest}
         assert first.f == "share-close"
         assert first.extra["member"] not in members and len(members) == 1
+
+
+def test_topics_are_created_again_when_no_send_is_open() -> None:
+    inner = EachSlot(lambda slot: Fn(lambda ctx, n: op("send", [["send", 1, n]]) if slot == 0 else op("share-poll")))
+    state: Any = Recreation(inner, 10, 1)
+    ctx = Context(0, (0, 1), (0, 1), True, 7)
+    made, state = state.op(ctx)
+    assert (made.f, made.value) == ("send", [["send", 1, 0]])
+    sending = made.with_(index=0, process=0)
+    state = state.update(ctx, sending)
+    late = Context(20, (1,), (0, 1), True, 7)
+    made, state = state.op(late)
+    assert made.f == "share-poll"  # members go on; the sender's op is open
+    state = state.update(late, sending.with_(type=OK, value=[["send", 1, [0, 0]]]))
+    made, state = state.op(Context(30, (0, 1), (0, 1), True, 7))
+    assert (made.f, made.process) == (F, 0)
+    state = state.update(late, made.with_(type=OK, value=[[1, 1]]))
+    made, state = state.op(Context(40, (0, 1), (0, 1), True, 7))
+    assert (made.value, made.extra["incarnation"]) == ([["send", 101, 1]], 1)
+
+
+def test_the_final_phase_reads_the_topics_that_are_left() -> None:
+    polls: Any = FinalPolls()
+    ctx = Context(0, (0,), (0,), True, 7)
+    polls = polls.update(ctx, op("send", [["send", 1, 0]]))
+    polls = polls.update(ctx, op(F).with_(type=OK, value=[[1, 1]]))
+    polls = polls.update(ctx, op("send", [["send", 101, 0]]))
+    assert polls.keys == frozenset({101})
+    after = Afterwards(polls).update(ctx, op(F).with_(type=OK, value=[]))
+    assert after.incarnation == 1  # type: ignore[attr-defined]
