@@ -18,6 +18,10 @@ from harness.clients.settings import Settings
 from harness.clients.table import problem_of
 from harness.protocol.error_codes import ClientError
 
+# Errors with which a controller refuses to change the level of a feature.
+_REFUSALS: Final = frozenset(
+    {"INVALID_UPDATE_VERSION", "FEATURE_UPDATE_FAILED", "INVALID_REQUEST", "UNSUPPORTED_VERSION"}
+)
 _NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
 
 
@@ -197,6 +201,19 @@ class AdminRole:
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         """Unregisters a stopped broker from the cluster."""
         self._admin.unregister(broker, timeout_s)
+
+    def set_features(self, levels: Mapping[str, int], downgrade: bool = False, timeout_s: float = 10.0) -> str:
+        """Sets the finalized levels of features. Returns "", or the broker's reason if it refuses.
+
+        Raises ClientError if no broker gives an answer.
+        """
+        try:
+            self._admin.set_features(levels, downgrade, timeout_s)
+        except ClientError as error:
+            if error.code not in _REFUSALS:
+                raise
+            return str(error)
+        return ""
 
     def storm_start(self, period_s: float) -> None:
         """Starts an extra group member that joins and leaves the run's group every `period_s`: see

@@ -220,6 +220,12 @@ class Admin(Protocol):
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         """Unregisters a stopped broker from the cluster. Works only in KRaft mode."""
 
+    def set_features(self, levels: Mapping[str, int], downgrade: bool, timeout_s: float = 10.0) -> None:
+        """Sets the finalized levels of features (KIP-584). With `downgrade`, levels may go down if no metadata is lost.
+
+        levels  feature -> level; 0 disables the feature
+        """
+
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
         """Deletes topics, and waits until the topics are gone. It is not an error if a topic does not exist."""
 

@@ -362,9 +362,37 @@ class ServerLogs(Protocol):
         """
 
 
+@runtime_checkable
+class Releases(Protocol):
+    """Servers each of which can be restarted with another version of Kafka.
+
+    releases  the version with which the servers are started first, then the version to which they can be upgraded
+    rolled    the names of the servers that run Kafka, in the order in which they should be upgraded
+    pins      whether the brokers' protocol must be pinned during an upgrade, and lifted in a second roll (ZooKeeper)
+    """
+
+    releases: tuple[str, ...]
+    rolled: tuple[str, ...]
+    pins: bool
+
+    def release(self, node: str) -> tuple[str, bool]:
+        """Returns the version with which a server was started last, or will be started next; and whether its protocol
+        is pinned to the old version.
+        """
+
+    def set_release(self, node: str, version: str, pinned: bool) -> None:
+        """Makes a stopped server start with this version from now on."""
+
+    def new_levels(self, version: str) -> Mapping[str, int]:
+        """Returns feature -> level, for the features that are enabled in a new cluster of this version."""
+
+    def reported_features(self, node: str) -> tuple[int, Mapping[str, int]] | None:
+        """Returns the finalized features that a server knows: (epoch, feature -> level). None if it reports none."""
+
+
 ALL: Final[tuple[type, ...]] = (
     Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Network,
-    OwnAddresses, Processes, ServerLogs, SlowDisks, Wire,
+    OwnAddresses, Processes, Releases, ServerLogs, SlowDisks, Wire,
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def load_phase(resolved: ResolvedPlan) -> Generator:
         return TimeLimit(ops, time_limit_ns)
     if plan.rate_hz > 0:
         ops = Rate(ops, int(1e9 / plan.rate_hz))
-    under_load = nemeses.under_load(resolved.faults, resolved.schedule)
+    under_load = nemeses.under_load(resolved.faults, resolved.schedule, resolved.timing)
     parts = [Clients(ops)] if under_load is None else [under_load, Clients(ops)]
     return TimeLimit(any_(*parts), time_limit_ns)
 

@@ -44,6 +44,7 @@ def spec_of(
         needed=needed,
         nodes=plan.nodes,
         kafka_version=plan.kafka_version,
+        upgrade_to=plan.upgrade_to,
         broker_config=plan.broker_config,
         min_insync_replicas=derived.min_isr(plan),
         replication=derived.replication_factor(plan),

@@ -236,6 +236,9 @@ class ConfluentAdmin:
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         admin_changes.unregister(self.cluster, broker, timeout_s)
 
+    def set_features(self, levels: Mapping[str, int], downgrade: bool, timeout_s: float = 10.0) -> None:
+        admin_changes.set_features(self.cluster, levels, downgrade, timeout_s)
+
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
         shared_cluster.delete_topics(self._admin, names, timeout_s)
 

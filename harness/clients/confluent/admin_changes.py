@@ -18,7 +18,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from harness.clients.confluent.settings_and_errors import converted
-from harness.protocol import admin_requests, features
+from harness.protocol import admin_requests, features, update_features
 from harness.protocol.error_codes import ClientError, TopicPartition
 
 SLACK_S: Final = 1.0  # how much longer than the request's timeout a future is awaited
@@ -228,5 +228,21 @@ def unregister(cluster: Any, broker: int, timeout_s: float) -> None:
     def attempt(left_s: float) -> None:
         request = admin_requests.unregister_request(broker)
         _send_to_controller(cluster(left_s), request, admin_requests.unregister_answer, left_s)
+
+    _retry(attempt, timeout_s)
+
+
+def set_features(cluster: Any, levels: Mapping[str, int], downgrade: bool, timeout_s: float) -> None:
+    """Sets the finalized levels of features (KIP-584). With `downgrade`, levels may go down if no metadata is lost.
+
+    cluster  the method `cluster` of `client_protocols.Admin`
+    """
+    if not levels:
+        return
+    kind = update_features.SAFE_DOWNGRADE if downgrade else update_features.UPGRADE
+
+    def attempt(left_s: float) -> None:
+        request = update_features.request(levels, kind, left_s)
+        _send_to_controller(cluster(left_s), request, update_features.answer, left_s)
 
     _retry(attempt, timeout_s)

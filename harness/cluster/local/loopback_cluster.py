@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.cluster import checkpoint_files
-from harness.cluster.distribution import broker_config, cds_archive, jars, java, versions
+from harness.cluster.distribution import broker_config, java, upgrade_pairs, versions
 from harness.cluster.local import (
     layout,
     log_tail,
     namespaces,
+    releases,
     remote_process,
     servers,
     storage_format,
@@ -33,6 +34,7 @@ from harness.cluster.local.layout import Layout
 from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.ports import Ports
 from harness.cluster.local.query_servers import ServerQueries
+from harness.cluster.local.releases import Release
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.servers import Servers
 from harness.cluster.local.supervisor_client import Control, Refused
@@ -61,6 +63,9 @@ class Running:
     addresses  host name -> address
     made       names of the hosts that have been created
     children   server name -> process
+    releases   version -> what servers need to run it
+    changed    server name -> its settings, for servers that were given another version
+    pinned     names of the servers whose protocol is pinned to the old version
     """
 
     control: Control
@@ -69,11 +74,18 @@ class Running:
     made: set[str] = field(default_factory=set)
     children: dict[str, RemoteChild] = field(default_factory=dict)
     proxy: WireProxy | None = None
+    releases: Mapping[str, Release] = field(default_factory=dict)
+    changed: dict[str, Servers] = field(default_factory=dict)
+    pinned: set[str] = field(default_factory=set)
+
+    def servers_of(self, name: str) -> Servers:
+        """Returns the settings with which a server starts."""
+        return self.changed.get(name, self.servers)
 
 
 class LoopbackCluster:
     """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire,
-    Clocks and Logs (harness.model.capabilities), but not Network.
+    Clocks, Releases and Logs (harness.model.capabilities), but not Network.
 
     Thread-safe once `up` has returned. If Clocks is needed, every server has its own clock
     (harness.cluster.local.clocks).
@@ -86,13 +98,14 @@ class LoopbackCluster:
 
     def __init__(self, spec: ClusterSpec, jvm_flags: Sequence[str] | None = None) -> None:
         self.spec, self._jvm_flags = spec, jvm_flags
-        self.version, self.work_dir = versions.resolve(spec.kafka_version), spec.work_dir
-        versions.check(self.version, spec.metadata_kept)
+        self.releases, self.work_dir = releases.named(spec), spec.work_dir
+        self.version, self.pins = self.releases[0], spec.metadata_kept == versions.ZOOKEEPER
         broker_config.check_overrides(spec.kafka_config)
         self._ports = Ports()
         self.layout = self._places()
         self.nodes = tuple(place.name for place in self.layout.brokers)
         self.metadata_servers = tuple(place.name for place in self.layout.metadata_servers)
+        self.rolled = releases.rolled(self.layout)
         self.bootstrap = ",".join(f"{place.address}:{place.port}" for place in self.layout.brokers)
         self.direct_bootstrap = self.bootstrap  # always without the proxy; `bootstrap` leads to the proxy, if any
         self.outside_bootstrap = self.bootstrap  # for programs of this machine outside the cluster's network
@@ -117,10 +130,8 @@ class LoopbackCluster:
         namespaces), BadInput (no such version, folder exists already).
         """
         found = java.find()
-        fetched = jars.ensure(self.version, found, progress)
-        template = servers.kraft_template(self.layout, found, fetched, progress)
-        flags = self._jvm_flags
-        flags = cds_archive.of_kafka(found, fetched, progress) if flags is None else flags
+        fetched = releases.fetch(self.releases, self.layout, found, self._jvm_flags, progress)
+        first = fetched[self.version]
         folder = self.work_dir.absolute() / "nodes"
         if folder.exists():
             raise BadInput(f"{folder} exists already: use another working directory for the cluster")
@@ -135,14 +146,14 @@ class LoopbackCluster:
             self.spec.kafka_config,
             folder,
             found,
-            fetched,
-            template,
+            first.jars,
+            first.template,
             storage_format.random_id(),
             self.spec.log_dirs,
-            tuple(flags),
+            first.jvm_flags,
         )
         addresses = {place.name: place.address for place in self.layout.places}
-        self._state = Running(supervisor, laid_out, addresses)
+        self._state = Running(supervisor, laid_out, addresses, releases=fetched)
         folder.mkdir()
         self._state.servers = replace(laid_out, layout=self._with_proxy(self._reached()))
         for place in self._state.servers.layout.places:
@@ -260,7 +271,7 @@ class LoopbackCluster:
                 place = next(place for place in state.servers.layout.places if place.name == node)
                 log = str(state.servers.home(node) / servers.STDOUT)
                 env = self._clocks.env(node) if self._clocks else {}
-                state.children[node] = self.spawn(node, state.servers.argv(place), env, [], log)
+                state.children[node] = self.spawn(node, state.servers_of(node).argv(place), env, [], log)
 
     def kill(self, node: str) -> None:
         """Sends SIGKILL; returns when the process has ended."""
@@ -294,6 +305,30 @@ class LoopbackCluster:
     def running(self, node: str) -> bool:
         child = self._up().children.get(self._known(node))
         return child is not None and child.poll() is None
+
+    # --- versions of Kafka ----------------------------------------------------------------------------
+
+    def release(self, node: str) -> tuple[str, bool]:
+        state = self._up()
+        return state.servers_of(self._known(node)).version, node in state.pinned
+
+    def set_release(self, node: str, version: str, pinned: bool) -> None:
+        """Gives a stopped server the jars and the configuration of a version. Raises BadInput for other versions."""
+        state = self._up()
+        if version not in state.releases or node not in self.rolled:
+            raise BadInput(f"{node} cannot run {version}: it can run {', '.join(self.releases)}")
+        pin = upgrade_pairs.protocol_of(self.version) if pinned else ""
+        with self._starting:
+            state.changed[node] = releases.with_release(state.servers, state.releases[version], pin)
+            (state.pinned.add if pinned else state.pinned.discard)(node)
+            state.changed[node].configure(next(place for place in state.servers.layout.places if place.name == node))
+
+    def new_levels(self, version: str) -> Mapping[str, int]:
+        return self._up().releases[version].levels
+
+    def reported_features(self, node: str) -> tuple[int, Mapping[str, int]] | None:
+        found = self._queries.features(self._known(node))
+        return None if found is None else (found.epoch, found.levels)
 
     # --- wire proxy rules -----------------------------------------------------------------------------
 

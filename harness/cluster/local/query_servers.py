@@ -12,7 +12,7 @@ from typing import Final
 from harness.cluster.distribution import zookeeper
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local.layout import Layout, Place
-from harness.protocol import brokers_metadata_views, quorum
+from harness.protocol import brokers_metadata_views, features, quorum
 from harness.protocol.brokers_metadata_views import View
 from harness.protocol.one_exchange import exchange
 
@@ -58,6 +58,16 @@ class ServerQueries:
     def silent(self) -> list[str]:
         """Returns the names of the dedicated controllers and ZooKeepers that do not answer."""
         return [place.name for place in self.layout.metadata_servers if not self._answers(place)]
+
+    def features(self, name: str) -> features.Finalized | None:
+        """Returns the finalized features that a server reports; None if it reports none, or does not answer."""
+        node = next(place for place in self.layout.places if place.name == name)
+        if not isinstance(node, Node):
+            return None
+        with suppress(OSError, ValueError):
+            port = node.port or node.controller_port
+            return features.reported(exchange(self.connect(), node.address, port, features.request(), _TIMEOUT_S))
+        return None
 
     def provoke(self, name: str) -> None:
         """Makes the broker or controller `name` write a line to its log, by sending a malformed request.

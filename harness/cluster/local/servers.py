@@ -61,13 +61,17 @@ class Servers:
 
     def lay_out(self, place: Place) -> None:
         """Creates a server's folder, with everything that the server needs to start."""
+        self.home(place.name).mkdir()
+        self.configure(place)
+        self.store(place)
+
+    def configure(self, place: Place) -> None:
+        """Writes a server's configuration and logging configuration. They apply from its next start on."""
         home = self.home(place.name)
-        home.mkdir()
         config, text = self._config(place)
         (home / config).write_text(text)
         log_name, log_text = broker_config.log_config(self.version, str(home / LOG))
         (home / log_name).write_text(log_text)
-        self.store(place)
 
     def store(self, place: Place) -> None:
         """Creates a server's empty storage. The server must not have any storage yet."""
