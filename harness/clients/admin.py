@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from harness.clients.client_protocols import Admin, Library
 from harness.clients.extra_group_member import Storm
+from harness.clients.keepsake import Keepsake
 from harness.clients.log_model.send_old_sequences import Sequences
 from harness.clients.settings import Settings
 from harness.clients.table import problem_of
@@ -38,6 +39,7 @@ class AdminRole:
         self._admin, self._settings, self._library, self._clients = admin, settings, library, clients
         self._storm: Storm | None = None
         self._sequences: Sequences | None = None
+        self._keepsake = Keepsake(library, admin, settings)
 
     def problem(self) -> str:
         """Returns the first problem with the settings of the run's clients that a client library reports, or "".
@@ -286,6 +288,18 @@ class AdminRole:
         if self._sequences is None:
             raise ClientError("_STATE", "sequences_again needs a sequences_append before it")
         return self._sequences.again()
+
+    def keepsake_leave(self, replication: int, config: Mapping[str, str], timeout_s: float = 60.0) -> dict[str, Any]:
+        """Leaves what must survive an upgrade: see `Keepsake.leave`."""
+        return self._keepsake.leave(replication, config, timeout_s)
+
+    def keepsake_look(self, timeout_s: float = 3.0) -> dict[str, int | None]:
+        """Returns the committed offset that was left: see `Keepsake.look`."""
+        return self._keepsake.look(timeout_s)
+
+    def keepsake_finish(self, timeout_s: float = 60.0) -> dict[str, Any]:
+        """Commits the transaction that was left open, and reads everything back: see `Keepsake.finish`."""
+        return self._keepsake.finish(timeout_s)
 
     def _topics(self) -> dict[str, int]:
         """Returns topic -> number of partitions, for the run's topics."""

@@ -214,6 +214,14 @@ class Admin(Protocol):
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
         """Returns name of feature -> finalized level. Returns None if brokers report no features."""
 
+    def committed(
+        self, group: str, partitions: Sequence[TopicPartition], timeout_s: float = 5.0
+    ) -> dict[TopicPartition, int | None]:
+        """Returns partition -> the group's committed offset; None if the group has committed none.
+
+        An offset that belongs to an open transaction raises UNSTABLE_OFFSET_COMMIT.
+        """
+
     def topic_ids(self, names: Sequence[str], timeout_s: float = 5.0) -> dict[str, str]:
         """Returns topic -> topic id, in base64 as Kafka writes it, for the named topics (KIP-516)."""
 

@@ -383,6 +383,12 @@ class Releases(Protocol):
     def set_release(self, node: str, version: str, pinned: bool) -> None:
         """Makes a stopped server start with this version from now on."""
 
+    def starts_empty(self, node: str, version: str) -> str:
+        """Starts a version in the place of a stopped server: on empty folders, with the same configuration, alone.
+
+        Returns "" if it answers requests within a time limit, else why not. Leaves nothing behind.
+        """
+
     def new_levels(self, version: str) -> Mapping[str, int]:
         """Returns feature -> level, for the features that are enabled in a new cluster of this version."""
 

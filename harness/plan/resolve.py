@@ -85,7 +85,12 @@ def judged_by(plan: TestPlan, answer: Mapping[str, Any] | None = None) -> CheckO
     options = derived.check_options(plan)
     in_force = settings_in_force.settled(options.settings, answer)
     settings = nemeses.weakened(in_force, options.expected_faults, derived.scheduled(plan))
-    return replace(options, checks=workload_of(plan).checks, settings=settings)
+    checks = workload_of(plan).checks
+    if plan.upgrade_to:
+        checks = (*checks, "upgrade")
+        # The cluster reported its features at the end; before the upgrade was final, there were none of the new ones.
+        settings = replace(settings, eligible_leader_replicas=False)
+    return replace(options, checks=checks, settings=settings)
 
 
 def workload_of(plan: TestPlan) -> Workload:

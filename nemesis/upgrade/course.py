@@ -6,14 +6,14 @@ the new version. The course runs the chosen verbs in this order, whatever the or
 
     upgrade until half of the servers are upgraded, roll-back     only if roll-back is chosen
     upgrade of all servers
-    finalize, downgrade                                           if they are chosen
+    finalize:features, finalize:kraft, downgrade                  if they are chosen
 
 Between two steps, the other faults of the group have one round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -32,7 +32,7 @@ HALF: Final = "half"
 
 Answer = tuple[Op | Pending, Generator] | None
 Phase = tuple[str, str]
-"""A verb, and the field of its op's value that ends the phase."""
+"""The name of a fault, and the field of its op's value that ends the phase."""
 
 
 def verb_of(fault: str) -> str:
@@ -41,18 +41,20 @@ def verb_of(fault: str) -> str:
     return verb if verb in VERBS else ""
 
 
-def phases(verbs: Collection[str]) -> tuple[Phase, ...]:
-    """Returns the phases of a course with these verbs, in order."""
-    half_way = ((UPGRADE, HALF), (ROLL_BACK, COMPLETE)) if ROLL_BACK in verbs else ()
-    later = tuple((verb, COMPLETE) for verb in (FINALIZE, DOWNGRADE) if verb in verbs)
-    return (*half_way, (UPGRADE, COMPLETE), *later)
+def phases(faults: Sequence[str]) -> tuple[Phase, ...]:
+    """Returns the phases of a course with the faults of these names, in order."""
+    ordered = sorted(faults, key=lambda name: VERBS.index(verb_of(name)))
+    of = {verb: [name for name in ordered if verb_of(name) == verb] for verb in VERBS}
+    half_way = [*((name, HALF) for name in of[UPGRADE]), *((name, COMPLETE) for name in of[ROLL_BACK])]
+    rest = (*of[UPGRADE], *of[FINALIZE], *of[DOWNGRADE])
+    return (*(half_way if of[ROLL_BACK] else ()), *((name, COMPLETE) for name in rest))
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
     """The generator of a course's steps and of the rounds of the faults between them.
 
-    steps    verb -> the op of one step
+    steps    name of a fault -> the op of one step
     others   the faults that have a round after each step, one of them each time
     left     the phases that are not complete
     turn     number of completed rounds and steps
@@ -89,7 +91,7 @@ class Course:
     def update(self, ctx: Context, event: Op) -> Generator:
         current = None if self.current is None else self.current.update(ctx, event)
         left = self.left
-        if left and event.extra.get("phase") == "complete" and verb_of(str(event.extra.get("fault"))) == left[0][0]:
+        if left and event.extra.get("phase") == "complete" and event.extra.get("fault") == left[0][0]:
             done = isinstance(event.value, Mapping) and event.value.get(left[0][1])
             left = left[1:] if done else left
         if current is self.current and left is self.left:
@@ -99,8 +101,8 @@ class Course:
 
 def of_group(faults: Sequence[Fault], timing: Timing) -> Course | None:
     """Returns the course of a group of faults that take turns; None if no fault of the group belongs to an upgrade."""
-    steps = {verb: fault.rounds.start for fault in faults if (verb := verb_of(fault.name))}
+    steps = {fault.name: fault.rounds.start for fault in faults if verb_of(fault.name)}
     if not steps:
         return None
     others = [fault for fault in faults if not verb_of(fault.name)]
-    return Course(steps, others, timing, phases(steps))
+    return Course(steps, others, timing, phases(list(steps)))

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.model.capabilities import Processes, Releases, ServerLogs
@@ -18,7 +17,8 @@ from nemesis.shared.effects import HEALTHY_TIMEOUT_S, hit, stopped, wait_for, wa
 from nemesis.upgrade.course import COMPLETE, HALF
 
 NEEDS: Final = (Processes, Releases, ServerLogs)
-START_S: Final = 45.0  # until the log of a started server names its version
+ERROR_MAX: Final = 400
+TRIAL_STARTS: Final = "starts"
 VERSION: Final = re.compile(r"Kafka version: (\d\S*)")
 
 
@@ -57,40 +57,63 @@ def step(env: Env, node: str, version: str, pinned: bool) -> dict[str, Any]:
         return hit([], False, why=f"{node} was not restarted: {still}", **state(env))
     before = cluster_of(env).release(node)[0]
     done = _restart(env, node, version, pinned)
-    still = "" if "ended" in done else wait_healthy(_patient(env))
-    fields = {"version": version, "from": before, **done, **({"unhealthy": still} if still else {})}
-    return hit([node], done.get("logged") == version, **fields, **state(env))
-
-
-def _patient(env: Env) -> Env:
-    """Returns an environment that waits for health for the full time, also if the load ends during the step."""
-    return replace(env, healthy_s=HEALTHY_TIMEOUT_S) if env.healthy_s > 0 else env
+    fields = {"version": version, "from": before, **done, **state(env)}
+    return hit([node], done["logged"] == version and "ended" not in done, **fields)
 
 
 def _restart(env: Env, node: str, version: str, pinned: bool) -> dict[str, Any]:
-    """Stops a server, and starts it with a version. Waits until its log names a version, or the server has ended."""
+    """Stops a server, and starts it with a version. Waits until the cluster is healthy, or the server has ended."""
     cluster = env.cluster
     assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
     began = time.monotonic()
     in_order = stopped(env, node)
     cluster_of(env).set_release(node, version, pinned)
-    log, logged = Log(cluster, node), list[str]()
+    log = Log(cluster, node)
     stopped_s = round(time.monotonic() - began, 3)
     cluster.start(node)
-
-    def answered() -> bool:
-        running = cluster.running(node)  # asked before reading: its last lines may arrive in between
-        logged.extend(match[1] for line in log.fresh() if (match := VERSION.search(line)))
-        return bool(logged) or not running
-
-    wait_for(answered, START_S)
-    ended = not cluster.running(node)
+    still = _settled(env, node)
+    lines = list(log.fresh())
+    logged = next((match[1] for line in lines if (match := VERSION.search(line))), None)
     return {
         "stopped_s": stopped_s,
-        "logged": logged[0] if logged else None,
+        "started_s": round(time.monotonic() - began - stopped_s, 3),
+        "logged": logged,
         **({} if in_order else {"killed": [node]}),
-        **({"ended": True} if ended else {}),
+        **({"unhealthy": still} if still else {}),
+        **({} if cluster.running(node) else _failed(env, node, version, lines)),
     }
+
+
+def _settled(env: Env, node: str) -> str:
+    """Waits until the cluster is healthy, or the server has ended. Returns what is still wrong, or ""."""
+    cluster = env.cluster
+    assert isinstance(cluster, Processes)
+    still = ["no broker answered"]
+
+    def settled() -> bool:
+        if not cluster.running(node):
+            return True
+        still[0] = env.roles.unhealthy()
+        return not still[0]
+
+    wait_for(settled, HEALTHY_TIMEOUT_S)
+    return still[0]
+
+
+def _failed(env: Env, node: str, version: str, lines: Sequence[str]) -> dict[str, Any]:
+    """Returns the fields of a server that ended at its start: why, and whether its version starts on empty folders.
+
+    The server is started once more before, because its end may have had to do with other faults.
+    """
+    cluster = env.cluster
+    assert isinstance(cluster, Processes)
+    cluster.start(node)
+    _settled(env, node)
+    if cluster.running(node):
+        return {"second_start": True}
+    errors = [line for line in lines if "ERROR" in line or "FATAL" in line]
+    why = cluster_of(env).starts_empty(node, version)
+    return {"ended": errors[-1][:ERROR_MAX] if errors else "it logged no error", "trial": why or TRIAL_STARTS}
 
 
 def completed(value: dict[str, Any], done: bool) -> dict[str, Any]:

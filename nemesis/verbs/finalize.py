@@ -2,15 +2,19 @@
 
 With KRaft, one UpdateFeatures request raises each feature to the level that it has in a new cluster of the new version
 (metadata.version, transaction.version, group.version and so on, as the version has them). With ZooKeeper, the pin of
-inter.broker.protocol.version is lifted in a second roll, one server per op. Source: KIP-584, KIP-1022; Kafka
-documentation, 1.5, Upgrading.
+inter.broker.protocol.version is lifted in a second roll, one server per op. `finalize:kraft` raises kraft.version to 1,
+which lets the set of controllers change later; a new cluster with a fixed set of controllers does not have it. Source:
+KIP-584, KIP-853, KIP-1022; Kafka documentation, 1.5, Upgrading.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
-from harness.model.fault_and_generator_protocols import Env
+from harness.model.fault_and_generator_protocols import Env, Fault
+from nemesis.schedule.timing import Timing
 from nemesis.shared.admin_fault import Requested
 from nemesis.shared.effects import hit
 from nemesis.upgrade.fault import step_fault
@@ -19,15 +23,19 @@ from nemesis.upgrade.servers import cluster_of, completed, nothing, on, state, s
 from nemesis.verb import Verb
 
 ALL: Final = "features"
+KRAFT: Final = "kraft"
+KRAFT_LEVELS: Final = {"kraft.version": 1}
 
 
-def _finalize(env: Env) -> dict[str, Any]:
+def _finalize(target: str, env: Env) -> dict[str, Any]:
     cluster = cluster_of(env)
     old, new = cluster.releases[0], cluster.releases[-1]
     waiting = on(env, old)
     if waiting:
         return nothing(env, f"{', '.join(waiting)} still run {old}")
-    return _lift(env, new) if cluster.pins else _raise(env, new)
+    if cluster.pins:
+        return _lift(env, new)
+    return _raise(env, KRAFT_LEVELS if target == KRAFT else cluster.new_levels(new))
 
 
 def _lift(env: Env, new: str) -> dict[str, Any]:
@@ -39,20 +47,27 @@ def _lift(env: Env, new: str) -> dict[str, Any]:
     return completed(done, not state(env).get("pinned") and not done.get("ended"))
 
 
-def _raise(env: Env, new: str) -> dict[str, Any]:
-    wanted = above(finalized(env), cluster_of(env).new_levels(new))
+def _raise(env: Env, levels: Mapping[str, int]) -> dict[str, Any]:
+    wanted = above(finalized(env), levels)
     if not wanted:
-        return nothing(env, f"the features have the levels of {new} already", done=True, levels=finalized(env))
+        return nothing(env, "the features have these levels already", done=True, levels=finalized(env))
     done = change(env, wanted, downgrade=False)
     accepted = "refused" not in done
     return completed(hit([], accepted, **done, **state(env)), accepted)
 
 
+def _fault(target: str, timing: Timing) -> Fault:
+    return step_fault("finalize", target, timing, Requested("finalize", partial(_finalize, target)))
+
+
 VERB: Final = Verb(
     "raise the features to the levels of the new version (UpdateFeatures), or with ZooKeeper lift the pin of "
     "inter.broker.protocol.version, once every server runs the new version",
-    lambda target, timing: step_fault("finalize", target, timing, Requested("finalize", _finalize)),
+    _fault,
     nodes=False,
-    named={ALL: "All features of the version."},
+    named={
+        ALL: "All features, to the levels of the version.",
+        KRAFT: "Only kraft.version, to 1 (KIP-853); from Kafka 4.1 on.",
+    },
     short={"finalize": ALL},
 )

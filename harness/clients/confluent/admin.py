@@ -230,6 +230,11 @@ class ConfluentAdmin:
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
         return admin_changes.features_in_force(self.cluster(timeout_s)["brokers"], timeout_s)
 
+    def committed(
+        self, group: str, partitions: Sequence[TopicPartition], timeout_s: float = 5.0
+    ) -> dict[TopicPartition, int | None]:
+        return admin_changes.committed(self._config, group, partitions, timeout_s)
+
     def topic_ids(self, names: Sequence[str], timeout_s: float = 5.0) -> dict[str, str]:
         return admin_changes.topic_ids(self._admin, names, timeout_s)
 

@@ -151,6 +151,31 @@ def broker_configs(
     return answers
 
 
+def committed(
+    config: Mapping[str, Any], group: str, partitions: Sequence[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, int | None]:
+    """Returns partition -> the group's committed offset; None if there is none. Only stable offsets count (KIP-447).
+
+    A consumer asks, which does not join the group. In librdkafka 2.16, the admin client's request for the offsets of a
+    group ends the process when the coordinator moves (assertion in rd_kafka_enq_once_del_source_return).
+
+    config  the properties of the connection
+    """
+    consumer = ck.Consumer({**config, "group.id": group, "isolation.level": "read_committed"})
+    try:
+        answer = consumer.committed([ck.TopicPartition(*at) for at in partitions], timeout=timeout_s)
+    except ck.KafkaException as error:
+        raise converted(error) from None
+    finally:
+        consumer.close()
+    offsets: dict[TopicPartition, int | None] = {}
+    for place in answer:
+        if place.error is not None:
+            raise converted(place.error)
+        offsets[place.topic, place.partition] = place.offset if place.offset >= 0 else None
+    return offsets
+
+
 def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str, int] | None:
     """Returns name of feature -> finalized level, from the first broker that responds.
 

@@ -27,6 +27,7 @@ from harness.cluster.local import (
     remote_process,
     servers,
     storage_format,
+    trial_start,
     wire_faults,
 )
 from harness.cluster.local.clocks import Clocks
@@ -322,6 +323,12 @@ class LoopbackCluster:
             state.changed[node] = releases.with_release(state.servers, state.releases[version], pin)
             (state.pinned.add if pinned else state.pinned.discard)(node)
             state.changed[node].configure(next(place for place in state.servers.layout.places if place.name == node))
+
+    def starts_empty(self, node: str, version: str) -> str:
+        state = self._up()
+        place = next(place for place in state.servers.layout.places if place.name == self._known(node))
+        trial = releases.with_release(state.servers, state.releases[version], "")
+        return trial_start.attempt(trial, place, lambda argv, log: self.spawn(node, argv, {}, [], log), self._socket)
 
     def new_levels(self, version: str) -> Mapping[str, int]:
         return self._up().releases[version].levels
