@@ -362,19 +362,27 @@ class ServerLogs(Protocol):
         """
 
 
-@runtime_checkable
-class Releases(Protocol):
-    """Servers each of which can be restarted with another version of Kafka.
+@dataclass(frozen=True, slots=True)
+class UpgradePath:
+    """Between which versions a cluster can be upgraded.
 
-    releases  the version with which the servers are started first, then the version to which they can be upgraded
-    rolled    the names of the servers that run Kafka, in the order in which they should be upgraded
-    pins      whether the brokers' protocol must be pinned during an upgrade, and lifted in a second roll (ZooKeeper)
+    old      the version with which the servers are started first
+    new      the version to which they can be upgraded; the old one if the cluster was not prepared for an upgrade
+    servers  the names of the servers that run Kafka, in the order in which they should be upgraded
+    pins     whether the brokers' protocol must be pinned during the upgrade, and lifted in a second roll (ZooKeeper)
     """
 
-    releases: tuple[str, ...]
-    rolled: tuple[str, ...]
+    old: str
+    new: str
+    servers: tuple[str, ...]
     pins: bool
 
+
+@runtime_checkable
+class Releases(Protocol):
+    """Servers each of which can be restarted with another version of Kafka."""
+
+    def upgrade_path(self) -> UpgradePath: ...
     def release(self, node: str) -> tuple[str, bool]:
         """Returns the version with which a server was started last, or will be started next; and whether its protocol
         is pinned to the old version.

@@ -96,7 +96,7 @@ class UpgradeWatch:
     def _features(self, final: bool) -> dict[str, tuple[int, Mapping[str, int]]]:
         """Asks every server for its features. Writes those that are new, or all if `final`. Returns the answers."""
         answers = {}
-        for server in self._cluster.rolled:
+        for server in self._cluster.upgrade_path().servers:
             found = self._cluster.reported_features(server)
             if found is None:
                 continue

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.capabilities import Processes, Releases, ServerLogs
+from harness.model.capabilities import Processes, Releases, ServerLogs, UpgradePath
 from harness.model.fault_and_generator_protocols import Env
 from nemesis.recovery.start_server import Log
 from nemesis.shared.effects import HEALTHY_TIMEOUT_S, hit, stopped, wait_for, wait_healthy
@@ -27,11 +27,15 @@ def cluster_of(env: Env) -> Releases:
     return env.cluster
 
 
+def path_of(env: Env) -> UpgradePath:
+    return cluster_of(env).upgrade_path()
+
+
 def state(env: Env) -> dict[str, Any]:
     """Returns the fields that tell how far an upgrade has come: each server's version, and `half`."""
-    cluster = cluster_of(env)
-    now = {node: cluster.release(node) for node in cluster.rolled}
-    new = [node for node, (version, _) in now.items() if version == cluster.releases[-1]]
+    path = path_of(env)
+    now = {node: cluster_of(env).release(node) for node in path.servers}
+    new = [node for node, (version, _) in now.items() if version == path.new]
     pinned = [node for node, (_, pin) in now.items() if pin]
     return {
         "versions": {node: version for node, (version, _) in now.items()},
@@ -42,8 +46,7 @@ def state(env: Env) -> dict[str, Any]:
 
 def on(env: Env, version: str) -> list[str]:
     """Returns the names of the servers that run, or will be started with, this version."""
-    cluster = cluster_of(env)
-    return [node for node in cluster.rolled if cluster.release(node)[0] == version]
+    return [node for node in path_of(env).servers if cluster_of(env).release(node)[0] == version]
 
 
 def step(env: Env, node: str, version: str, pinned: bool) -> dict[str, Any]:
@@ -128,5 +131,4 @@ def nothing(env: Env, why: str, done: bool = False, **more: Any) -> dict[str, An
 
 def reported(env: Env) -> Mapping[str, tuple[int, Mapping[str, int]] | None]:
     """Returns what each server knows of the finalized features: name -> (epoch, feature -> level), or None."""
-    cluster = cluster_of(env)
-    return {node: cluster.reported_features(node) for node in cluster.rolled}
+    return {node: cluster_of(env).reported_features(node) for node in path_of(env).servers}

@@ -15,19 +15,19 @@ from nemesis.shared.admin_fault import Requested
 from nemesis.shared.effects import hit
 from nemesis.upgrade.fault import step_fault
 from nemesis.upgrade.levels import below, change, finalized
-from nemesis.upgrade.servers import cluster_of, completed, nothing, on, state, step
+from nemesis.upgrade.servers import cluster_of, completed, nothing, on, path_of, state, step
 from nemesis.verb import Verb
 
 ALL: Final = "features"
 
 
 def _downgrade(env: Env) -> dict[str, Any]:
-    cluster = cluster_of(env)
-    old, new = cluster.releases[0], cluster.releases[-1]
+    path = path_of(env)
+    old, new = path.old, path.new
     upgraded = on(env, new)
     if not upgraded:
         return nothing(env, f"every server runs {old}", done=True)
-    wanted = below(finalized(env), cluster.new_levels(old))
+    wanted = below(finalized(env), cluster_of(env).new_levels(old))
     if wanted:
         done = change(env, wanted, downgrade=True)
         # A refusal is Kafka's answer, and what this fault is there to see.

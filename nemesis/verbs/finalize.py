@@ -19,7 +19,7 @@ from nemesis.shared.admin_fault import Requested
 from nemesis.shared.effects import hit
 from nemesis.upgrade.fault import step_fault
 from nemesis.upgrade.levels import above, change, finalized
-from nemesis.upgrade.servers import cluster_of, completed, nothing, on, state, step
+from nemesis.upgrade.servers import cluster_of, completed, nothing, on, path_of, state, step
 from nemesis.verb import Verb
 
 ALL: Final = "features"
@@ -28,14 +28,13 @@ KRAFT_LEVELS: Final = {"kraft.version": 1}
 
 
 def _finalize(target: str, env: Env) -> dict[str, Any]:
-    cluster = cluster_of(env)
-    old, new = cluster.releases[0], cluster.releases[-1]
-    waiting = on(env, old)
+    path = path_of(env)
+    waiting = on(env, path.old)
     if waiting:
-        return nothing(env, f"{', '.join(waiting)} still run {old}")
-    if cluster.pins:
-        return _lift(env, new)
-    return _raise(env, KRAFT_LEVELS if target == KRAFT else cluster.new_levels(new))
+        return nothing(env, f"{', '.join(waiting)} still run {path.old}")
+    if path.pins:
+        return _lift(env, path.new)
+    return _raise(env, KRAFT_LEVELS if target == KRAFT else cluster_of(env).new_levels(path.new))
 
 
 def _lift(env: Env, new: str) -> dict[str, Any]:

@@ -12,21 +12,21 @@ from harness.model.fault_and_generator_protocols import Env
 from nemesis.shared.admin_fault import Requested
 from nemesis.upgrade.fault import step_fault
 from nemesis.upgrade.levels import supported
-from nemesis.upgrade.servers import cluster_of, completed, nothing, on, state, step
+from nemesis.upgrade.servers import completed, nothing, on, path_of, state, step
 from nemesis.verb import Verb
 
 LAST: Final = "last"
 
 
 def _roll_back(env: Env) -> dict[str, Any]:
-    cluster = cluster_of(env)
-    old, new = cluster.releases[0], cluster.releases[-1]
+    path = path_of(env)
+    old, new = path.old, path.new
     upgraded = on(env, new)
     if not upgraded:
         return nothing(env, f"every server runs {old}", done=True)
-    if cluster.pins and set(state(env).get("pinned", ())) != set(upgraded):
+    if path.pins and set(state(env).get("pinned", ())) != set(upgraded):
         return nothing(env, "inter.broker.protocol.version is lifted already", done=True)
-    if not cluster.pins and not supported(env, old):
+    if not path.pins and not supported(env, old):
         return nothing(env, f"the finalized features need a newer version than {old}", done=True)
     done = step(env, upgraded[-1], old, pinned=False)
     return completed(done, not on(env, new) and not done.get("ended"))

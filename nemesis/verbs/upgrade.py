@@ -12,20 +12,19 @@ from typing import Any, Final
 from harness.model.fault_and_generator_protocols import Env
 from nemesis.shared.admin_fault import Requested
 from nemesis.upgrade.fault import step_fault
-from nemesis.upgrade.servers import cluster_of, completed, nothing, on, step
+from nemesis.upgrade.servers import completed, nothing, on, path_of, step
 from nemesis.verb import Verb
 
 NEXT: Final = "next"
 
 
 def _upgrade(env: Env) -> dict[str, Any]:
-    cluster = cluster_of(env)
-    old, new = cluster.releases[0], cluster.releases[-1]
-    waiting = on(env, old)
+    path = path_of(env)
+    waiting = on(env, path.old)
     if not waiting:
-        return nothing(env, f"every server runs {new} already", done=True)
-    done = step(env, waiting[0], new, pinned=cluster.pins)
-    return completed(done, not on(env, old) and not done.get("ended"))
+        return nothing(env, f"every server runs {path.new} already", done=True)
+    done = step(env, waiting[0], path.new, pinned=path.pins)
+    return completed(done, not on(env, path.old) and not done.get("ended"))
 
 
 VERB: Final = Verb(

@@ -100,7 +100,7 @@ class Planted:
         cluster = env.cluster
         assert isinstance(cluster, LoopbackCluster)
         levels = env.admin("features", 10.0) if env.admin else {}
-        final = levels.get("metadata.version") == cluster.new_levels(cluster.releases[-1])["metadata.version"]
+        final = levels.get("metadata.version") == cluster.new_levels(cluster.upgrade_path().new)["metadata.version"]
         name, act = ("after", self._after) if final else ("before", self._before)
         if name in self._done:
             return {"nodes": [], "took_effect": True}

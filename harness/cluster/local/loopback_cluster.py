@@ -42,7 +42,7 @@ from harness.cluster.local.supervisor_client import Control, Refused
 from harness.cluster.local.wire_faults import WireProxy
 from harness.cluster.spec import NOBODY, ClusterSpec
 from harness.model import capabilities
-from harness.model.capabilities import STOP_S, CommandResult
+from harness.model.capabilities import STOP_S, CommandResult, UpgradePath
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.brokers_metadata_views import View
@@ -99,14 +99,13 @@ class LoopbackCluster:
 
     def __init__(self, spec: ClusterSpec, jvm_flags: Sequence[str] | None = None) -> None:
         self.spec, self._jvm_flags = spec, jvm_flags
-        self.releases, self.work_dir = releases.named(spec), spec.work_dir
-        self.version, self.pins = self.releases[0], spec.metadata_kept == versions.ZOOKEEPER
+        self._releases, self.work_dir = releases.named(spec), spec.work_dir
+        self.version = self._releases[0]
         broker_config.check_overrides(spec.kafka_config)
         self._ports = Ports()
         self.layout = self._places()
         self.nodes = tuple(place.name for place in self.layout.brokers)
         self.metadata_servers = tuple(place.name for place in self.layout.metadata_servers)
-        self.rolled = releases.rolled(self.layout)
         self.bootstrap = ",".join(f"{place.address}:{place.port}" for place in self.layout.brokers)
         self.direct_bootstrap = self.bootstrap  # always without the proxy; `bootstrap` leads to the proxy, if any
         self.outside_bootstrap = self.bootstrap  # for programs of this machine outside the cluster's network
@@ -131,7 +130,7 @@ class LoopbackCluster:
         namespaces), BadInput (no such version, folder exists already).
         """
         found = java.find()
-        fetched = releases.fetch(self.releases, self.layout, found, self._jvm_flags, progress)
+        fetched = releases.fetch(self._releases, self.layout, found, self._jvm_flags, progress)
         first = fetched[self.version]
         folder = self.work_dir.absolute() / "nodes"
         if folder.exists():
@@ -309,6 +308,10 @@ class LoopbackCluster:
 
     # --- versions of Kafka ----------------------------------------------------------------------------
 
+    def upgrade_path(self) -> UpgradePath:
+        pins = self.layout.metadata == versions.ZOOKEEPER
+        return UpgradePath(self.version, self._releases[-1], releases.rolled(self.layout), pins)
+
     def release(self, node: str) -> tuple[str, bool]:
         state = self._up()
         return state.servers_of(self._known(node)).version, node in state.pinned
@@ -316,8 +319,8 @@ class LoopbackCluster:
     def set_release(self, node: str, version: str, pinned: bool) -> None:
         """Gives a stopped server the jars and the configuration of a version. Raises BadInput for other versions."""
         state = self._up()
-        if version not in state.releases or node not in self.rolled:
-            raise BadInput(f"{node} cannot run {version}: it can run {', '.join(self.releases)}")
+        if version not in state.releases or node not in releases.rolled(self.layout):
+            raise BadInput(f"{node} cannot run {version}: it can run {', '.join(self._releases)}")
         pin = upgrade_pairs.protocol_of(self.version) if pinned else ""
         with self._starting:
             state.changed[node] = releases.with_release(state.servers, state.releases[version], pin)
