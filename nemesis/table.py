@@ -44,6 +44,7 @@ from nemesis.verbs import (
     finalize,
     kill,
     links,
+    migrate,
     partition,
     pause,
     power_loss,
@@ -81,6 +82,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "roll-back": roll_back.VERB,
     "finalize": finalize.VERB,
     "downgrade": downgrade.VERB,
+    "migrate": migrate.VERB,
 }
 FINAL_POLLS_COMPLETE: Final = "final-polls-complete"
 # Capabilities that undo all their faults together: if one fault is healed, the other faults are undone, too.

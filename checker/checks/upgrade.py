@@ -30,7 +30,7 @@ from checker.version import VERSION
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import AnomalyFound, Result, Verdict
 
-VERBS: Final = ("upgrade", "roll-back", "finalize", "downgrade")
+VERBS: Final = ("upgrade", "roll-back", "finalize", "downgrade", "migrate")
 SHOWN: Final = 8
 # An open transaction is aborted after 900 s; this close to it, its end proves nothing.
 OPEN_S: Final = 840.0

@@ -404,9 +404,32 @@ class Releases(Protocol):
         """Returns the finalized features that a server knows: (epoch, feature -> level). None if it reports none."""
 
 
+@runtime_checkable
+class Migration(Protocol):
+    """A cluster that can migrate from ZooKeeper to KRaft: see `harness.cluster.distribution.migration_config`."""
+
+    def mode(self, node: str) -> str:
+        """Returns the mode of a server that runs Kafka: zookeeper, migration or kraft."""
+
+    def set_mode(self, node: str, mode: str) -> None:
+        """Makes a stopped server start in this mode from now on."""
+
+    def provision(self) -> Sequence[str]:
+        """Formats and starts the controllers, in the mode `migration`. Returns their names."""
+
+    def deprovision(self) -> None:
+        """Kills the controllers, and removes their data."""
+
+    def retire_zookeepers(self) -> None:
+        """Stops the ZooKeepers for good."""
+
+    def zookeeper_shell(self, command: Sequence[str]) -> CommandResult:
+        """Executes a command of ZooKeeper's shell, such as `get /controller`."""
+
+
 ALL: Final[tuple[type, ...]] = (
-    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Network,
-    OwnAddresses, Processes, Releases, ServerLogs, SlowDisks, Wire,
+    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Migration,
+    Network, OwnAddresses, Processes, Releases, ServerLogs, SlowDisks, Wire,
 )  # fmt: skip
 
 

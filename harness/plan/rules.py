@@ -57,7 +57,7 @@ def metadata(plan: TestPlan) -> None:
             versions.check(plan.kafka_version, derived.metadata_mode(plan))
         except BadInput as error:
             raise ValueError(str(error)) from None
-    if plan.controllers and derived.metadata_mode(plan) == versions.ZOOKEEPER:
+    if plan.controllers and derived.metadata_mode(plan) == versions.ZOOKEEPER and not upgrade.migrates(plan):
         raise ValueError(
             f"--controllers {plan.controllers} requires KRaft: with ZooKeeper, one of the brokers is the controller"
         )

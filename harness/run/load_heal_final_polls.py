@@ -21,7 +21,7 @@ from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.model.fault_and_generator_protocols import Env, Generator
 from harness.model.op import FAIL, NEMESIS, Op
 from harness.model.randomness import Draw
-from harness.plan import derived
+from harness.plan import derived, upgrade
 from harness.plan.resolve import ResolvedPlan
 from harness.plan.test_plan import TestPlan
 from harness.run import log_model, pipeline_files, record_cluster_settings, start_workers, upgrade_watch
@@ -118,7 +118,7 @@ def record(
         pipeline_files.describe(folder, plan)
     staff = start_workers.hire(folder, resolved, cluster, stack, say)
     spark.get()
-    upgrade = _watch_of_upgrade(plan, cluster, staff)
+    watch_of = _watch_of_upgrade(plan, cluster, staff)
     zero_ns = time.monotonic_ns()
     live = Live(plan.time_limit_s, zero_ns, folder.name, _ahead(resolved))
     events = history_writer.Events(folder, zero_ns)
@@ -140,7 +140,7 @@ def record(
             before=staff.topics.before,
             listener=_listener(folder, live, events, spark),
         )
-        upgrading = upgrade(events)
+        upgrading = watch_of(events)
         watch = triggers.Watch(resolved.schedule, cluster, staff.roles, interpreter.notice)
 
         def divert() -> None:
@@ -172,7 +172,7 @@ def _watch_of_upgrade(
     plan: TestPlan, cluster: Cluster, staff: Staff
 ) -> Callable[[history_writer.Events], UpgradeWatch | NoWatch]:
     """Leaves in the cluster what must survive the plan's upgrade. Returns a function that makes the watch."""
-    if not plan.upgrade_to or not offers(cluster, Releases):
+    if not (plan.upgrade_to or upgrade.migrates(plan)) or not offers(cluster, Releases):
         return lambda events: NoWatch()
     left = upgrade_watch.leave(
         staff.admin.call, derived.replication_factor(plan), {"min.insync.replicas": str(derived.min_isr(plan))}

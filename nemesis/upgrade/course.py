@@ -8,6 +8,9 @@ the new version. The course runs the chosen verbs in this order, whatever the or
     upgrade of all servers
     finalize:features, finalize:kraft, downgrade                  if they are chosen
 
+A migration from ZooKeeper to KRaft goes forth until it is complete or, if `migrate:back` is chosen, until half of the
+brokers run as KRaft brokers, and then back.
+
 Between two steps, the other faults of the group have one round.
 """
 
@@ -26,7 +29,9 @@ UPGRADE: Final = "upgrade"
 ROLL_BACK: Final = "roll-back"
 FINALIZE: Final = "finalize"
 DOWNGRADE: Final = "downgrade"
-VERBS: Final = (UPGRADE, ROLL_BACK, FINALIZE, DOWNGRADE)
+MIGRATE: Final = "migrate"
+VERBS: Final = (UPGRADE, ROLL_BACK, FINALIZE, DOWNGRADE, MIGRATE)
+FORTH, BACK = f"{MIGRATE}:to-kraft", f"{MIGRATE}:back"
 COMPLETE: Final = "complete"
 HALF: Final = "half"
 
@@ -47,6 +52,8 @@ def phases(faults: Sequence[str]) -> tuple[Phase, ...]:
     of = {verb: [name for name in ordered if verb_of(name) == verb] for verb in VERBS}
     half_way = [*((name, HALF) for name in of[UPGRADE]), *((name, COMPLETE) for name in of[ROLL_BACK])]
     rest = (*of[UPGRADE], *of[FINALIZE], *of[DOWNGRADE])
+    if of[MIGRATE]:
+        return ((FORTH, HALF), (BACK, COMPLETE)) if BACK in faults else ((FORTH, COMPLETE),)
     return (*(half_way if of[ROLL_BACK] else ()), *((name, COMPLETE) for name in rest))
 
 

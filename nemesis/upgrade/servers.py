@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from harness.model.capabilities import Processes, Releases, ServerLogs, UpgradePath
@@ -59,18 +59,21 @@ def step(env: Env, node: str, version: str, pinned: bool) -> dict[str, Any]:
     if still:
         return hit([], False, why=f"{node} was not restarted: {still}", **state(env))
     before = cluster_of(env).release(node)[0]
-    done = _restart(env, node, version, pinned)
+    done = restart(env, node, lambda: cluster_of(env).set_release(node, version, pinned), version)
     fields = {"version": version, "from": before, **done, **state(env)}
     return hit([node], done["logged"] == version and "ended" not in done, **fields)
 
 
-def _restart(env: Env, node: str, version: str, pinned: bool) -> dict[str, Any]:
-    """Stops a server, and starts it with a version. Waits until the cluster is healthy, or the server has ended."""
+def restart(env: Env, node: str, change: Callable[[], None], version: str) -> dict[str, Any]:
+    """Stops a server, calls `change`, and starts the server. Waits until the cluster is healthy, or it has ended.
+
+    version  the version that is started on empty folders if the server ends; empty: none
+    """
     cluster = env.cluster
     assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
     began = time.monotonic()
     in_order = stopped(env, node)
-    cluster_of(env).set_release(node, version, pinned)
+    change()
     log = Log(cluster, node)
     stopped_s = round(time.monotonic() - began, 3)
     cluster.start(node)
@@ -115,7 +118,7 @@ def _failed(env: Env, node: str, version: str, lines: Sequence[str]) -> dict[str
     if cluster.running(node):
         return {"second_start": True}
     errors = [line for line in lines if "ERROR" in line or "FATAL" in line]
-    why = cluster_of(env).starts_empty(node, version)
+    why = cluster_of(env).starts_empty(node, version) if version else "not tried"
     return {"ended": errors[-1][:ERROR_MAX] if errors else "it logged no error", "trial": why or TRIAL_STARTS}
 
 

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.cluster import checkpoint_files
-from harness.cluster.distribution import broker_config, java, upgrade_pairs, versions
+from harness.cluster.distribution import broker_config, java, migration_config, upgrade_pairs, versions
 from harness.cluster.local import (
     layout,
     log_tail,
+    migration,
     namespaces,
     releases,
     remote_process,
@@ -103,9 +104,9 @@ class LoopbackCluster:
         self.version = self._releases[0]
         broker_config.check_overrides(spec.kafka_config)
         self._ports = Ports()
-        self.layout = self._places()
+        self._all = self._places()
+        self.layout = replace(self._all, controllers=()) if spec.migrates else self._all
         self.nodes = tuple(place.name for place in self.layout.brokers)
-        self.metadata_servers = tuple(place.name for place in self.layout.metadata_servers)
         self.bootstrap = ",".join(f"{place.address}:{place.port}" for place in self.layout.brokers)
         self.direct_bootstrap = self.bootstrap  # always without the proxy; `bootstrap` leads to the proxy, if any
         self.outside_bootstrap = self.bootstrap  # for programs of this machine outside the cluster's network
@@ -119,7 +120,11 @@ class LoopbackCluster:
 
     def _places(self) -> Layout:
         spec = self.spec
-        return layout.on_loopback(spec.nodes, spec.controllers, spec.metadata_kept, self._ports.take)
+        return layout.on_loopback(spec.nodes, spec.controllers, spec.metadata_kept, self._ports.take, spec.migrates)
+
+    @property
+    def metadata_servers(self) -> tuple[str, ...]:
+        return tuple(place.name for place in self.layout.metadata_servers)
 
     # --- start and stop -------------------------------------------------------------------------------
 
@@ -130,7 +135,7 @@ class LoopbackCluster:
         namespaces), BadInput (no such version, folder exists already).
         """
         found = java.find()
-        fetched = releases.fetch(self._releases, self.layout, found, self._jvm_flags, progress)
+        fetched = releases.fetch(self._releases, self._all, found, self._jvm_flags, progress)
         first = fetched[self.version]
         folder = self.work_dir.absolute() / "nodes"
         if folder.exists():
@@ -152,7 +157,7 @@ class LoopbackCluster:
             self.spec.log_dirs,
             first.jvm_flags,
         )
-        addresses = {place.name: place.address for place in self.layout.places}
+        addresses = {place.name: place.address for place in self._all.places}
         self._state = Running(supervisor, laid_out, addresses, releases=fetched)
         folder.mkdir()
         self._state.servers = replace(laid_out, layout=self._with_proxy(self._reached()))
@@ -339,6 +344,47 @@ class LoopbackCluster:
     def reported_features(self, node: str) -> tuple[int, Mapping[str, int]] | None:
         found = self._queries.features(self._known(node))
         return None if found is None else (found.epoch, found.levels)
+
+    # --- migration from ZooKeeper to KRaft ------------------------------------------------------------
+
+    def mode(self, node: str) -> str:
+        return migration.mode_of(self._up().servers_of(self._known(node)))
+
+    def set_mode(self, node: str, mode: str) -> None:
+        state = self._up()
+        state.changed[node] = migration.in_mode(state.servers, mode)
+        state.changed[node].configure(next(place for place in state.servers.layout.places if place.name == node))
+
+    def provision(self) -> Sequence[str]:
+        state = self._up()
+        state.servers = migration.with_controllers(state.servers, self._all.controllers, self.nodes[0])
+        self._lay_out_as(replace(self.layout, controllers=self._all.controllers))
+        for place in self._all.controllers:
+            state.changed[place.name] = migration.in_mode(state.servers, migration_config.MIGRATION)
+            state.changed[place.name].lay_out(place)
+            self.start(place.name)
+        return [place.name for place in self._all.controllers]
+
+    def deprovision(self) -> None:
+        state = self._up()
+        for place in self.layout.controllers:
+            self.kill(place.name)
+            del state.changed[place.name]
+            shutil.rmtree(state.servers.home(place.name))
+        state.servers = replace(state.servers, layout=replace(state.servers.layout, controllers=()))
+        self._lay_out_as(replace(self.layout, controllers=()))
+
+    def retire_zookeepers(self) -> None:
+        for place in self.layout.zookeepers:
+            self.stop(place.name)
+        self._lay_out_as(replace(self.layout, zookeepers=()))
+
+    def zookeeper_shell(self, command: Sequence[str]) -> CommandResult:
+        argv = migration.shell_argv(self._up().servers, self.layout.zookeepers[0], command)
+        return self.run(self.nodes[0], argv, migration.SHELL_S)
+
+    def _lay_out_as(self, places: Layout) -> None:
+        self.layout, self._queries = places, ServerQueries(places, self._socket)
 
     # --- wire proxy rules -----------------------------------------------------------------------------
 

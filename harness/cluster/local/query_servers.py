@@ -44,13 +44,14 @@ class ServerQueries:
         """Returns the id of the active controller; None if it cannot be determined.
 
         With KRaft, all voters are asked for the leader of the metadata quorum; the response with the highest epoch
-        counts. Brokers are not asked, because a broker forwards the request to the leader that it knows, and waits if
-        that leader does not answer. With ZooKeeper, the controller is the broker that most brokers name.
+        counts. So it is while a cluster migrates from ZooKeeper and has controllers. Brokers are not asked, because a
+        broker forwards the request to the leader that it knows, and waits if that leader does not answer. With
+        ZooKeeper, the controller is the broker that most brokers name.
         """
-        if self.layout.zookeepers:
+        if self.layout.zookeepers and not self.layout.controllers:
             return most_named(view.controller for view in self.views())
         found = []
-        for voter in self.layout.voters:
+        for voter in self.layout.controllers or self.layout.voters:
             with suppress(OSError, ValueError):
                 found.append(quorum.parse(self._quorum(voter)))
         return max(found)[1] if found else None

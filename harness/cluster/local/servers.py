@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.cluster.distribution import broker_config, versions, zookeeper
+from harness.cluster.distribution import broker_config, migration_config, versions, zookeeper
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.jars import Jars
@@ -35,6 +35,7 @@ class Servers:
     cluster_id  id of the cluster, written into the copies of the template
     log_dirs    number of log directories of each broker; the first also contains the metadata log
     jvm_flags   JVM flags of brokers
+    mode        mode of the servers in a migration from ZooKeeper (`migration_config`); empty: none
     """
 
     layout: Layout
@@ -47,6 +48,7 @@ class Servers:
     cluster_id: str
     log_dirs: int = 1
     jvm_flags: tuple[str, ...] = ()
+    mode: str = ""
 
     def home(self, name: str) -> Path:
         return self.folder / name
@@ -76,12 +78,16 @@ class Servers:
     def store(self, place: Place) -> None:
         """Creates a server's empty storage. The server must not have any storage yet."""
         for data in self.folders(place):
-            if isinstance(place, Node) and self.template is not None:
+            if isinstance(place, Node) and self.template is not None and self._formatted(place):
                 storage_format.write(self.template, data, self.cluster_id, place.id)
                 continue
             data.mkdir()
             if not isinstance(place, Node):
                 (data / "myid").write_text(f"{place.id}\n")
+
+    def _formatted(self, place: Node) -> bool:
+        """Returns whether the server's storage must be formatted: brokers of ZooKeeper create their own."""
+        return not self.layout.zookeepers or place in self.layout.controllers
 
     def argv(self, place: Place) -> list[str]:
         """Returns the command line that starts a server."""
@@ -110,6 +116,10 @@ class Servers:
         if not isinstance(place, Node):
             return "zoo.cfg", zookeeper.config(place, layout.zookeepers, data)
         connect = zookeeper.connect(layout.zookeepers)
+        if self.mode:
+            return "server.properties", migration_config.properties(
+                place, layout.brokers, layout.controllers, self.version, data, self.overrides, connect, self.mode
+            )
         return "server.properties", broker_config.properties(
             place, layout.brokers, self.version, data, self.overrides, layout.voters, connect
         )
@@ -117,4 +127,5 @@ class Servers:
 
 def kraft_template(layout: Layout, java: Java, jars: Jars, progress: Progress) -> Template | None:
     """Returns formatted storage, to be copied for each node; None with ZooKeeper, where brokers create their own."""
-    return storage_format.template(java, jars, progress) if layout.metadata == versions.KRAFT else None
+    formats = layout.metadata == versions.KRAFT or layout.controllers
+    return storage_format.template(java, jars, progress) if formats else None
