@@ -31,6 +31,7 @@ from harness.model.check_options import CheckOptions
 from harness.model.check_result import AnomalyFound, Result, Verdict
 
 VERBS: Final = ("upgrade", "roll-back", "finalize", "downgrade", "migrate")
+HALF_WAY, BACK = "migrate:to-kraft", "migrate:back"  # a migration that goes back was never complete
 SHOWN: Final = 8
 # An open transaction is aborted after 900 s; this close to it, its end proves nothing.
 OPEN_S: Final = 840.0
@@ -151,13 +152,14 @@ def not_started(done: Sequence[Row]) -> Rows:
 def undone(done: Sequence[Row], expected: Sequence[str]) -> Iterator[str]:
     """Yields why the upgrade is not complete: for each verb of the run whose last op left something to do."""
     last = {step["fault"]: step for step in done}
-    for fault in (name for name in expected if name.partition(":")[0] in VERBS):
+    turned = HALF_WAY if BACK in expected else ""
+    for fault in (name for name in expected if name.partition(":")[0] in VERBS and name != turned):
         step = last.get(fault)
         if step is not None and step.get("complete"):
             continue
-        versions = (step or {}).get("versions", {})
+        versions = (step or {}).get("versions") or (step or {}).get("modes") or {}
         why = (step or {}).get("refused") or (step or {}).get("why") or (step or {}).get("ended")
-        now = f"; {', '.join(f'{server} runs {version}' for server, version in versions.items())}" if versions else ""
+        now = f"; {', '.join(f'{server}: {version}' for server, version in versions.items())}" if versions else ""
         yield f"{fault} was not completed{f': {why}' if why else ''}{now}; a longer --time-limit may help"
 
 

@@ -5,7 +5,7 @@ The topic and the groups have names of their own, so that no client of the run m
     records          VALUES, acknowledged before the upgrade
     a group          with the committed offset OFFSET
     a transaction    open since before the upgrade: a record, and the offset OFFSET of another group. It is committed at
-                     the end by the producer that began it
+                     the end under the producer id and epoch that began it (`open_transaction`)
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from harness.clients.client_protocols import Admin, Library, Transactions
+from harness.clients.client_protocols import Admin, Library
+from harness.clients.open_transaction import OpenTransaction
 from harness.clients.settings import Settings
 from harness.protocol.error_codes import ClientError, TopicPartition
 
 VALUES: Final = tuple(f"kept-{number}" for number in range(20))
 IN_TRANSACTION: Final = "in-transaction"
 OFFSET: Final = 7
-OPEN_MAX_S: Final = 900.0  # the brokers' default of transaction.max.timeout.ms
 READ_S: Final = 0.5
 AGAIN_S: Final = 0.5
 
@@ -37,8 +37,8 @@ class Keepsake:
         self.topic = f"upgrade-{settings.run}"
         self.group, self.txn_group = f"{self.topic}-group", f"{self.topic}-txn-group"
         self._place: TopicPartition = (self.topic, 0)
-        self._open: Transactions | None = None
-        self._began = 0.0
+        self._transaction = OpenTransaction(settings.bootstrap, self.topic, self.topic, self.txn_group)
+        self._begun = False
 
     def leave(self, replication: int, config: Mapping[str, str], timeout_s: float) -> dict[str, Any]:
         """Creates the topic, and leaves records, offset and open transaction. Returns what was left."""
@@ -50,7 +50,8 @@ class Keepsake:
             _again(lambda left_s: consumer.commit({self._place: OFFSET}, left_s), deadline)
         finally:
             consumer.close(leave=False)
-        self._begin(deadline)
+        self._transaction.begin(IN_TRANSACTION, OFFSET)
+        self._begun = True
         return {"values": list(VALUES), "offsets": {self.group: OFFSET}, "in_transaction": IN_TRANSACTION}
 
     def _send(self, values: tuple[str, ...], deadline: float) -> None:
@@ -63,24 +64,6 @@ class Keepsake:
                     raise delivery.error
         finally:
             producer.close()
-
-    def _begin(self, deadline: float) -> None:
-        """Begins the transaction and leaves it open."""
-        own = replace(self._settings, txn=True, transactional_id=self.topic, transaction_timeout_s=OPEN_MAX_S)
-        producer = self._library.producer(own)
-        consumer = self._library.consumer(replace(self._settings, group=self.txn_group))
-        try:
-            _again(producer.init, deadline)
-            producer.begin()
-            self._began = time.monotonic()
-            delivery = producer.send(self._place, IN_TRANSACTION.encode())
-            producer.wait([delivery], _left(deadline))
-            if delivery.error is not None:
-                raise delivery.error
-            producer.send_offsets({self._place: OFFSET}, consumer, _left(deadline))
-        finally:
-            consumer.close(leave=False)
-        self._open = producer
 
     def look(self, timeout_s: float) -> dict[str, int | None]:
         """Returns group -> committed offset (None: none), for the group whose offset was committed at once."""
@@ -95,18 +78,17 @@ class Keepsake:
         open_s   how long the transaction was open
         """
         deadline = time.monotonic() + timeout_s
-        commit, producer = None, self._open
-        open_s = time.monotonic() - self._began
-        if producer is not None:
-            self._open = None
+        commit, open_s = None, self._transaction.open_s
+        if self._begun:
             try:
-                _again(producer.commit, deadline)
+                self._transaction.commit()
                 commit = ""
             except ClientError as error:
                 commit = str(error)
             finally:
-                producer.close()
-        groups = (self.group, self.txn_group)
+                self._transaction.close()
+        # Without a commit, the offset of the transaction's group stays pending, and no broker would tell it.
+        groups = (self.group, self.txn_group) if commit == "" else (self.group,)
         offsets = {group: _again(partial(self._committed, group), deadline) for group in groups}
         return {"values": self._read(deadline), "offsets": offsets, "commit": commit, "open_s": round(open_s, 1)}
 

@@ -95,6 +95,12 @@ def test_a_server_that_does_not_start_is_a_finding_only_if_its_version_starts() 
 def test_an_upgrade_that_was_not_completed_is_a_reason() -> None:
     step = {"fault": "upgrade:next", "complete": False, "versions": {"n1": "4.4.0", "n2": "4.3.1"}}
     (reason,) = upgrade.undone([step], ["kill:leader", "upgrade:next"])
-    assert reason.startswith("upgrade:next was not completed; n1 runs 4.4.0, n2 runs 4.3.1")
+    assert reason.startswith("upgrade:next was not completed; n1: 4.4.0, n2: 4.3.1")
     assert list(upgrade.undone([{**step, "complete": True}], ["upgrade:next"])) == []
     assert list(upgrade.undone([], ["upgrade:next"]))
+
+
+def test_a_migration_that_goes_back_need_not_be_complete() -> None:
+    done = [{"fault": "migrate:to-kraft", "complete": False}, {"fault": "migrate:back", "complete": True}]
+    assert list(upgrade.undone(done, ["migrate:to-kraft", "migrate:back"])) == []
+    assert list(upgrade.undone(done[:1], ["migrate:to-kraft"]))
