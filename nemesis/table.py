@@ -21,6 +21,7 @@ from harness.model.check_options import LARGER_IS_WEAKER, Settings
 from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.model.fault_and_generator_protocols import Env, Fault, Generator
 from harness.model.op import INFO, NEMESIS, Op
+from nemesis.schedule import upgrade_course
 from nemesis.schedule.entry import Entry
 from nemesis.schedule.rounds import Rhythm
 from nemesis.schedule.timing import Timing, in_turns, patience, patient
@@ -28,7 +29,6 @@ from nemesis.shared.admin_fault import Changed
 from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.shared.effects import heal
 from nemesis.targets import EVERY_NODE
-from nemesis.upgrade import course
 from nemesis.verb import Verb
 from nemesis.verbs import (
     add_partitions,
@@ -217,7 +217,7 @@ def rotations(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> list[l
 
 def _taking_turns(faults: Sequence[Fault], timing: Timing) -> Generator:
     """Returns the generator of a group of faults that take turns, in the order of an upgrade if there is one."""
-    steps = course.of_group(faults, timing)
+    steps = upgrade_course.of_group(faults, timing)
     return in_turns(faults) if steps is None else ForNemesis(steps, frozenset(fault.name for fault in faults))
 
 

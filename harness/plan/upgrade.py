@@ -10,7 +10,7 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived
 from harness.plan.test_plan import TestPlan
 from nemesis import table as nemeses
-from nemesis.upgrade.course import DOWNGRADE, MIGRATE, UPGRADE, VERBS
+from nemesis.schedule.upgrade_course import DOWNGRADE, MIGRATE, UPGRADE, VERBS
 
 
 def verbs(plan: TestPlan) -> list[str]:

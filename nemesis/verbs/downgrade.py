@@ -13,9 +13,9 @@ from typing import Any, Final
 from harness.model.fault_and_generator_protocols import Env
 from nemesis.shared.admin_fault import Requested
 from nemesis.shared.effects import hit
-from nemesis.upgrade.fault import step_fault
-from nemesis.upgrade.levels import below, change, finalized
-from nemesis.upgrade.servers import cluster_of, completed, nothing, on, path_of, state, step
+from nemesis.shared.feature_levels import below, change, finalized
+from nemesis.shared.upgrade_fault import step_fault
+from nemesis.shared.upgrade_steps import cluster_of, completed, nothing, on, path_of, state, step
 from nemesis.verb import Verb
 
 ALL: Final = "features"

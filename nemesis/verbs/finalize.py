@@ -17,9 +17,9 @@ from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing
 from nemesis.shared.admin_fault import Requested
 from nemesis.shared.effects import hit
-from nemesis.upgrade.fault import step_fault
-from nemesis.upgrade.levels import above, change, finalized
-from nemesis.upgrade.servers import cluster_of, completed, nothing, on, path_of, state, step
+from nemesis.shared.feature_levels import above, change, finalized
+from nemesis.shared.upgrade_fault import step_fault
+from nemesis.shared.upgrade_steps import cluster_of, completed, nothing, on, path_of, state, step
 from nemesis.verb import Verb
 
 ALL: Final = "features"

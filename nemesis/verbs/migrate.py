@@ -23,11 +23,11 @@ from harness.model.capabilities import Brokers, MetadataServers, Migration, Serv
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing
+from nemesis.schedule.upgrade_course import HALF, MIGRATE
 from nemesis.shared.admin_fault import Requested
 from nemesis.shared.effects import EFFECT_TIMEOUT_S, hit, wait_for, wait_healthy
-from nemesis.upgrade.course import HALF, MIGRATE
-from nemesis.upgrade.fault import step_fault
-from nemesis.upgrade.servers import completed, restart
+from nemesis.shared.upgrade_fault import step_fault
+from nemesis.shared.upgrade_steps import completed, restart
 from nemesis.verb import Verb
 
 ZOOKEEPER: Final = "zookeeper"

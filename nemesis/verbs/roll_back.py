@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from harness.model.fault_and_generator_protocols import Env
 from nemesis.shared.admin_fault import Requested
-from nemesis.upgrade.fault import step_fault
-from nemesis.upgrade.levels import supported
-from nemesis.upgrade.servers import completed, nothing, on, path_of, state, step
+from nemesis.shared.feature_levels import supported
+from nemesis.shared.upgrade_fault import step_fault
+from nemesis.shared.upgrade_steps import completed, nothing, on, path_of, state, step
 from nemesis.verb import Verb
 
 LAST: Final = "last"

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from harness.model.fault_and_generator_protocols import Env
 from nemesis.shared.admin_fault import Requested
-from nemesis.upgrade.fault import step_fault
-from nemesis.upgrade.servers import completed, nothing, on, path_of, step
+from nemesis.shared.upgrade_fault import step_fault
+from nemesis.shared.upgrade_steps import completed, nothing, on, path_of, step
 from nemesis.verb import Verb
 
 NEXT: Final = "next"

@@ -20,7 +20,7 @@ from nemesis import table
 from nemesis.schedule.timing import Timing
 from nemesis.shared.admin_fault import Requested
 from nemesis.shared.effects import wait_for
-from nemesis.upgrade.fault import step_fault
+from nemesis.shared.upgrade_fault import step_fault
 from nemesis.verb import Verb
 from tests.e2e.harness_command import Ran, footprint, left_behind, run
 

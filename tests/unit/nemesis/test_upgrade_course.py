@@ -7,19 +7,19 @@ import pytest
 from harness.model.fault_and_generator_protocols import Context, Generator, Pending
 from harness.model.op import Op
 from nemesis import table
+from nemesis.schedule import upgrade_course
 from nemesis.schedule.timing import Timing
-from nemesis.upgrade import course
 
 TIMING = Timing(1.0, 10.0)
 ALL = ("upgrade:next", "roll-back:last", "finalize:features", "downgrade:features")
 
 
 def test_phases_are_in_the_order_of_an_upgrade() -> None:
-    assert course.phases(["finalize:features", "upgrade:next"]) == (
+    assert upgrade_course.phases(["finalize:features", "upgrade:next"]) == (
         ("upgrade:next", "complete"),
         ("finalize:features", "complete"),
     )
-    assert course.phases(ALL) == (
+    assert upgrade_course.phases(ALL) == (
         ("upgrade:next", "half"),
         ("roll-back:last", "complete"),
         ("upgrade:next", "complete"),
@@ -35,12 +35,12 @@ class Servers:
         self.new, self.final = 0, False
 
     def answer(self, fault: str) -> dict[str, bool]:
-        self.new += {"upgrade": 1, "roll-back": -1}.get(course.verb_of(fault), 0)
+        self.new += {"upgrade": 1, "roll-back": -1}.get(upgrade_course.verb_of(fault), 0)
         self.final |= fault.startswith("finalize")
         complete = {
             "upgrade": self.new == 3, "roll-back": self.new == 0, "finalize": self.final, "downgrade": True
         }  # fmt: skip
-        return {"half": self.new >= 2, "complete": complete.get(course.verb_of(fault), False)}
+        return {"half": self.new >= 2, "complete": complete.get(upgrade_course.verb_of(fault), False)}
 
 
 def _played(names: tuple[str, ...], limit_s: int = 300) -> list[str]:
@@ -79,4 +79,4 @@ def test_other_faults_have_a_round_between_the_steps_and_go_on_after_them() -> N
 
 @pytest.mark.parametrize("name", ["upgrade", "roll-back", "finalize", "downgrade", "finalize:kraft"])
 def test_every_verb_has_a_short_name_or_a_target(name: str) -> None:
-    assert table.canonical(name, ["n1"])[0].partition(":")[0] in course.VERBS
+    assert table.canonical(name, ["n1"])[0].partition(":")[0] in upgrade_course.VERBS

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from harness.model.capabilities import Processes, Releases, ServerLogs, UpgradePath
 from harness.model.fault_and_generator_protocols import Env
-from nemesis.recovery.start_server import Log
+from nemesis.schedule.upgrade_course import COMPLETE, HALF
 from nemesis.shared.effects import HEALTHY_TIMEOUT_S, hit, stopped, wait_for, wait_healthy
-from nemesis.upgrade.course import COMPLETE, HALF
+from nemesis.shared.server_log import Log
 
 NEEDS: Final = (Processes, Releases, ServerLogs)
 ERROR_MAX: Final = 400

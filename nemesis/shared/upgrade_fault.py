@@ -6,7 +6,7 @@ from harness.generator import NOTHING
 from harness.model.capabilities import Brokers
 from harness.model.fault_and_generator_protocols import Fault, Nemesis
 from nemesis.schedule.timing import Timing, fault_op, repeated
-from nemesis.upgrade.servers import NEEDS
+from nemesis.shared.upgrade_steps import NEEDS
 
 
 def step_fault(verb: str, target: str, timing: Timing, nemesis: Nemesis) -> Fault:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from harness.model.fault_and_generator_protocols import Env
 from nemesis.shared.admin_fault import admin
 from nemesis.shared.effects import EFFECT_TIMEOUT_S, wait_for
-from nemesis.upgrade.servers import cluster_of, reported
+from nemesis.shared.upgrade_steps import cluster_of, reported
 
 KNOWN_S: Final = EFFECT_TIMEOUT_S
 
