@@ -432,6 +432,9 @@ ALL: Final[tuple[type, ...]] = (
     Network, OwnAddresses, Processes, Releases, ServerLogs, SlowDisks, Wire,
 )  # fmt: skip
 
+# Capabilities that change a cluster for good. A cluster that stays up for other runs does not have them.
+FOR_GOOD: Final[tuple[type, ...]] = (Migration, Releases)
+
 
 def offers(cluster: object, capability: type[T]) -> TypeIs[T]:
     """Returns whether a cluster offers a capability: whether it has the Protocol's methods, and lists the capability if

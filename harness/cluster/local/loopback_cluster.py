@@ -370,7 +370,7 @@ class LoopbackCluster:
         for place in self.layout.controllers:
             self.kill(place.name)
             del state.changed[place.name]
-            shutil.rmtree(state.servers.home(place.name))
+            shutil.rmtree(state.servers.data(place.name))  # the logs stay
         state.servers = replace(state.servers, layout=replace(state.servers.layout, controllers=()))
         self._lay_out_as(replace(self.layout, controllers=()))
 
@@ -479,7 +479,7 @@ class LoopbackCluster:
             if path.exists() and path.stat().st_size:
                 target.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target / log)
-        for place in self.layout.places:
+        for place in self._all.places:
             home = self.work_dir / "nodes" / place.name
             for path in sorted(home.iterdir()) if home.is_dir() else ():
                 if path.is_file() and path.suffix not in _NOT_COLLECTED:

@@ -63,7 +63,7 @@ class Servers:
 
     def lay_out(self, place: Place) -> None:
         """Creates a server's folder, with everything that the server needs to start."""
-        self.home(place.name).mkdir()
+        self.home(place.name).mkdir(exist_ok=True)  # there may be logs of a server that was removed
         self.configure(place)
         self.store(place)
 
