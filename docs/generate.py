@@ -26,6 +26,7 @@ from checker.cycles.types_and_levels import EXISTS, LEVELS, SPECS
 from harness.cli import app as command_line
 from harness.cli import fault_support
 from harness.clients import error_outcomes as client_errors
+from harness.cluster.distribution import upgrade_pairs
 from harness.cluster.distribution import versions as kafka
 from harness.cluster.distribution.java import MINIMUM as JAVA_MINIMUM
 from harness.model import errors_and_exit_codes as harness_errors
@@ -220,6 +221,24 @@ def _share_groups() -> list[str]:
     return [*lines, ""]
 
 
+def _upgrades() -> list[str]:
+    """The anomalies of upgrades, as a table."""
+    lines = [
+        "## Upgrades",
+        "",
+        "The check `upgrade` judges runs with `--upgrade-to`; see [Upgrades](../use/upgrades.md). Each of these",
+        "anomalies makes a run invalid.",
+        "",
+        "| anomaly | meaning | forbidden by | source |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, row in CATALOGUE.items():
+        if row.kind == "upgrade" and row.guarantee is not None:
+            needed = "; ".join(_condition(each) for each in row.guarantee.conditions)
+            lines.append(f"| {name} | {row.summary} | {needed or 'all settings'} | {row.source} |")
+    return [*lines, ""]
+
+
 def anomalies() -> str:
     """The page reference/anomalies.md."""
     lines = [
@@ -237,7 +256,7 @@ def anomalies() -> str:
     for anomaly in CATALOGUE.values():
         if anomaly.kind == "records":
             lines += _anomaly(anomaly)
-    lines += _cycles() + _pipelines() + _share_groups()
+    lines += _cycles() + _pipelines() + _share_groups() + _upgrades()
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -428,6 +447,16 @@ def versions() -> str:
         "versions, a cluster was started, and a killed controller was replaced.",
         "",
         f"The harness needs Java {JAVA_MINIMUM} or newer, and runs the brokers on the same Java.",
+        "",
+        "## Upgrades",
+        "",
+        "    harness run --kafka-version 4.3 --upgrade-to 4.4 --nemesis upgrade,finalize",
+        "",
+        "These pairs are tested ([Upgrades](../use/upgrades.md)); every newer version is accepted in the same mode.",
+        "",
+        "| metadata | from | to |",
+        "| --- | --- | --- |",
+        *(f"| `{mode}` | {old} | {new} |" for mode, old, new in upgrade_pairs.neighbours()),
     ]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -21,6 +21,7 @@ from harness.model.check_options import LARGER_IS_WEAKER, Settings
 from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.model.fault_and_generator_protocols import Env, Fault, Generator
 from harness.model.op import INFO, NEMESIS, Op
+from nemesis.schedule import upgrade_course
 from nemesis.schedule.entry import Entry
 from nemesis.schedule.rounds import Rhythm
 from nemesis.schedule.timing import Timing, in_turns, patience, patient
@@ -37,10 +38,13 @@ from nemesis.verbs import (
     delete_records,
     disk_full,
     disk_slow,
+    downgrade,
     elect,
     elect_unclean,
+    finalize,
     kill,
     links,
+    migrate,
     partition,
     pause,
     power_loss,
@@ -48,6 +52,8 @@ from nemesis.verbs import (
     rebalance,
     remove_broker,
     restart,
+    roll_back,
+    upgrade,
     wire,
 )
 
@@ -72,6 +78,11 @@ VERBS: Final[Mapping[str, Verb]] = {
     "config-change": config_change.VERB,
     "rebalance": rebalance.VERB,
     "wire": wire.VERB,
+    "upgrade": upgrade.VERB,
+    "roll-back": roll_back.VERB,
+    "finalize": finalize.VERB,
+    "downgrade": downgrade.VERB,
+    "migrate": migrate.VERB,
 }
 FINAL_POLLS_COMPLETE: Final = "final-polls-complete"
 # Capabilities that undo all their faults together: if one fault is healed, the other faults are undone, too.
@@ -204,15 +215,26 @@ def rotations(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> list[l
     return [*([turns] if turns else []), *([fault] for fault in free if not fault.takes_turns)]
 
 
-def under_load(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> Generator | None:
+def _taking_turns(faults: Sequence[Fault], timing: Timing) -> Generator:
+    """Returns the generator of a group of faults that take turns, in the order of an upgrade if there is one."""
+    steps = upgrade_course.of_group(faults, timing)
+    return in_turns(faults) if steps is None else ForNemesis(steps, frozenset(fault.name for fault in faults))
+
+
+def under_load(
+    chosen: Sequence[Fault], schedule: Sequence[Entry] = (), timing: Timing | None = None
+) -> Generator | None:
     """Returns the generator of all fault ops during the load; None if there are no faults.
 
     Faults in the schedule start as it says. All other faults have the default timing, in the groups that `rotations`
     returns.
+
+    timing  the default timing, for the steps of an upgrade
     """
     by_name = {fault.name: fault for fault in chosen}
     rhythms = [Rhythm(entry, by_name[entry.fault], n) for n, entry in enumerate(schedule)]
-    generators = [*(in_turns(faults) for faults in rotations(chosen, schedule)), *rhythms]
+    groups = rotations(chosen, schedule)
+    generators = [*(_taking_turns(faults, timing or Timing()) for faults in groups), *rhythms]
     return any_(*generators) if generators else None
 
 

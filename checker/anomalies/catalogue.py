@@ -13,6 +13,7 @@ from checker.anomalies import (
     dead_letter_missing,
     delivery_count,
     duplicate,
+    feature_regression,
     g1a,
     inconsistent_offsets,
     int_nonmonotonic_poll,
@@ -23,11 +24,13 @@ from checker.anomalies import (
     lost_write,
     nonmonotonic_poll,
     nonmonotonic_send,
+    offset_not_kept,
     offset_regression,
     overlapping_delivery,
     phantom_read,
     poll_skip,
     precommitted_read,
+    record_not_kept,
     recovery_divergence,
     redelivered_after_accept,
     released_not_redelivered,
@@ -37,8 +40,10 @@ from checker.anomalies import (
     stale_send,
     start_offset_regression,
     torn_transaction,
+    transaction_not_kept,
     unexplained_invalid_state,
     unseen,
+    version_does_not_start,
 )
 from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.cycle_anomalies import CYCLES
@@ -80,4 +85,9 @@ CATALOGUE: Final[dict[str, Anomaly]] = {
     "unexplained-invalid-state": unexplained_invalid_state.ANOMALY,
     "batch-order": batch_order.ANOMALY,
     "dead-letter-missing": dead_letter_missing.ANOMALY,
+    "feature-regression": feature_regression.ANOMALY,
+    "record-not-kept": record_not_kept.ANOMALY,
+    "offset-not-kept": offset_not_kept.ANOMALY,
+    "transaction-not-kept": transaction_not_kept.ANOMALY,
+    "version-does-not-start": version_does_not_start.ANOMALY,
 }

@@ -13,11 +13,16 @@ from typing import Any, Final
 
 from harness.clients.client_protocols import Admin, Library
 from harness.clients.extra_group_member import Storm
+from harness.clients.keepsake import Keepsake
 from harness.clients.log_model.send_old_sequences import Sequences
 from harness.clients.settings import Settings
 from harness.clients.table import problem_of
 from harness.protocol.error_codes import ClientError
 
+# Errors with which a controller refuses to change the level of a feature.
+_REFUSALS: Final = frozenset(
+    {"INVALID_UPDATE_VERSION", "FEATURE_UPDATE_FAILED", "INVALID_REQUEST", "UNSUPPORTED_VERSION"}
+)
 _NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
 
 
@@ -34,6 +39,7 @@ class AdminRole:
         self._admin, self._settings, self._library, self._clients = admin, settings, library, clients
         self._storm: Storm | None = None
         self._sequences: Sequences | None = None
+        self._keepsake = Keepsake(library, admin, settings)
 
     def problem(self) -> str:
         """Returns the first problem with the settings of the run's clients that a client library reports, or "".
@@ -198,6 +204,19 @@ class AdminRole:
         """Unregisters a stopped broker from the cluster."""
         self._admin.unregister(broker, timeout_s)
 
+    def set_features(self, levels: Mapping[str, int], downgrade: bool = False, timeout_s: float = 10.0) -> str:
+        """Sets the finalized levels of features. Returns "", or the broker's reason if it refuses.
+
+        Raises ClientError if no broker gives an answer.
+        """
+        try:
+            self._admin.set_features(levels, downgrade, timeout_s)
+        except ClientError as error:
+            if error.code not in _REFUSALS:
+                raise
+            return str(error)
+        return ""
+
     def storm_start(self, period_s: float) -> None:
         """Starts an extra group member that joins and leaves the run's group every `period_s`: see
         `extra_group_member`.
@@ -269,6 +288,18 @@ class AdminRole:
         if self._sequences is None:
             raise ClientError("_STATE", "sequences_again needs a sequences_append before it")
         return self._sequences.again()
+
+    def keepsake_leave(self, replication: int, config: Mapping[str, str], timeout_s: float = 60.0) -> dict[str, Any]:
+        """Leaves what must survive an upgrade: see `Keepsake.leave`."""
+        return self._keepsake.leave(replication, config, timeout_s)
+
+    def keepsake_look(self, timeout_s: float = 3.0) -> dict[str, int | None]:
+        """Returns the committed offset that was left: see `Keepsake.look`."""
+        return self._keepsake.look(timeout_s)
+
+    def keepsake_finish(self, timeout_s: float = 60.0) -> dict[str, Any]:
+        """Commits the transaction that was left open, and reads everything back: see `Keepsake.finish`."""
+        return self._keepsake.finish(timeout_s)
 
     def _topics(self) -> dict[str, int]:
         """Returns topic -> number of partitions, for the run's topics."""

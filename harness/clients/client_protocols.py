@@ -214,11 +214,25 @@ class Admin(Protocol):
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
         """Returns name of feature -> finalized level. Returns None if brokers report no features."""
 
+    def committed(
+        self, group: str, partitions: Sequence[TopicPartition], timeout_s: float = 5.0
+    ) -> dict[TopicPartition, int | None]:
+        """Returns partition -> the group's committed offset; None if the group has committed none.
+
+        An offset that belongs to an open transaction raises UNSTABLE_OFFSET_COMMIT.
+        """
+
     def topic_ids(self, names: Sequence[str], timeout_s: float = 5.0) -> dict[str, str]:
         """Returns topic -> topic id, in base64 as Kafka writes it, for the named topics (KIP-516)."""
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         """Unregisters a stopped broker from the cluster. Works only in KRaft mode."""
+
+    def set_features(self, levels: Mapping[str, int], downgrade: bool, timeout_s: float = 10.0) -> None:
+        """Sets the finalized levels of features (KIP-584). With `downgrade`, levels may go down if no metadata is lost.
+
+        levels  feature -> level; 0 disables the feature
+        """
 
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
         """Deletes topics, and waits until the topics are gone. It is not an error if a topic does not exist."""

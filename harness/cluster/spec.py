@@ -25,6 +25,8 @@ class ClusterSpec:
     say            receives messages for the user while the cluster is created
     needed         capabilities that the run's faults need; the cluster prepares some of them (Disks, SlowDisks, Clocks,
                    Network) when it starts
+    upgrade_to     the version with which servers can be restarted; empty: only `kafka_version`
+    migrates       whether the cluster can migrate from ZooKeeper to KRaft; its controllers are then started later
     broker_config  settings of the brokers; for Redpanda, cluster properties
     min_insync_replicas   min.insync.replicas of the run's topics; None: the brokers' default
     replication           replication factor of the run's topics
@@ -48,6 +50,8 @@ class ClusterSpec:
     needed: frozenset[type] = frozenset()
     nodes: int = 3
     kafka_version: str = versions.DEFAULT
+    upgrade_to: str = ""
+    migrates: bool = False
     broker_config: Mapping[str, str] = field(default_factory=dict)
     min_insync_replicas: int | None = None
     replication: int = 3

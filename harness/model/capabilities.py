@@ -362,10 +362,78 @@ class ServerLogs(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class UpgradePath:
+    """Between which versions a cluster can be upgraded.
+
+    old      the version with which the servers are started first
+    new      the version to which they can be upgraded; the old one if the cluster was not prepared for an upgrade
+    servers  the names of the servers that run Kafka, in the order in which they should be upgraded
+    pins     whether the brokers' protocol must be pinned during the upgrade, and lifted in a second roll (ZooKeeper)
+    """
+
+    old: str
+    new: str
+    servers: tuple[str, ...]
+    pins: bool
+
+
+@runtime_checkable
+class Releases(Protocol):
+    """Servers each of which can be restarted with another version of Kafka."""
+
+    def upgrade_path(self) -> UpgradePath: ...
+    def release(self, node: str) -> tuple[str, bool]:
+        """Returns the version with which a server was started last, or will be started next; and whether its protocol
+        is pinned to the old version.
+        """
+
+    def set_release(self, node: str, version: str, pinned: bool) -> None:
+        """Makes a stopped server start with this version from now on."""
+
+    def starts_empty(self, node: str, version: str) -> str:
+        """Starts a version in the place of a stopped server: on empty folders, with the same configuration, alone.
+
+        Returns "" if it answers requests within a time limit, else why not. Leaves nothing behind.
+        """
+
+    def new_levels(self, version: str) -> Mapping[str, int]:
+        """Returns feature -> level, for the features that are enabled in a new cluster of this version."""
+
+    def reported_features(self, node: str) -> tuple[int, Mapping[str, int]] | None:
+        """Returns the finalized features that a server knows: (epoch, feature -> level). None if it reports none."""
+
+
+@runtime_checkable
+class Migration(Protocol):
+    """A cluster that can migrate from ZooKeeper to KRaft: see `harness.cluster.distribution.migration_config`."""
+
+    def mode(self, node: str) -> str:
+        """Returns the mode of a server that runs Kafka: zookeeper, migration or kraft."""
+
+    def set_mode(self, node: str, mode: str) -> None:
+        """Makes a stopped server start in this mode from now on."""
+
+    def provision(self) -> Sequence[str]:
+        """Formats and starts the controllers, in the mode `migration`. Returns their names."""
+
+    def deprovision(self) -> None:
+        """Kills the controllers, and removes their data."""
+
+    def retire_zookeepers(self) -> None:
+        """Stops the ZooKeepers for good."""
+
+    def zookeeper_shell(self, command: Sequence[str]) -> CommandResult:
+        """Executes a command of ZooKeeper's shell, such as `get /controller`."""
+
+
 ALL: Final[tuple[type, ...]] = (
-    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Network,
-    OwnAddresses, Processes, ServerLogs, SlowDisks, Wire,
+    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Migration,
+    Network, OwnAddresses, Processes, Releases, ServerLogs, SlowDisks, Wire,
 )  # fmt: skip
+
+# Capabilities that change a cluster for good. A cluster that stays up for other runs does not have them.
+FOR_GOOD: Final[tuple[type, ...]] = (Migration, Releases)
 
 
 def offers(cluster: object, capability: type[T]) -> TypeIs[T]:

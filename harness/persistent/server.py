@@ -60,7 +60,11 @@ from harness.persistent import heal
 from harness.protocol.brokers_metadata_views import newest
 from harness.run.roles import Coordinated, Viewed
 
-CAPABILITIES: Final = (*capabilities.ALL, Viewed, Coordinated)
+CAPABILITIES: Final = (
+    *(each for each in capabilities.ALL if each not in capabilities.FOR_GOOD),
+    Viewed,
+    Coordinated,
+)
 _REQUEST_S: Final = 30.0
 _WAIT_MAX_S: Final = 3600.0
 _KILL_S: Final = 5.0

@@ -54,6 +54,11 @@ def _kafka_version(value: str) -> str:
         raise ValueError(str(error).partition(": ")[2]) from None
 
 
+def _newer_version(value: str) -> str:
+    """Returns the full version number like `_kafka_version`; an empty text unchanged."""
+    return _kafka_version(value) if value else value
+
+
 def _known_client(value: Any, info: ValidationInfo) -> Any:
     """Checks that a value is a name in the table of clients, or "exec:" with a command. Raises PydanticKnownError."""
     if isinstance(value, str) and value.removeprefix(PREFIX) not in (value, ""):
@@ -116,6 +121,11 @@ class ClusterFields(BaseModel):
     kafka_version: Annotated[str, AfterValidator(_kafka_version)] = Field(
         DEFAULT,
         description="Kafka version, from Maven Central: 4.1.1, or 4.1 for the latest 4.1 patch release known here.",
+    )
+    upgrade_to: Annotated[str, AfterValidator(_newer_version)] = Field(
+        "",
+        description="Version to which the faults upgrade, finalize, roll-back and downgrade take the cluster; see "
+        "docs/use/upgrades.md.",
     )
     # None: the default of the version
     metadata: Metadata | None = Field(

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.model.check_options import CheckOptions
 from harness.model.fault_and_generator_protocols import Fault, Workload
-from harness.plan import app, derived, pipeline, schedule_rules, settings_in_force, share
+from harness.plan import app, derived, pipeline, schedule_rules, settings_in_force, share, upgrade
 from harness.plan.schedule import entries
 from harness.plan.test_plan import TestPlan
 from harness.yaml_data import Where
@@ -85,7 +85,12 @@ def judged_by(plan: TestPlan, answer: Mapping[str, Any] | None = None) -> CheckO
     options = derived.check_options(plan)
     in_force = settings_in_force.settled(options.settings, answer)
     settings = nemeses.weakened(in_force, options.expected_faults, derived.scheduled(plan))
-    return replace(options, checks=workload_of(plan).checks, settings=settings)
+    checks = workload_of(plan).checks
+    if plan.upgrade_to or upgrade.migrates(plan):
+        checks = (*checks, "upgrade")
+        # The cluster reported its features at the end; before the upgrade was final, there were none of the new ones.
+        settings = replace(settings, eligible_leader_replicas=False)
+    return replace(options, checks=checks, settings=settings)
 
 
 def workload_of(plan: TestPlan) -> Workload:

@@ -13,7 +13,7 @@ from harness.clients.exec.command import PREFIX
 from harness.cluster.distribution import tiered_storage, versions
 from harness.cluster.table import CLUSTERS
 from harness.model.errors_and_exit_codes import BadInput
-from harness.plan import app, derived, groups, pipeline, share
+from harness.plan import app, derived, groups, pipeline, share, upgrade
 from harness.plan.setting_values import JAVA_ACKS, boolean, client_acks
 from harness.plan.test_plan import TestPlan, option_name
 from harness.sim.queue.bugs import BUGS
@@ -57,7 +57,7 @@ def metadata(plan: TestPlan) -> None:
             versions.check(plan.kafka_version, derived.metadata_mode(plan))
         except BadInput as error:
             raise ValueError(str(error)) from None
-    if plan.controllers and derived.metadata_mode(plan) == versions.ZOOKEEPER:
+    if plan.controllers and derived.metadata_mode(plan) == versions.ZOOKEEPER and not upgrade.migrates(plan):
         raise ValueError(
             f"--controllers {plan.controllers} requires KRaft: with ZooKeeper, one of the brokers is the controller"
         )
@@ -253,4 +253,5 @@ RULES: Final = (
     groups.rule,
     app.rule,
     share.rule,
+    upgrade.rule,
 )

@@ -57,7 +57,11 @@ Failure = tuple[int, str]
 """A protocol error's number, and the broker's message."""
 
 
-def _opening(answer: bytes) -> tuple[Reader, Failure]:
+def opening(answer: bytes) -> tuple[Reader, Failure]:
+    """Returns a reader behind the first fields of a flexible response, which are these: throttle time, error, message.
+
+    Also returns the error. Raises struct.error.
+    """
     reader = Reader(answer)
     reader.take("i")  # correlation
     reader.tags()
@@ -71,7 +75,7 @@ def reassign_answer(answer: bytes) -> Failure:
     Raises ValueError if the response is truncated.
     """
     try:
-        reader, first = _opening(answer)
+        reader, first = opening(answer)
         failures = [first]
         for _ in range(reader.varint() - 1):
             topic = reader.compact_text()
@@ -91,7 +95,7 @@ def unregister_answer(answer: bytes) -> Failure:
     Raises ValueError if the response is truncated.
     """
     try:
-        return _opening(answer)[1]
+        return opening(answer)[1]
     except struct.error as error:
         raise ValueError("an UnregisterBroker answer is truncated") from error
 

@@ -123,16 +123,17 @@ class Link:
         body: bytes,
         read: Callable[[bytes], T],
         code: Callable[[T], int],
+        of_group: bool = False,
     ) -> T:
         """Sends a request to the transactional id's coordinator, again and again until the response contains no
-        retriable error.
+        retriable error. With `of_group`, `transactional_id` is the id of a group.
 
         For `api`, `read`, `code` and the error, see `at_leader`. Brokers are found through the metadata of `topic`.
         """
 
         def where() -> tuple[str, int] | None:
             if transactional_id not in self._coordinators:
-                request = requests.find_coordinator(transactional_id)
+                request = requests.find_coordinator(transactional_id, of_group)
                 address = self.brokers(topic)[0]
                 error, broker = requests.coordinator(self.ask(address, requests.FIND_COORDINATOR, request))
                 if error:

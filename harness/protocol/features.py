@@ -1,4 +1,4 @@
-"""Decodes which features are enabled: the finalized feature levels in a broker's ApiVersions response.
+"""Decodes which features are enabled and supported: a broker's or controller's ApiVersions response.
 
 ApiVersions, version 3 (KIP-511, KIP-584). The version is flexible, but the response has a header without tagged fields.
   Request   compact string client software name, compact string client software version | tags
@@ -10,6 +10,8 @@ Source: https://kafka.apache.org/protocol
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from harness.protocol.primitives import TAGS, Reader, compact_text, head
@@ -19,15 +21,27 @@ _EPOCH: Final = 1
 _FINALIZED: Final = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Finalized:
+    """The finalized features that a server knows.
+
+    epoch   the offset in the metadata log (with ZooKeeper: the version of the feature node) up to which it knows them
+    levels  feature name -> level
+    """
+
+    epoch: int
+    levels: Mapping[str, int]
+
+
 def request() -> bytes:
     """Encodes an ApiVersions request."""
     return head(API_VERSIONS, 3) + TAGS + compact_text("harness") + compact_text("1") + TAGS
 
 
-def finalized(answer: bytes) -> dict[str, int] | None:
-    """Returns feature name -> level for the finalized features in an ApiVersions response.
+def reported(answer: bytes) -> Finalized | None:
+    """Returns the finalized features in an ApiVersions response, with their epoch.
 
-    Returns None if the broker reports no features at all. Raises ValueError if the response contains an error or is
+    Returns None if the server reports no features at all. Raises ValueError if the response contains an error or is
     truncated.
     """
     try:
@@ -46,9 +60,15 @@ def finalized(answer: bytes) -> dict[str, int] | None:
         epoch = struct.unpack(">q", fields[_EPOCH])[0] if _EPOCH in fields else -1
         if epoch < 0:
             return None
-        return _levels(Reader(fields.get(_FINALIZED, b"\1")))
+        return Finalized(epoch, _levels(Reader(fields.get(_FINALIZED, b"\1"))))
     except (struct.error, UnicodeError) as error:
         raise ValueError("an ApiVersions answer is truncated") from error
+
+
+def finalized(answer: bytes) -> dict[str, int] | None:
+    """Returns feature name -> level for the finalized features in an ApiVersions response: see `reported`."""
+    found = reported(answer)
+    return None if found is None else dict(found.levels)
 
 
 def _levels(reader: Reader) -> dict[str, int]:

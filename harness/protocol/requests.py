@@ -26,7 +26,9 @@ FIND_COORDINATOR: Final = (10, 1)
 DELETE_RECORDS: Final = (21, 0)
 INIT_PRODUCER_ID: Final = (22, 0)
 ADD_PARTITIONS: Final = (24, 0)
+ADD_OFFSETS: Final = (25, 0)
 END_TXN: Final = (26, 0)
+TXN_OFFSET_COMMIT: Final = (28, 0)
 DESCRIBE_CONFIGS: Final = (32, 1)
 
 EARLIEST: Final = -2
@@ -158,8 +160,9 @@ def placed(answer: bytes) -> Placed:
     return Placed(cluster.brokers, {number: row for (_, number), row in cluster.partitions.items()})
 
 
-def find_coordinator(transactional_id: str) -> bytes:
-    return text(transactional_id) + b"\1"
+def find_coordinator(key: str, of_group: bool = False) -> bytes:
+    """Encodes a FindCoordinator request. `key` is a transactional id, or with `of_group` the id of a group."""
+    return text(key) + (b"\0" if of_group else b"\1")
 
 
 def coordinator(answer: bytes) -> tuple[int, int]:
@@ -189,6 +192,19 @@ def added(answer: bytes) -> int:
     reader = Reader(answer)
     reader.take("i")
     return int(_down(reader).take("h"))
+
+
+def add_offsets(transactional_id: str, producer: int, epoch: int, group: str) -> bytes:
+    """Encodes an AddOffsetsToTxn request; `ended` decodes the response."""
+    return text(transactional_id) + struct.pack(">qh", producer, epoch) + text(group)
+
+
+def txn_offset_commit(
+    transactional_id: str, producer: int, epoch: int, group: str, topic: str, partition: int, offset: int
+) -> bytes:
+    """Encodes a TxnOffsetCommit request; `added` decodes the response."""
+    head = text(transactional_id) + text(group) + struct.pack(">qh", producer, epoch)
+    return head + _one(topic, struct.pack(">iq", partition, offset) + text(None))
 
 
 def end_txn(transactional_id: str, producer: int, epoch: int, commit: bool) -> bytes:

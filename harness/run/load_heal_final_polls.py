@@ -16,19 +16,21 @@ from typing import Any, Final
 
 from harness import history_writer
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
-from harness.model.capabilities import Cluster
+from harness.model.capabilities import Cluster, Releases, offers
 from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.model.fault_and_generator_protocols import Env, Generator
 from harness.model.op import FAIL, NEMESIS, Op
 from harness.model.randomness import Draw
-from harness.plan import derived
+from harness.plan import derived, upgrade
 from harness.plan.resolve import ResolvedPlan
-from harness.run import log_model, pipeline_files, record_cluster_settings, start_workers
+from harness.plan.test_plan import TestPlan
+from harness.run import log_model, pipeline_files, record_cluster_settings, start_workers, upgrade_watch
 from harness.run.interpreter import Interpreter, Limits, fault_of
 from harness.run.progress_display import Live
 from harness.run.spark import WarmSpark
 from harness.run.start_workers import Staff
 from harness.run.table_writer import Roller
+from harness.run.upgrade_watch import NoWatch, UpgradeWatch
 from nemesis import table as nemeses
 from nemesis.schedule import triggers
 from nemesis.schedule.upcoming import Ahead
@@ -48,7 +50,7 @@ def load_phase(resolved: ResolvedPlan) -> Generator:
         return TimeLimit(ops, time_limit_ns)
     if plan.rate_hz > 0:
         ops = Rate(ops, int(1e9 / plan.rate_hz))
-    under_load = nemeses.under_load(resolved.faults, resolved.schedule)
+    under_load = nemeses.under_load(resolved.faults, resolved.schedule, resolved.timing)
     parts = [Clients(ops)] if under_load is None else [under_load, Clients(ops)]
     return TimeLimit(any_(*parts), time_limit_ns)
 
@@ -116,6 +118,7 @@ def record(
         pipeline_files.describe(folder, plan)
     staff = start_workers.hire(folder, resolved, cluster, stack, say)
     spark.get()
+    watch_of = _watch_of_upgrade(plan, cluster, staff)
     zero_ns = time.monotonic_ns()
     live = Live(plan.time_limit_s, zero_ns, folder.name, _ahead(resolved))
     events = history_writer.Events(folder, zero_ns)
@@ -137,6 +140,7 @@ def record(
             before=staff.topics.before,
             listener=_listener(folder, live, events, spark),
         )
+        upgrading = watch_of(events)
         watch = triggers.Watch(resolved.schedule, cluster, staff.roles, interpreter.notice)
 
         def divert() -> None:
@@ -147,6 +151,7 @@ def record(
         with live.showing(quiet), interruptible(divert) as pressed:
             try:
                 watch.start()
+                upgrading.start()
                 interpreter.run(whole_run(resolved))
             except BadInput:
                 raise
@@ -156,10 +161,23 @@ def record(
             finally:
                 watch.stop()
                 nemeses.teardown(resolved.faults, env())
+                upgrading.stop()
             record_cluster_settings.record(plan.cluster, staff.admin.call, events)
             if derived.has_pipeline(plan):
                 pipeline_files.write_sent(folder, plan)
             return pressed()
+
+
+def _watch_of_upgrade(
+    plan: TestPlan, cluster: Cluster, staff: Staff
+) -> Callable[[history_writer.Events], UpgradeWatch | NoWatch]:
+    """Leaves in the cluster what must survive the plan's upgrade. Returns a function that makes the watch."""
+    if not (plan.upgrade_to or upgrade.migrates(plan)) or not offers(cluster, Releases):
+        return lambda events: NoWatch()
+    left = upgrade_watch.leave(
+        staff.admin.call, derived.replication_factor(plan), {"min.insync.replicas": str(derived.min_isr(plan))}
+    )
+    return lambda events: UpgradeWatch(cluster, staff.admin.call, events, left)
 
 
 def _environments(resolved: ResolvedPlan, cluster: Cluster, staff: Staff, zero_ns: int) -> Callable[..., Env]:

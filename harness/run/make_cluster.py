@@ -12,7 +12,7 @@ from harness.cluster.persistent import named_cluster
 from harness.cluster.spec import NOBODY, ClusterSpec, Proxied
 from harness.model.capabilities import Clocks, Cluster, Disks, Network, SlowDisks, Wire, offers
 from harness.model.errors_and_exit_codes import BadInput
-from harness.plan import derived
+from harness.plan import derived, upgrade
 from harness.plan.resolve import ResolvedPlan, resolve
 from harness.plan.test_plan import TestPlan
 from harness.run import attached_cluster
@@ -44,6 +44,8 @@ def spec_of(
         needed=needed,
         nodes=plan.nodes,
         kafka_version=plan.kafka_version,
+        upgrade_to=plan.upgrade_to,
+        migrates=upgrade.migrates(plan),
         broker_config=plan.broker_config,
         min_insync_replicas=derived.min_isr(plan),
         replication=derived.replication_factor(plan),

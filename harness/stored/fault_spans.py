@@ -10,6 +10,8 @@ from typing import Any, Final
 import orjson
 import pyarrow.parquet as pq
 
+from harness.stored import upgrade_text
+
 # Fields of a completed nemesis operation's value that name the targets, in order of preference.
 HIT_FIELDS: Final = ("nodes", "clients", "workers", "processes")
 
@@ -129,6 +131,7 @@ def _detail(data: Mapping[str, Any]) -> str:
     if isinstance(rules, list):
         applied = sum(int(rule.get("applied", 0)) for rule in rules if isinstance(rule, dict))
         parts.append(f"the rules were applied {applied:,} times")
+    parts += upgrade_text.of_value(data)
     if isinstance(data.get("trigger"), str):
         parts.append(f"when {data['trigger']}")
     return "; ".join(filter(None, parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,38 +12,13 @@ from harness.model.capabilities import LogFolders, Processes, ServerLogs
 from harness.model.fault_and_generator_protocols import Env
 from nemesis.recovery.log_lines import STARTED, read
 from nemesis.shared.effects import hit, wait_healthy
+from nemesis.shared.server_log import Log
 
 START_S: Final = 80.0
 WHOLE_S: Final = 100.0  # for start and health together: a nemesis op times out after 120 s
 POLL_S: Final = 0.02
-LOG_BYTES_MAX: Final = 64 << 20
-LINE_BYTES_MAX: Final = 4096
 Value = Mapping[str, Any]
 Done = dict[str, Any]
-
-
-class Log:
-    """A reader of the lines that a server adds to its log after this object was created."""
-
-    def __init__(self, logs: ServerLogs, node: str) -> None:
-        self._logs, self._node = logs, node
-        _, self._at = logs.read_log(node, None)
-        self._rest, self._read = b"", 0
-
-    def fresh(self) -> Iterator[str]:
-        """Yields the complete lines that were added since the previous call.
-
-        Over all calls together, reads at most about LOG_BYTES_MAX bytes.
-        """
-        while self._read < LOG_BYTES_MAX:
-            chunk, self._at = self._logs.read_log(self._node, self._at)
-            if not chunk:
-                return
-            self._read += len(chunk)
-            *whole, rest = (self._rest + chunk).split(b"\n")
-            self._rest = rest[-LINE_BYTES_MAX:]
-            for line in whole:
-                yield line[:LINE_BYTES_MAX].decode(errors="replace")
 
 
 def look(env: Env, node: str) -> Done:

@@ -230,11 +230,19 @@ class ConfluentAdmin:
     def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
         return admin_changes.features_in_force(self.cluster(timeout_s)["brokers"], timeout_s)
 
+    def committed(
+        self, group: str, partitions: Sequence[TopicPartition], timeout_s: float = 5.0
+    ) -> dict[TopicPartition, int | None]:
+        return admin_changes.committed(self._config, group, partitions, timeout_s)
+
     def topic_ids(self, names: Sequence[str], timeout_s: float = 5.0) -> dict[str, str]:
         return admin_changes.topic_ids(self._admin, names, timeout_s)
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         admin_changes.unregister(self.cluster, broker, timeout_s)
+
+    def set_features(self, levels: Mapping[str, int], downgrade: bool, timeout_s: float = 10.0) -> None:
+        admin_changes.set_features(self.cluster, levels, downgrade, timeout_s)
 
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
         shared_cluster.delete_topics(self._admin, names, timeout_s)

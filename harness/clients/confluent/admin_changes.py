@@ -18,7 +18,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from harness.clients.confluent.settings_and_errors import converted
-from harness.protocol import admin_requests, features
+from harness.protocol import admin_requests, features, update_features
 from harness.protocol.error_codes import ClientError, TopicPartition
 
 SLACK_S: Final = 1.0  # how much longer than the request's timeout a future is awaited
@@ -151,6 +151,31 @@ def broker_configs(
     return answers
 
 
+def committed(
+    config: Mapping[str, Any], group: str, partitions: Sequence[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, int | None]:
+    """Returns partition -> the group's committed offset; None if there is none. Only stable offsets count (KIP-447).
+
+    A consumer asks, which does not join the group. In librdkafka 2.16, the admin client's request for the offsets of a
+    group ends the process when the coordinator moves (assertion in rd_kafka_enq_once_del_source_return).
+
+    config  the properties of the connection
+    """
+    consumer = ck.Consumer({**config, "group.id": group, "isolation.level": "read_committed"})
+    try:
+        answer = consumer.committed([ck.TopicPartition(*at) for at in partitions], timeout=timeout_s)
+    except ck.KafkaException as error:
+        raise converted(error) from None
+    finally:
+        consumer.close()
+    offsets: dict[TopicPartition, int | None] = {}
+    for place in answer:
+        if place.error is not None:
+            raise converted(place.error)
+        offsets[place.topic, place.partition] = place.offset if place.offset >= 0 else None
+    return offsets
+
+
 def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str, int] | None:
     """Returns name of feature -> finalized level, from the first broker that responds.
 
@@ -228,5 +253,21 @@ def unregister(cluster: Any, broker: int, timeout_s: float) -> None:
     def attempt(left_s: float) -> None:
         request = admin_requests.unregister_request(broker)
         _send_to_controller(cluster(left_s), request, admin_requests.unregister_answer, left_s)
+
+    _retry(attempt, timeout_s)
+
+
+def set_features(cluster: Any, levels: Mapping[str, int], downgrade: bool, timeout_s: float) -> None:
+    """Sets the finalized levels of features (KIP-584). With `downgrade`, levels may go down if no metadata is lost.
+
+    cluster  the method `cluster` of `client_protocols.Admin`
+    """
+    if not levels:
+        return
+    kind = update_features.SAFE_DOWNGRADE if downgrade else update_features.UPGRADE
+
+    def attempt(left_s: float) -> None:
+        request = update_features.request(levels, kind, left_s)
+        _send_to_controller(cluster(left_s), request, update_features.answer, left_s)
 
     _retry(attempt, timeout_s)

@@ -161,11 +161,16 @@ def _kraft(node: Node, nodes: Sequence[Node], voters: Sequence[Node]) -> dict[st
     return {
         "process.roles": ",".join(roles),
         "node.id": str(node.id),
-        "controller.quorum.voters": ",".join(f"{v.id}@{v.address}:{v.controller_port}" for v in voters),
+        "controller.quorum.voters": quorum(voters),
         "controller.listener.names": "CONTROLLER",
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
     }
+
+
+def quorum(voters: Sequence[Node]) -> str:
+    """Returns the value of controller.quorum.voters."""
+    return ",".join(f"{voter.id}@{voter.address}:{voter.controller_port}" for voter in voters)
 
 
 def _zookeeper(node: Node, connect: str) -> dict[str, str]:

@@ -56,12 +56,14 @@ def _make(
     metadata: Metadata,
     address: Callable[[int], str],
     port: Callable[[int], int],
+    migrates: bool,
 ) -> Layout:
     """Returns a layout. The brokers have the ids 1, 2, ..., and the dedicated controllers the next ids.
 
-    address  function from a host number to an address; brokers are hosts 1, 2, ..., dedicated controllers 101, ...,
-             ZooKeepers 201, ...
-    port     function from the default port of a listener, such as 9092, to the port that a server uses for it
+    address   function from a host number to an address; brokers are hosts 1, 2, ..., dedicated controllers 101, ...,
+              ZooKeepers 201, ...
+    port      function from the default port of a listener, such as 9092, to the port that a server uses for it
+    migrates  whether the cluster will migrate from ZooKeeper to the controllers
     """
     if not 1 <= nodes <= MAX_NODES:
         raise BadInput(f"--nodes {nodes}: must be from 1 to {MAX_NODES}")
@@ -69,7 +71,7 @@ def _make(
         raise BadInput(
             f"--controllers {controllers}: must be from 1 to {MAX_CONTROLLERS}, or 0 for no dedicated controllers"
         )
-    if controllers and metadata == ZOOKEEPER:
+    if controllers and metadata == ZOOKEEPER and not migrates:
         raise BadInput("--controllers requires KRaft: with ZooKeeper one of the brokers is the controller")
     return Layout(
         tuple(Node(f"n{i}", i, address(i), port(9092), port(9093)) for i in range(1, nodes + 1)),
@@ -97,14 +99,16 @@ def _keepers(nodes: int, metadata: Metadata) -> int:
     return 0 if metadata == KRAFT else MAX_ZOOKEEPERS if nodes >= MAX_ZOOKEEPERS else 1
 
 
-def isolated(nodes: int, controllers: int, metadata: Metadata) -> Layout:
+def isolated(nodes: int, controllers: int, metadata: Metadata, migrates: bool = False) -> Layout:
     """Returns a layout in which every server has its own address. Raises BadInput."""
-    return _make(nodes, controllers, metadata, lambda n: f"10.64.1.{n}", lambda usual: usual)
+    return _make(nodes, controllers, metadata, lambda n: f"10.64.1.{n}", lambda usual: usual, migrates)
 
 
-def on_loopback(nodes: int, controllers: int, metadata: Metadata, free: Callable[[], int]) -> Layout:
+def on_loopback(
+    nodes: int, controllers: int, metadata: Metadata, free: Callable[[], int], migrates: bool = False
+) -> Layout:
     """Returns a layout in which all servers are on 127.0.0.1, at ports that `free` returns.
 
     Raises BadInput, and whatever `free` raises.
     """
-    return _make(nodes, controllers, metadata, lambda n: "127.0.0.1", lambda usual: free())
+    return _make(nodes, controllers, metadata, lambda n: "127.0.0.1", lambda usual: free(), migrates)

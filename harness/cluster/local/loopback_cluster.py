@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.cluster import checkpoint_files
-from harness.cluster.distribution import broker_config, cds_archive, jars, java, versions
+from harness.cluster.distribution import broker_config, java, migration_config, upgrade_pairs, versions
 from harness.cluster.local import (
     layout,
     log_tail,
+    migration,
     namespaces,
+    releases,
     remote_process,
     servers,
     storage_format,
+    trial_start,
     wire_faults,
 )
 from harness.cluster.local.clocks import Clocks
@@ -33,13 +36,14 @@ from harness.cluster.local.layout import Layout
 from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.ports import Ports
 from harness.cluster.local.query_servers import ServerQueries
+from harness.cluster.local.releases import Release
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.servers import Servers
 from harness.cluster.local.supervisor_client import Control, Refused
 from harness.cluster.local.wire_faults import WireProxy
 from harness.cluster.spec import NOBODY, ClusterSpec
 from harness.model import capabilities
-from harness.model.capabilities import STOP_S, CommandResult
+from harness.model.capabilities import STOP_S, CommandResult, UpgradePath
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.brokers_metadata_views import View
@@ -61,6 +65,9 @@ class Running:
     addresses  host name -> address
     made       names of the hosts that have been created
     children   server name -> process
+    releases   version -> what servers need to run it
+    changed    server name -> its settings, for servers that were given another version
+    pinned     names of the servers whose protocol is pinned to the old version
     """
 
     control: Control
@@ -69,11 +76,18 @@ class Running:
     made: set[str] = field(default_factory=set)
     children: dict[str, RemoteChild] = field(default_factory=dict)
     proxy: WireProxy | None = None
+    releases: Mapping[str, Release] = field(default_factory=dict)
+    changed: dict[str, Servers] = field(default_factory=dict)
+    pinned: set[str] = field(default_factory=set)
+
+    def servers_of(self, name: str) -> Servers:
+        """Returns the settings with which a server starts."""
+        return self.changed.get(name, self.servers)
 
 
 class LoopbackCluster:
     """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire,
-    Clocks and Logs (harness.model.capabilities), but not Network.
+    Clocks, Releases and Logs (harness.model.capabilities), but not Network.
 
     Thread-safe once `up` has returned. If Clocks is needed, every server has its own clock
     (harness.cluster.local.clocks).
@@ -86,13 +100,13 @@ class LoopbackCluster:
 
     def __init__(self, spec: ClusterSpec, jvm_flags: Sequence[str] | None = None) -> None:
         self.spec, self._jvm_flags = spec, jvm_flags
-        self.version, self.work_dir = versions.resolve(spec.kafka_version), spec.work_dir
-        versions.check(self.version, spec.metadata_kept)
+        self._releases, self.work_dir = releases.named(spec), spec.work_dir
+        self.version = self._releases[0]
         broker_config.check_overrides(spec.kafka_config)
         self._ports = Ports()
-        self.layout = self._places()
+        self._all = self._places()
+        self.layout = replace(self._all, controllers=()) if spec.migrates else self._all
         self.nodes = tuple(place.name for place in self.layout.brokers)
-        self.metadata_servers = tuple(place.name for place in self.layout.metadata_servers)
         self.bootstrap = ",".join(f"{place.address}:{place.port}" for place in self.layout.brokers)
         self.direct_bootstrap = self.bootstrap  # always without the proxy; `bootstrap` leads to the proxy, if any
         self.outside_bootstrap = self.bootstrap  # for programs of this machine outside the cluster's network
@@ -106,7 +120,11 @@ class LoopbackCluster:
 
     def _places(self) -> Layout:
         spec = self.spec
-        return layout.on_loopback(spec.nodes, spec.controllers, spec.metadata_kept, self._ports.take)
+        return layout.on_loopback(spec.nodes, spec.controllers, spec.metadata_kept, self._ports.take, spec.migrates)
+
+    @property
+    def metadata_servers(self) -> tuple[str, ...]:
+        return tuple(place.name for place in self.layout.metadata_servers)
 
     # --- start and stop -------------------------------------------------------------------------------
 
@@ -117,10 +135,8 @@ class LoopbackCluster:
         namespaces), BadInput (no such version, folder exists already).
         """
         found = java.find()
-        fetched = jars.ensure(self.version, found, progress)
-        template = servers.kraft_template(self.layout, found, fetched, progress)
-        flags = self._jvm_flags
-        flags = cds_archive.of_kafka(found, fetched, progress) if flags is None else flags
+        fetched = releases.fetch(self._releases, self._all, found, self._jvm_flags, progress)
+        first = fetched[self.version]
         folder = self.work_dir.absolute() / "nodes"
         if folder.exists():
             raise BadInput(f"{folder} exists already: use another working directory for the cluster")
@@ -135,14 +151,14 @@ class LoopbackCluster:
             self.spec.kafka_config,
             folder,
             found,
-            fetched,
-            template,
+            first.jars,
+            first.template,
             storage_format.random_id(),
             self.spec.log_dirs,
-            tuple(flags),
+            first.jvm_flags,
         )
-        addresses = {place.name: place.address for place in self.layout.places}
-        self._state = Running(supervisor, laid_out, addresses)
+        addresses = {place.name: place.address for place in self._all.places}
+        self._state = Running(supervisor, laid_out, addresses, releases=fetched)
         folder.mkdir()
         self._state.servers = replace(laid_out, layout=self._with_proxy(self._reached()))
         for place in self._state.servers.layout.places:
@@ -260,7 +276,7 @@ class LoopbackCluster:
                 place = next(place for place in state.servers.layout.places if place.name == node)
                 log = str(state.servers.home(node) / servers.STDOUT)
                 env = self._clocks.env(node) if self._clocks else {}
-                state.children[node] = self.spawn(node, state.servers.argv(place), env, [], log)
+                state.children[node] = self.spawn(node, state.servers_of(node).argv(place), env, [], log)
 
     def kill(self, node: str) -> None:
         """Sends SIGKILL; returns when the process has ended."""
@@ -294,6 +310,81 @@ class LoopbackCluster:
     def running(self, node: str) -> bool:
         child = self._up().children.get(self._known(node))
         return child is not None and child.poll() is None
+
+    # --- versions of Kafka ----------------------------------------------------------------------------
+
+    def upgrade_path(self) -> UpgradePath:
+        pins = self.layout.metadata == versions.ZOOKEEPER
+        return UpgradePath(self.version, self._releases[-1], releases.rolled(self.layout), pins)
+
+    def release(self, node: str) -> tuple[str, bool]:
+        state = self._up()
+        return state.servers_of(self._known(node)).version, node in state.pinned
+
+    def set_release(self, node: str, version: str, pinned: bool) -> None:
+        """Gives a stopped server the jars and the configuration of a version. Raises BadInput for other versions."""
+        state = self._up()
+        if version not in state.releases or node not in releases.rolled(self.layout):
+            raise BadInput(f"{node} cannot run {version}: it can run {', '.join(self._releases)}")
+        pin = upgrade_pairs.protocol_of(self.version) if pinned else ""
+        with self._starting:
+            state.changed[node] = releases.with_release(state.servers, state.releases[version], pin)
+            (state.pinned.add if pinned else state.pinned.discard)(node)
+            state.changed[node].configure(next(place for place in state.servers.layout.places if place.name == node))
+
+    def starts_empty(self, node: str, version: str) -> str:
+        state = self._up()
+        place = next(place for place in state.servers.layout.places if place.name == self._known(node))
+        trial = releases.with_release(state.servers, state.releases[version], "")
+        return trial_start.attempt(trial, place, lambda argv, log: self.spawn(node, argv, {}, [], log), self._socket)
+
+    def new_levels(self, version: str) -> Mapping[str, int]:
+        return self._up().releases[version].levels
+
+    def reported_features(self, node: str) -> tuple[int, Mapping[str, int]] | None:
+        found = self._queries.features(self._known(node))
+        return None if found is None else (found.epoch, found.levels)
+
+    # --- migration from ZooKeeper to KRaft ------------------------------------------------------------
+
+    def mode(self, node: str) -> str:
+        return migration.mode_of(self._up().servers_of(self._known(node)))
+
+    def set_mode(self, node: str, mode: str) -> None:
+        state = self._up()
+        state.changed[node] = migration.in_mode(state.servers, mode)
+        state.changed[node].configure(next(place for place in state.servers.layout.places if place.name == node))
+
+    def provision(self) -> Sequence[str]:
+        state = self._up()
+        state.servers = migration.with_controllers(state.servers, self._all.controllers, self.nodes[0])
+        self._lay_out_as(replace(self.layout, controllers=self._all.controllers))
+        for place in self._all.controllers:
+            state.changed[place.name] = migration.in_mode(state.servers, migration_config.MIGRATION)
+            state.changed[place.name].lay_out(place)
+            self.start(place.name)
+        return [place.name for place in self._all.controllers]
+
+    def deprovision(self) -> None:
+        state = self._up()
+        for place in self.layout.controllers:
+            self.kill(place.name)
+            del state.changed[place.name]
+            shutil.rmtree(state.servers.data(place.name))  # the logs stay
+        state.servers = replace(state.servers, layout=replace(state.servers.layout, controllers=()))
+        self._lay_out_as(replace(self.layout, controllers=()))
+
+    def retire_zookeepers(self) -> None:
+        for place in self.layout.zookeepers:
+            self.stop(place.name)
+        self._lay_out_as(replace(self.layout, zookeepers=()))
+
+    def zookeeper_shell(self, command: Sequence[str]) -> CommandResult:
+        argv = migration.shell_argv(self._up().servers, self.layout.zookeepers[0], command)
+        return self.run(self.nodes[0], argv, migration.SHELL_S)
+
+    def _lay_out_as(self, places: Layout) -> None:
+        self.layout, self._queries = places, ServerQueries(places, self._socket)
 
     # --- wire proxy rules -----------------------------------------------------------------------------
 
@@ -388,7 +479,7 @@ class LoopbackCluster:
             if path.exists() and path.stat().st_size:
                 target.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target / log)
-        for place in self.layout.places:
+        for place in self._all.places:
             home = self.work_dir / "nodes" / place.name
             for path in sorted(home.iterdir()) if home.is_dir() else ():
                 if path.is_file() and path.suffix not in _NOT_COLLECTED:

@@ -78,7 +78,7 @@ class LocalCluster(LoopbackCluster):
         self.outside_bootstrap = ""  # until `up`
 
     def _places(self) -> Layout:
-        return layout.isolated(self.spec.nodes, self.spec.controllers, self.spec.metadata_kept)
+        return layout.isolated(self.spec.nodes, self.spec.controllers, self.spec.metadata_kept, self.spec.migrates)
 
     def _proxy_ports(self) -> wire_faults.TakePorts:
         return lambda: (wire_faults.CLIENT_PORT, wire_faults.PROXY_PORT, wire_faults.PEER_PORT)
@@ -124,7 +124,7 @@ class LocalCluster(LoopbackCluster):
         state = self._up()
         with self._lock:
             if name not in state.addresses:
-                workers = len(state.addresses) - len(self.layout.places)
+                workers = len(state.addresses) - len(self._all.places)
                 state.addresses[name] = f"10.64.{2 + workers // 250}.{1 + workers % 250}"
             address = state.addresses[name]
             if name not in state.made:

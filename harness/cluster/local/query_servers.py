@@ -12,7 +12,7 @@ from typing import Final
 from harness.cluster.distribution import zookeeper
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local.layout import Layout, Place
-from harness.protocol import brokers_metadata_views, quorum
+from harness.protocol import brokers_metadata_views, features, quorum
 from harness.protocol.brokers_metadata_views import View
 from harness.protocol.one_exchange import exchange
 
@@ -44,13 +44,14 @@ class ServerQueries:
         """Returns the id of the active controller; None if it cannot be determined.
 
         With KRaft, all voters are asked for the leader of the metadata quorum; the response with the highest epoch
-        counts. Brokers are not asked, because a broker forwards the request to the leader that it knows, and waits if
-        that leader does not answer. With ZooKeeper, the controller is the broker that most brokers name.
+        counts. So it is while a cluster migrates from ZooKeeper and has controllers. Brokers are not asked, because a
+        broker forwards the request to the leader that it knows, and waits if that leader does not answer. With
+        ZooKeeper, the controller is the broker that most brokers name.
         """
-        if self.layout.zookeepers:
+        if self.layout.zookeepers and not self.layout.controllers:
             return most_named(view.controller for view in self.views())
         found = []
-        for voter in self.layout.voters:
+        for voter in self.layout.controllers or self.layout.voters:
             with suppress(OSError, ValueError):
                 found.append(quorum.parse(self._quorum(voter)))
         return max(found)[1] if found else None
@@ -58,6 +59,16 @@ class ServerQueries:
     def silent(self) -> list[str]:
         """Returns the names of the dedicated controllers and ZooKeepers that do not answer."""
         return [place.name for place in self.layout.metadata_servers if not self._answers(place)]
+
+    def features(self, name: str) -> features.Finalized | None:
+        """Returns the finalized features that a server reports; None if it reports none, or does not answer."""
+        node = next(place for place in self.layout.places if place.name == name)
+        if not isinstance(node, Node):
+            return None
+        with suppress(OSError, ValueError):
+            port = node.port or node.controller_port
+            return features.reported(exchange(self.connect(), node.address, port, features.request(), _TIMEOUT_S))
+        return None
 
     def provoke(self, name: str) -> None:
         """Makes the broker or controller `name` write a line to its log, by sending a malformed request.

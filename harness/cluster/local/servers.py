@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.cluster.distribution import broker_config, versions, zookeeper
+from harness.cluster.distribution import broker_config, migration_config, versions, zookeeper
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.jars import Jars
@@ -35,6 +35,7 @@ class Servers:
     cluster_id  id of the cluster, written into the copies of the template
     log_dirs    number of log directories of each broker; the first also contains the metadata log
     jvm_flags   JVM flags of brokers
+    mode        mode of the servers in a migration from ZooKeeper (`migration_config`); empty: none
     """
 
     layout: Layout
@@ -47,6 +48,7 @@ class Servers:
     cluster_id: str
     log_dirs: int = 1
     jvm_flags: tuple[str, ...] = ()
+    mode: str = ""
 
     def home(self, name: str) -> Path:
         return self.folder / name
@@ -61,23 +63,31 @@ class Servers:
 
     def lay_out(self, place: Place) -> None:
         """Creates a server's folder, with everything that the server needs to start."""
+        self.home(place.name).mkdir(exist_ok=True)  # there may be logs of a server that was removed
+        self.configure(place)
+        self.store(place)
+
+    def configure(self, place: Place) -> None:
+        """Writes a server's configuration and logging configuration. They apply from its next start on."""
         home = self.home(place.name)
-        home.mkdir()
         config, text = self._config(place)
         (home / config).write_text(text)
         log_name, log_text = broker_config.log_config(self.version, str(home / LOG))
         (home / log_name).write_text(log_text)
-        self.store(place)
 
     def store(self, place: Place) -> None:
         """Creates a server's empty storage. The server must not have any storage yet."""
         for data in self.folders(place):
-            if isinstance(place, Node) and self.template is not None:
+            if isinstance(place, Node) and self.template is not None and self._formatted(place):
                 storage_format.write(self.template, data, self.cluster_id, place.id)
                 continue
             data.mkdir()
             if not isinstance(place, Node):
                 (data / "myid").write_text(f"{place.id}\n")
+
+    def _formatted(self, place: Node) -> bool:
+        """Returns whether the server's storage must be formatted: brokers of ZooKeeper create their own."""
+        return not self.layout.zookeepers or place in self.layout.controllers
 
     def argv(self, place: Place) -> list[str]:
         """Returns the command line that starts a server."""
@@ -106,6 +116,10 @@ class Servers:
         if not isinstance(place, Node):
             return "zoo.cfg", zookeeper.config(place, layout.zookeepers, data)
         connect = zookeeper.connect(layout.zookeepers)
+        if self.mode:
+            return "server.properties", migration_config.properties(
+                place, layout.brokers, layout.controllers, self.version, data, self.overrides, connect, self.mode
+            )
         return "server.properties", broker_config.properties(
             place, layout.brokers, self.version, data, self.overrides, layout.voters, connect
         )
@@ -113,4 +127,5 @@ class Servers:
 
 def kraft_template(layout: Layout, java: Java, jars: Jars, progress: Progress) -> Template | None:
     """Returns formatted storage, to be copied for each node; None with ZooKeeper, where brokers create their own."""
-    return storage_format.template(java, jars, progress) if layout.metadata == versions.KRAFT else None
+    formats = layout.metadata == versions.KRAFT or layout.controllers
+    return storage_format.template(java, jars, progress) if formats else None

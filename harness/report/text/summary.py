@@ -108,12 +108,13 @@ def _about(run: Path, plan: Mapping[str, Any]) -> str:
     limit = plan.get("time_limit_s")
     versions = plan.get("versions")
     kafka = versions.get("kafka") if isinstance(versions, dict) else None
+    upgraded = f" to {plan['upgrade_to']}" if plan.get("upgrade_to") else ""
     parts = [
         str(plan.get("workload") or ""),
         f"nemesis {', '.join(nemesis)}" if nemesis else "no nemesis",
         _settings(plan),
         f"{limit:g} s of load" if isinstance(limit, int | float) else "",
-        "librdkafka's mock cluster" if plan.get("cluster") == "mock" else f"Kafka {kafka}" if kafka else "",
+        "librdkafka's mock cluster" if plan.get("cluster") == "mock" else f"Kafka {kafka}{upgraded}" if kafka else "",
         client_names.client_text(plan),
     ]
     return _wrap(f"run {plan.get('run') or run.name}: {', '.join(part for part in parts if part)}", "", "  ")
