@@ -42,6 +42,7 @@ from checker.anomalies import (
 )
 from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.cycle_anomalies import CYCLES
+from checker.anomalies.metadata_log import METADATA
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
 
@@ -80,4 +81,5 @@ CATALOGUE: Final[dict[str, Anomaly]] = {
     "unexplained-invalid-state": unexplained_invalid_state.ANOMALY,
     "batch-order": batch_order.ANOMALY,
     "dead-letter-missing": dead_letter_missing.ANOMALY,
+    **METADATA,
 }

@@ -343,6 +343,24 @@ class Data(Protocol):
 
 
 @runtime_checkable
+class MetadataLogs(Protocol):
+    """The servers' copies of KRaft's metadata log, and the quorum that writes it."""
+
+    def quorum(self) -> Sequence[Mapping[str, Any]]:
+        """Asks every voter for the state of the quorum.
+
+        Returns {"node", "leader": id, "epoch", "high_watermark"} for each voter that says it leads.
+        """
+
+    def keep_metadata(self, folder: str, most_bytes: int) -> Mapping[str, Any]:
+        """Copies the metadata log of each server to `folder`/<server>/.
+
+        `folder` is an absolute path. No server writes during the copy. Returns {"bytes": size of the copy}. Raises
+        ClusterTrouble, also if the copy would exceed `most_bytes`.
+        """
+
+
+@runtime_checkable
 class Logs(Protocol):
     """The nodes' server logs and configuration."""
 
@@ -363,8 +381,8 @@ class ServerLogs(Protocol):
 
 
 ALL: Final[tuple[type, ...]] = (
-    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Network,
-    OwnAddresses, Processes, ServerLogs, SlowDisks, Wire,
+    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataLogs, MetadataServers,
+    Network, OwnAddresses, Processes, ServerLogs, SlowDisks, Wire,
 )  # fmt: skip
 
 

@@ -18,6 +18,8 @@ from nemesis.schedule.entry import Entry
 from nemesis.schedule.timing import Timing
 from workloads.table import WORKLOADS
 
+METADATA = "metadata"  # the check of the metadata log
+
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPlan:
@@ -85,7 +87,10 @@ def judged_by(plan: TestPlan, answer: Mapping[str, Any] | None = None) -> CheckO
     options = derived.check_options(plan)
     in_force = settings_in_force.settled(options.settings, answer)
     settings = nemeses.weakened(in_force, options.expected_faults, derived.scheduled(plan))
-    return replace(options, checks=workload_of(plan).checks, settings=settings)
+    checks = workload_of(plan).checks
+    if derived.metadata_judged(plan):
+        checks = (*checks, METADATA)
+    return replace(options, checks=checks, settings=settings)
 
 
 def workload_of(plan: TestPlan) -> Workload:

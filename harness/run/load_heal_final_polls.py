@@ -23,7 +23,7 @@ from harness.model.op import FAIL, NEMESIS, Op
 from harness.model.randomness import Draw
 from harness.plan import derived
 from harness.plan.resolve import ResolvedPlan
-from harness.run import log_model, pipeline_files, record_cluster_settings, start_workers
+from harness.run import log_model, metadata_log, pipeline_files, record_cluster_settings, start_workers
 from harness.run.interpreter import Interpreter, Limits, fault_of
 from harness.run.progress_display import Live
 from harness.run.spark import WarmSpark
@@ -138,6 +138,7 @@ def record(
             listener=_listener(folder, live, events, spark),
         )
         watch = triggers.Watch(resolved.schedule, cluster, staff.roles, interpreter.notice)
+        quorum = metadata_log.watch(folder, plan, cluster, zero_ns, events)
 
         def divert() -> None:
             events.write("interrupted", "by the user")
@@ -147,6 +148,8 @@ def record(
         with live.showing(quiet), interruptible(divert) as pressed:
             try:
                 watch.start()
+                if quorum is not None:
+                    quorum.start()
                 interpreter.run(whole_run(resolved))
             except BadInput:
                 raise
@@ -157,6 +160,9 @@ def record(
                 watch.stop()
                 nemeses.teardown(resolved.faults, env())
             record_cluster_settings.record(plan.cluster, staff.admin.call, events)
+            if quorum is not None:
+                quorum.stop()
+                metadata_log.finish(folder, cluster, staff.topics.created(), events)
             if derived.has_pipeline(plan):
                 pipeline_files.write_sent(folder, plan)
             return pressed()

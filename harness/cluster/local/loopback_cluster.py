@@ -6,13 +6,14 @@ them. `harness.cluster.local.namespaced_cluster` extends this cluster with a net
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -72,8 +73,8 @@ class Running:
 
 
 class LoopbackCluster:
-    """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire,
-    Clocks and Logs (harness.model.capabilities), but not Network.
+    """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data,
+    MetadataLogs, Wire, Clocks and Logs (harness.model.capabilities), but not Network.
 
     Thread-safe once `up` has returned. If Clocks is needed, every server has its own clock
     (harness.cluster.local.clocks).
@@ -246,6 +247,9 @@ class LoopbackCluster:
         """Returns the id of the active controller; None if it cannot be determined."""
         return self._queries.controller()
 
+    def quorum(self) -> list[dict[str, Any]]:
+        return [{"node": node, **state._asdict()} for node, state in self._queries.quorum()]
+
     def silent(self) -> list[str]:
         """Returns the names of the metadata servers (dedicated controllers, ZooKeepers) that do not answer."""
         return self._queries.silent()
@@ -364,14 +368,25 @@ class LoopbackCluster:
         )
 
     def keep_data(self, folder: str, topic_prefix: str, most_bytes: int) -> Mapping[str, Any]:
-        running = [node for node in self.nodes if self.running(node)]
-        for node in running:
-            self.pause(node)
-        try:
+        with self._paused(self.nodes):
             return self.files.keep(folder, topic_prefix, most_bytes, self.nodes)
+
+    def keep_metadata(self, folder: str, most_bytes: int) -> Mapping[str, Any]:
+        names = capabilities.servers(self)
+        with self._paused(names):
+            return self.files.keep_metadata(folder, most_bytes, names)
+
+    @contextlib.contextmanager
+    def _paused(self, names: Sequence[str]) -> Iterator[None]:
+        """Pauses those of the servers that run, until the context ends."""
+        running = [name for name in names if self.running(name)]
+        for name in running:
+            self.pause(name)
+        try:
+            yield
         finally:
-            for node in running:
-                self.resume(node)
+            for name in running:
+                self.resume(name)
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
         """Returns part of a server's log, and the byte offset after that part.

@@ -15,6 +15,7 @@ from harness.cluster.local.layout import Layout, Place
 from harness.protocol import brokers_metadata_views, quorum
 from harness.protocol.brokers_metadata_views import View
 from harness.protocol.one_exchange import exchange
+from harness.protocol.quorum import Quorum
 
 _TIMEOUT_S: Final = 1.0
 _STATUS_BYTES: Final = 1 << 16
@@ -49,11 +50,16 @@ class ServerQueries:
         """
         if self.layout.zookeepers:
             return most_named(view.controller for view in self.views())
+        found = [state for _, state in self.quorum()]
+        return max(found).leader if found else None
+
+    def quorum(self) -> list[tuple[str, Quorum]]:
+        """Asks each voter for the state of the metadata quorum. Returns (name, answer) for those that say they lead."""
         found = []
         for voter in self.layout.voters:
             with suppress(OSError, ValueError):
-                found.append(quorum.parse(self._quorum(voter)))
-        return max(found)[1] if found else None
+                found.append((voter.name, quorum.parse(self._quorum(voter))))
+        return found
 
     def silent(self) -> list[str]:
         """Returns the names of the dedicated controllers and ZooKeepers that do not answer."""

@@ -119,7 +119,7 @@ def test_the_quorum_leader_of_a_describe_quorum_answer() -> None:
     topic = b"__cluster_metadata"
     head = struct.pack(">i", 1) + b"\0" + struct.pack(">h", 0) + b"\2" + bytes([len(topic) + 1]) + topic
     answer = head + b"\2" + struct.pack(">ihii", 0, 0, 3, 9) + struct.pack(">q", 55)
-    assert quorum.parse(answer) == (9, 3)
+    assert quorum.parse(answer) == (9, 3, 55)
     with pytest.raises(ValueError, match="error 41"):
         quorum.parse(struct.pack(">i", 1) + b"\0" + struct.pack(">h", 41))
     with pytest.raises(ValueError, match="truncated"):
