@@ -123,15 +123,14 @@ def _judged(run: Replayed, change: Change) -> Iterator[Found]:
     strangers = sorted(set(after.isr) - set(after.replicas))
     if strangers:
         yield Found(ISR, place, f"ISR {list(after.isr)}", f"only replicas: {list(after.replicas)}", change.offset)
-    new = after.leader != NO_LEADER and (before is None or after.leader != before.leader)
-    if not new:
+    if after.leader not in (NO_LEADER, *after.isr):
+        yield Found(ELECTION, place, f"leader {after.leader}", f"one of the ISR {list(after.isr)}", change.offset)
+        return
+    if after.leader == NO_LEADER or (before is not None and after.leader == before.leader):
         return
     run.counts["elections"] += 1
     if after.recovery == RECOVERING:
         run.counts["unclean"] += 1
-        return
-    if after.leader not in after.isr:
-        yield Found(ELECTION, place, f"leader {after.leader}", f"one of the ISR {list(after.isr)}", change.offset)
         return
     if before is not None and not _reassigned(before, after) and after.leader not in (*before.isr, *before.elr):
         eligible = f"one of the ISR {list(before.isr)} or the eligible leader replicas {list(before.elr)}"
