@@ -25,6 +25,8 @@ def checkpoints(run: Replayed, logs: Sequence[NodeLog]) -> tuple[list[Found], in
     for log in logs:
         for folder, (topic_id, epochs) in sorted(log.leader_epochs.items()):
             topic, _, number = folder.rpartition("-")
+            if not number.isdecimal():
+                continue
             ids = {topic_id} if topic_id else run.names.get(topic, set())
             known = [history for one in ids if (history := run.epochs.get((one, int(number))))]
             for epoch in epochs if len(known) == 1 else ():

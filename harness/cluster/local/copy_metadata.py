@@ -59,7 +59,7 @@ def leader_epochs(data: Path) -> dict[str, tuple[str, str]]:
     for folder in folders(data):
         for file in sorted(folder.glob(f"*/{_CHECKPOINT}")):
             name = file.parent.name
-            if name != LOG and "." not in name.rpartition("-")[2]:  # not one that is being deleted or moved
+            if name != LOG and name.rpartition("-")[2].isdecimal():  # not one that is being deleted or moved
                 found[name] = (_topic_id(file.parent / "partition.metadata"), file.read_text(errors="replace"))
     return found
 
