@@ -48,6 +48,7 @@ from nemesis.verbs import (
     rebalance,
     remove_broker,
     restart,
+    voters,
     wire,
 )
 
@@ -69,6 +70,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "reassign": reassign.VERB,
     "add-partitions": add_partitions.VERB,
     "remove-broker": remove_broker.VERB,
+    **voters.VERBS,
     "config-change": config_change.VERB,
     "rebalance": rebalance.VERB,
     "wire": wire.VERB,

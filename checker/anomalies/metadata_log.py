@@ -20,8 +20,8 @@ from harness.model.values_as_text import joined
 
 def prose(witness: Witness, phrases: Phrases) -> str:
     offset = witness.get("offset")
-    at = "" if offset is None else f" at offset {offset} of the metadata log"
-    return joined(f"{witness['place']}{at}: {witness['seen']}", f"expected: {witness['expected']}")
+    at = "" if offset is None else f", offset {offset} of the metadata log"
+    return joined(f"where: {witness['place']}{at}", f"seen: {witness['seen']}", f"expected: {witness['expected']}")
 
 
 def not_damaged(settings: Settings) -> bool | None:

@@ -349,7 +349,7 @@ class MetadataLogs(Protocol):
     def quorum(self) -> Sequence[Mapping[str, Any]]:
         """Asks every voter for the state of the quorum.
 
-        Returns {"node", "leader": id, "epoch", "high_watermark"} for each voter that says it leads.
+        Returns {"node", "leader": id, "epoch", "high_watermark", "voters": ids} for each voter that says it leads.
         """
 
     def keep_metadata(self, folder: str, most_bytes: int) -> Mapping[str, Any]:
@@ -358,6 +358,20 @@ class MetadataLogs(Protocol):
         `folder` is an absolute path. No server writes during the copy. Returns {"bytes": size of the copy}. Raises
         ClusterTrouble, also if the copy would exceed `most_bytes`.
         """
+
+
+@runtime_checkable
+class Voters(Protocol):
+    """A metadata quorum of dedicated controllers whose voters can be changed while it works (KIP-853)."""
+
+    def voters(self) -> Sequence[str]:
+        """Returns the names of the voters according to the quorum's leader. Empty if no controller leads."""
+
+    def add_voter(self, node: str) -> None:
+        """Asks the quorum's leader to make a controller a voter. Raises ClusterTrouble with the leader's error."""
+
+    def remove_voter(self, node: str) -> None:
+        """Asks the quorum's leader to remove a voter. Raises ClusterTrouble with the leader's error."""
 
 
 @runtime_checkable
@@ -382,7 +396,7 @@ class ServerLogs(Protocol):
 
 ALL: Final[tuple[type, ...]] = (
     Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataLogs, MetadataServers,
-    Network, OwnAddresses, Processes, ServerLogs, SlowDisks, Wire,
+    Network, OwnAddresses, Processes, ServerLogs, SlowDisks, Voters, Wire,
 )  # fmt: skip
 
 

@@ -6,8 +6,9 @@ Metadata request would not help: in KRaft mode, the response names any live brok
 Request   int16 55 | int16 0 | int32 correlation | string client | tags |
           [compact string topic, [int32 partition, tags], tags] | tags
 Response  int32 correlation | tags | int16 error | [compact string topic, [int32 partition, int16 error,
-          int32 leader, int32 epoch, int64 high watermark, ...]] ...
-Arrays and compact strings start with their length plus one as an unsigned varint; tags are one zero byte.
+          int32 leader, int32 epoch, int64 high watermark, [voters], ...]] ...
+Arrays and compact strings start with their length plus one as an unsigned varint; tags are one zero byte. A voter is
+int32 id, int64 log end offset, tags.
 Source: https://kafka.apache.org/protocol#The_Messages_DescribeQuorum
 """
 
@@ -27,11 +28,13 @@ class Quorum(NamedTuple):
     """What a server reports.
 
     high_watermark  -1 if the leader does not know it yet
+    voters          ids of the voters
     """
 
     epoch: int
     leader: int
     high_watermark: int
+    voters: tuple[int, ...]
 
 
 def parse(answer: bytes) -> Quorum:
@@ -50,6 +53,10 @@ def parse(answer: bytes) -> Quorum:
         if error or leader < 0:
             raise ValueError(f"DescribeQuorum: error {error}, leader {leader}")
         high_watermark = reader.take("q")
+        voters = []
+        for _ in range(reader.varint() - 1):
+            voters.append(reader.take("iq")[0])
+            reader.tags()
     except struct.error as cut:
         raise ValueError("a DescribeQuorum answer is truncated") from cut
-    return Quorum(epoch, leader, high_watermark)
+    return Quorum(epoch, leader, high_watermark, tuple(voters))

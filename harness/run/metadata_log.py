@@ -1,7 +1,7 @@
 """Watches the metadata quorum (KRaft) during a run, and copies the servers' metadata logs at its end.
 
     runs/<id>/events/quorum.jsonl   what servers said during the run, one JSON object per line, in order of time:
-        {"time_ns", "node", "leader", "epoch", "high_watermark"}  a leader's answer to DescribeQuorum
+        {"time_ns", "node", "leader", "epoch", "high_watermark", "voters"}  a leader's answer to DescribeQuorum
         {"time_ns", "leaders": [[topic, partition, leader id, leader epoch], ...]}  a broker's answers to Metadata, as
                                     far as no broker had given the same answer before
     runs/<id>/metadata/<node>/      a server's metadata log: see `harness.cluster.local.copy_metadata`

@@ -20,7 +20,9 @@ from typing import Any, ClassVar
 
 from harness.cluster import checkpoint_files
 from harness.cluster.distribution import broker_config, cds_archive, jars, java, versions
+from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local import (
+    dynamic_quorum,
     layout,
     log_tail,
     namespaces,
@@ -43,6 +45,7 @@ from harness.model import capabilities
 from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
+from harness.protocol import quorum_voters
 from harness.protocol.brokers_metadata_views import View
 
 Progress = Callable[[str], None]
@@ -53,6 +56,7 @@ _LOGS = ("supervisor.log", "forward.log", _WIRE_LOG)
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
 _FILES_TIMEOUT_S = 120.0
+_VOTER_TIMEOUT_S = 5.0
 
 
 @dataclass(slots=True)
@@ -74,7 +78,7 @@ class Running:
 
 class LoopbackCluster:
     """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data,
-    MetadataLogs, Wire, Clocks and Logs (harness.model.capabilities), but not Network.
+    MetadataLogs, Voters, Wire, Clocks and Logs (harness.model.capabilities), but not Network.
 
     Thread-safe once `up` has returned. If Clocks is needed, every server has its own clock
     (harness.cluster.local.clocks).
@@ -101,6 +105,7 @@ class LoopbackCluster:
         self._clocks: Clocks | None = None
         if capabilities.Clocks in spec.needed:
             self._clocks = Clocks(lambda name: self._up().servers.home(name), self._queries.provoke)
+        self._directory_ids: Mapping[str, str] = {}  # of controllers, if the voters of their quorum can be changed
         self._state: Running | None = None
         self._lock = threading.Lock()
         self._starting = threading.Lock()  # several faults may start the same server
@@ -148,6 +153,8 @@ class LoopbackCluster:
         self._state.servers = replace(laid_out, layout=self._with_proxy(self._reached()))
         for place in self._state.servers.layout.places:
             self._state.servers.lay_out(place)
+        if capabilities.Voters in self.spec.needed:
+            self._directory_ids = dynamic_quorum.prepare(self._state.servers)
         self._prepare()
         for place in self.layout.places:
             self.start(place.name)
@@ -249,6 +256,30 @@ class LoopbackCluster:
 
     def quorum(self) -> list[dict[str, Any]]:
         return [{"node": node, **state._asdict()} for node, state in self._queries.quorum()]
+
+    def voters(self) -> list[str]:
+        states = self._queries.quorum()
+        ids = max(state for _, state in states).voters if states else ()
+        return [place.name for place in self.layout.voters if place.id in ids]
+
+    def add_voter(self, node: str) -> None:
+        place = self._controller(node)
+        at = (dynamic_quorum.LISTENER, place.address, place.controller_port)
+        self._change_voters(quorum_voters.add_request(place.id, self._directory_ids[node], *at, _VOTER_TIMEOUT_S))
+
+    def remove_voter(self, node: str) -> None:
+        self._change_voters(quorum_voters.remove_request(self._controller(node).id, self._directory_ids[node]))
+
+    def _controller(self, node: str) -> Node:
+        """Returns a controller. Raises ClusterTrouble if the cluster was not prepared for changes of its voters."""
+        if node not in self._directory_ids:
+            raise ClusterTrouble(f"{node}: the voters of this quorum cannot be changed")
+        return next(place for place in self.layout.controllers if place.name == node)
+
+    def _change_voters(self, request: bytes) -> None:
+        error = quorum_voters.error(self._queries.ask_leader(request))
+        if error:
+            raise ClusterTrouble(error)
 
     def silent(self) -> list[str]:
         """Returns the names of the metadata servers (dedicated controllers, ZooKeepers) that do not answer."""

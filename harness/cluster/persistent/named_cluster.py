@@ -254,6 +254,16 @@ class NamedCluster:
         copied: Mapping[str, Any] = self._call("keep_metadata", folder, most_bytes)
         return copied
 
+    def voters(self) -> Sequence[str]:
+        names: Sequence[str] = self._call("voters")
+        return names
+
+    def add_voter(self, node: str) -> None:
+        self._call("add_voter", node)
+
+    def remove_voter(self, node: str) -> None:
+        self._call("remove_voter", node)
+
     def collect(self, folder: str) -> None:
         self._call("collect", str(Path(folder).absolute()))
 

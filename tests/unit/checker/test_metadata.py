@@ -50,7 +50,7 @@ def test_an_anomaly_makes_the_run_invalid_with_its_place(run: Copy) -> None:
     table = pq.read_table(run.folder / "results" / "witnesses" / f"{witnesses.WATERMARK}.parquet")
     assert json.loads(table.column("witness")[0].as_py())["seen"] == "high watermark 3"
     text = witness_text(witnesses.TWO_LEADERS, found.anomalies[0].witnesses[0], None)
-    assert text.startswith("Epoch 3: ") and text.endswith("Expected: one leader.")
+    assert text.startswith("Where: epoch 3. Seen: 1 leads") and text.endswith("Expected: one leader.")
 
 
 def test_nothing_is_promised_if_a_fault_destroyed_copies(run: Copy) -> None:
