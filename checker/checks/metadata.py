@@ -34,6 +34,7 @@ from harness.model.values_as_text import listed
 EVENT: Final = "metadata-log"
 FOLDER: Final = "metadata"
 SHOWN: Final = 16
+DELETES_TOPICS: Final = ("share-recreate",)  # ops of clients
 UNJUDGED: Final = Result("valid", checker_version=VERSION)
 
 
@@ -45,7 +46,8 @@ def check(source: Source, options: CheckOptions) -> Result:
     if run is None or not watched:
         return UNJUDGED
     began = time.monotonic()
-    found, reasons, figures = judge(run, watched[-1], _settings_changed(source))
+    deleted = any(f in source.meta["counts"] for f in DELETES_TOPICS)
+    found, reasons, figures = judge(run, watched[-1], _settings_changed(source), deleted)
     figures["seconds"] = round(time.monotonic() - began, 3)
     by_name: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for one in found:
@@ -66,12 +68,13 @@ def check(source: Source, options: CheckOptions) -> Result:
 
 
 def judge(
-    run: Path, event: Mapping[str, Any], settings: Mapping[str, str]
+    run: Path, event: Mapping[str, Any], settings: Mapping[str, str], deleted: bool = False
 ) -> tuple[list[Found], list[str], dict[str, Any]]:
     """Judges the copies in a run folder. Returns (witnesses, reasons for unknown, figures).
 
     event     the last event `metadata-log` of the run
     settings  settings of topics that the cluster acknowledged during the run
+    deleted   whether the run deleted topics
     """
     nodes: list[str] = list(event.get("nodes", ()))
     if not nodes or event.get("detail") != "copied":
@@ -102,29 +105,22 @@ def judge(
     }
     reasons = _reasons(nodes, logs, said, replayed)
     if replayed.unreadable is None and replayed.image.complete:
-        _against_servers(replayed, logs, said, event, settings, found, figures)
+        found += _against_servers(replayed, logs, said, figures)
+        created: Mapping[str, Any] = event.get("topics") or {}
+        figures["topics"] = len(created.get("names", ()))
+        found += told.topics(replayed, created, deleted)
+        if not replayed.base:
+            found += told.some_topic_has(replayed, settings)
     return found, reasons, figures
 
 
 def _against_servers(
-    replayed: Replayed,
-    logs: list[NodeLog],
-    said: quorum_answers.Said,
-    event: Mapping[str, Any],
-    settings: Mapping[str, str],
-    found: list[Found],
-    figures: dict[str, Any],
-) -> None:
-    """Compares the whole log with what servers used and said. Adds to the witnesses and figures."""
-    witnesses, figures["checkpoint_epochs"] = told.checkpoints(replayed, logs)
-    found += witnesses
-    witnesses, figures["metadata_answers"] = told.metadata_answers(replayed, said.leaders)
-    found += witnesses
-    created: Mapping[str, Any] = event.get("topics") or {}
-    figures["topics"] = len(created.get("names", ()))
-    found += told.topics(replayed, created)
-    if not replayed.base:
-        found += told.some_topic_has(replayed, settings)
+    replayed: Replayed, logs: list[NodeLog], said: quorum_answers.Said, figures: dict[str, Any]
+) -> list[Found]:
+    """Compares the whole log with leader epochs that servers used and said. Adds to the figures."""
+    stored, figures["checkpoint_epochs"] = told.checkpoints(replayed, logs)
+    answered, figures["metadata_answers"] = told.metadata_answers(replayed, said.leaders)
+    return [*stored, *answered]
 
 
 def _reasons(nodes: list[str], logs: list[NodeLog], said: quorum_answers.Said, replayed: Replayed) -> list[str]:

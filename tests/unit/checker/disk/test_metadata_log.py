@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from checker.disk.metadata import told
 from checker.disk.metadata import witnesses as w
+from checker.disk.metadata.image import Image
+from checker.disk.metadata.replay import Replayed
 from harness.protocol import metadata_schemas as types
 from harness.protocol.metadata_records import MetadataRecord
 from harness.protocol.record_batch import whole_batches
@@ -200,6 +203,15 @@ def test_an_acknowledged_topic_that_is_missing(run: Copy) -> None:
     event["topics"]["names"].append("one-more")
     (one,), _, _ = run.judged(event=event)
     assert (one.name, one.place, one.seen) == (w.ADMIN, "topic one-more", "no record creates it")
+
+
+def test_a_topic_may_be_gone_only_if_the_run_deleted_topics() -> None:
+    replayed = Replayed(Image())
+    replayed.names["was"].add("its id")
+    created = {"names": ["was", "never"], "partitions": 1, "config": {}}
+    assert [one.place for one in told.topics(replayed, created, deleted=True)] == ["topic never"]
+    found = list(told.topics(replayed, created, deleted=False))
+    assert [one.seen for one in found] == ["it was deleted", "no record creates it"]
 
 
 def test_an_acknowledged_topic_without_all_its_partitions(run: Copy) -> None:
