@@ -47,6 +47,7 @@ CONDITIONS: Final[Mapping[str, str]] = {
     "group_log_kept": "no fault destroyed the committed offsets",
     "transaction_log_kept": "no fault destroyed the transaction log, if transactions are used",
     "place_kept": "partitions assigned manually, or no fault destroyed the committed offsets",
+    "not_damaged": "no fault destroyed a server's data",
     "damage_noticed": "no damaged files, or `check.crcs=true`",
     "exactly_once_log": "an idempotent or transactional producer",
     "in_order": "an idempotent or transactional producer, or one request in flight",
@@ -203,7 +204,6 @@ def _pipelines() -> list[str]:
 
 def _share_groups() -> list[str]:
     """The anomalies of share groups, as a table."""
-    rows = {name: row for name, row in CATALOGUE.items() if row.kind == "share"}
     lines = [
         "## Share groups",
         "",
@@ -211,14 +211,31 @@ def _share_groups() -> list[str]:
         "A rule that depends on a lock or on the leader of a share partition is judged only where the lock certainly",
         "still held and no fault can have moved the leader.",
         "",
-        "| anomaly | meaning | forbidden by | source |",
-        "| --- | --- | --- | --- |",
     ]
-    for name, row in rows.items():
-        assert row.guarantee is not None
-        needed = "; ".join(_condition(each) for each in row.guarantee.conditions)
-        lines.append(f"| {name} | {row.summary} | {needed or 'all settings'} | {row.source} |")
-    return [*lines, ""]
+    return [*lines, *_of_kind("share"), ""]
+
+
+def _metadata_log() -> list[str]:
+    """The anomalies of the metadata log, as a table."""
+    lines = [
+        "## The metadata log",
+        "",
+        "The check `metadata` judges [KRaft's metadata log](../use/runs.md#the-metadata-log). Each of these anomalies",
+        "makes a run invalid.",
+        "",
+    ]
+    return [*lines, *_of_kind("metadata"), ""]
+
+
+def _of_kind(kind: str) -> list[str]:
+    """A table of the anomalies of a kind."""
+    lines = ["| anomaly | meaning | forbidden by | source |", "| --- | --- | --- | --- |"]
+    for name, row in CATALOGUE.items():
+        if row.kind == kind:
+            assert row.guarantee is not None
+            needed = "; ".join(_condition(each) for each in row.guarantee.conditions)
+            lines.append(f"| {name} | {row.summary} | {needed or 'all settings'} | {row.source} |")
+    return lines
 
 
 def _upgrades() -> list[str]:
@@ -229,14 +246,8 @@ def _upgrades() -> list[str]:
         "The check `upgrade` judges runs with `--upgrade-to`; see [Upgrades](../use/upgrades.md). Each of these",
         "anomalies makes a run invalid.",
         "",
-        "| anomaly | meaning | forbidden by | source |",
-        "| --- | --- | --- | --- |",
     ]
-    for name, row in CATALOGUE.items():
-        if row.kind == "upgrade" and row.guarantee is not None:
-            needed = "; ".join(_condition(each) for each in row.guarantee.conditions)
-            lines.append(f"| {name} | {row.summary} | {needed or 'all settings'} | {row.source} |")
-    return [*lines, ""]
+    return [*lines, *_of_kind("upgrade"), ""]
 
 
 def anomalies() -> str:
@@ -256,7 +267,7 @@ def anomalies() -> str:
     for anomaly in CATALOGUE.values():
         if anomaly.kind == "records":
             lines += _anomaly(anomaly)
-    lines += _cycles() + _pipelines() + _share_groups() + _upgrades()
+    lines += _cycles() + _pipelines() + _share_groups() + _upgrades() + _metadata_log()
     return "\n".join(lines).rstrip() + "\n"
 
 

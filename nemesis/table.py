@@ -54,6 +54,7 @@ from nemesis.verbs import (
     restart,
     roll_back,
     upgrade,
+    voters,
     wire,
 )
 
@@ -75,6 +76,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "reassign": reassign.VERB,
     "add-partitions": add_partitions.VERB,
     "remove-broker": remove_broker.VERB,
+    **voters.VERBS,
     "config-change": config_change.VERB,
     "rebalance": rebalance.VERB,
     "wire": wire.VERB,

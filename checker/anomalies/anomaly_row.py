@@ -20,8 +20,10 @@ from harness.model.check_options import CheckOptions, Settings
 
 # Where the anomaly occurs: in the records of a history, in cycles of its ops, in a pipeline's outputs or its
 # instances' offsets, when a server starts, in data on disk, when a log is compared with the log model, in the
-# deliveries of share groups, or in what an upgrade must keep.
-Kind: TypeAlias = Literal["records", "cycle", "output", "offset", "start", "disk", "log", "share", "upgrade"]
+# deliveries of share groups, in what an upgrade must keep, or in the metadata log.
+Kind: TypeAlias = Literal[
+    "records", "cycle", "output", "offset", "start", "disk", "log", "share", "upgrade", "metadata"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,7 @@ from checker.anomalies import (
 )
 from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.cycle_anomalies import CYCLES
+from checker.anomalies.metadata_log import METADATA
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
 
@@ -90,4 +91,5 @@ CATALOGUE: Final[dict[str, Anomaly]] = {
     "offset-not-kept": offset_not_kept.ANOMALY,
     "transaction-not-kept": transaction_not_kept.ANOMALY,
     "version-does-not-start": version_does_not_start.ANOMALY,
+    **METADATA,
 }

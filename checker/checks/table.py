@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from checker.checks import delivery, log_model, offsets, pipeline, queue, recovery, share, upgrade
+from checker.checks import delivery, log_model, metadata, offsets, pipeline, queue, recovery, share, upgrade
 from checker.tables.buckets_of_a_history import Source
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result
@@ -19,4 +19,5 @@ CHECKS: Final[dict[str, Callable[[Source, CheckOptions], Result]]] = {
     "log-model": log_model.check,
     "share": share.check,
     "upgrade": upgrade.check,
+    "metadata": metadata.check,
 }

@@ -343,6 +343,38 @@ class Data(Protocol):
 
 
 @runtime_checkable
+class MetadataLogs(Protocol):
+    """The servers' copies of KRaft's metadata log, and the quorum that writes it."""
+
+    def quorum(self) -> Sequence[Mapping[str, Any]]:
+        """Asks every voter for the state of the quorum.
+
+        Returns {"node", "leader": id, "epoch", "high_watermark", "voters": ids} for each voter that says it leads.
+        """
+
+    def keep_metadata(self, folder: str, most_bytes: int) -> Mapping[str, Any]:
+        """Copies the metadata log of each server to `folder`/<server>/.
+
+        `folder` is an absolute path. No server writes during the copy. Returns {"bytes": size of the copy}. Raises
+        ClusterTrouble, also if the copy would exceed `most_bytes`.
+        """
+
+
+@runtime_checkable
+class Voters(Protocol):
+    """A metadata quorum of dedicated controllers whose voters can be changed while it works (KIP-853)."""
+
+    def voters(self) -> Sequence[str]:
+        """Returns the names of the voters according to the quorum's leader. Empty if no controller leads."""
+
+    def add_voter(self, node: str) -> None:
+        """Asks the quorum's leader to make a controller a voter. Raises ClusterTrouble with the leader's error."""
+
+    def remove_voter(self, node: str) -> None:
+        """Asks the quorum's leader to remove a voter. Raises ClusterTrouble with the leader's error."""
+
+
+@runtime_checkable
 class Logs(Protocol):
     """The nodes' server logs and configuration."""
 
@@ -428,8 +460,8 @@ class Migration(Protocol):
 
 
 ALL: Final[tuple[type, ...]] = (
-    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Migration,
-    Network, OwnAddresses, Processes, Releases, ServerLogs, SlowDisks, Wire,
+    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataLogs, MetadataServers,
+    Migration, Network, OwnAddresses, Processes, Releases, ServerLogs, SlowDisks, Voters, Wire,
 )  # fmt: skip
 
 # Capabilities that change a cluster for good. A cluster that stays up for other runs does not have them.

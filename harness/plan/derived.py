@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.clients import payload
 from harness.cluster.distribution.broker_config import defaults as broker_defaults
-from harness.cluster.distribution.versions import ZOOKEEPER, Metadata, default_metadata, parse_version, resolve
+from harness.cluster.distribution.versions import KRAFT, ZOOKEEPER, Metadata, default_metadata, parse_version, resolve
 from harness.cluster.table import CLUSTERS
 from harness.model.check_options import CheckOptions, InternalTopic, Settings, ShareGroups
 from harness.plan.setting_values import boolean, client_acks, client_boolean, given, weakest_acks, whole
@@ -33,6 +33,15 @@ def is_attached(plan: TestPlan) -> bool:
 def metadata_mode(plan: TestPlan) -> Metadata:
     """Returns where the cluster keeps its metadata: in KRaft or in ZooKeeper."""
     return plan.metadata or default_metadata(plan.kafka_version)
+
+
+def metadata_judged(plan: TestPlan) -> bool:
+    """Returns whether the check of the metadata log applies: to KRaft, on clusters whose logs the harness can read.
+
+    A run of the log model has no such check, because it is judged as it runs.
+    """
+    of_kraft = plan.cluster == "local" and metadata_mode(plan) == KRAFT
+    return of_kraft and plan.workload != "log-model" and not plan.jepsen_compatible
 
 
 def scheduled(plan: TestPlan) -> tuple[str, ...]:

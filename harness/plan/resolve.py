@@ -18,6 +18,8 @@ from nemesis.schedule.entry import Entry
 from nemesis.schedule.timing import Timing
 from workloads.table import WORKLOADS
 
+METADATA = "metadata"  # the check of the metadata log
+
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPlan:
@@ -90,6 +92,8 @@ def judged_by(plan: TestPlan, answer: Mapping[str, Any] | None = None) -> CheckO
         checks = (*checks, "upgrade")
         # The cluster reported its features at the end; before the upgrade was final, there were none of the new ones.
         settings = replace(settings, eligible_leader_replicas=False)
+    if derived.metadata_judged(plan):
+        checks = (*checks, METADATA)
     return replace(options, checks=checks, settings=settings)
 
 

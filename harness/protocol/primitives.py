@@ -25,6 +25,11 @@ class Reader:
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
+    @property
+    def ended(self) -> bool:
+        """Whether all data has been decoded."""
+        return self._at >= len(self._data)
+
     def take(self, code: str) -> Any:
         """Returns the next value, whose type is a format character of `struct`.
 

@@ -24,7 +24,14 @@ from harness.model.randomness import Draw
 from harness.plan import derived, upgrade
 from harness.plan.resolve import ResolvedPlan
 from harness.plan.test_plan import TestPlan
-from harness.run import log_model, pipeline_files, record_cluster_settings, start_workers, upgrade_watch
+from harness.run import (
+    log_model,
+    metadata_log,
+    pipeline_files,
+    record_cluster_settings,
+    start_workers,
+    upgrade_watch,
+)
 from harness.run.interpreter import Interpreter, Limits, fault_of
 from harness.run.progress_display import Live
 from harness.run.spark import WarmSpark
@@ -142,6 +149,7 @@ def record(
         )
         upgrading = watch_of(events)
         watch = triggers.Watch(resolved.schedule, cluster, staff.roles, interpreter.notice)
+        quorum = metadata_log.watch(folder, plan, cluster, zero_ns, events)
 
         def divert() -> None:
             events.write("interrupted", "by the user")
@@ -152,6 +160,8 @@ def record(
             try:
                 watch.start()
                 upgrading.start()
+                if quorum is not None:
+                    quorum.start()
                 interpreter.run(whole_run(resolved))
             except BadInput:
                 raise
@@ -163,6 +173,9 @@ def record(
                 nemeses.teardown(resolved.faults, env())
                 upgrading.stop()
             record_cluster_settings.record(plan.cluster, staff.admin.call, events)
+            if quorum is not None:
+                quorum.stop()
+                metadata_log.finish(folder, cluster, staff.topics.created(), events)
             if derived.has_pipeline(plan):
                 pipeline_files.write_sent(folder, plan)
             return pressed()

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from harness.cluster import table
+from harness.cluster.distribution import versions
+from harness.cluster.local import dynamic_quorum
 from harness.cluster.persistent import named_cluster
 from harness.cluster.spec import NOBODY, ClusterSpec, Proxied
-from harness.model.capabilities import Clocks, Cluster, Disks, Network, SlowDisks, Wire, offers
+from harness.model.capabilities import Clocks, Cluster, Disks, Network, SlowDisks, Voters, Wire, offers
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived, upgrade
 from harness.plan.resolve import ResolvedPlan, resolve
@@ -70,7 +72,7 @@ def by_load(plan: TestPlan) -> frozenset[type]:
 
 
 # Capabilities that a cluster has only if it was started with them.
-AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Wire})
+AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Voters, Wire})
 
 
 def prepared(started: ResolvedPlan) -> frozenset[type]:
@@ -109,6 +111,8 @@ def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
     # Without namespaces the local cluster does not have Network at all, so they need not be probed again.
     unsure = needed - {Network} if plan.cluster == "local" else needed
     refused = table.reasons(plan.cluster, unsure)
+    if Voters in needed and (why := _fixed_voters(plan)):
+        refused[Voters] = why
     if plan.cluster_name:
         unprepared = (needed & AT_START) - prepared(resolved(attached_cluster.plan_of(plan.cluster_name)))
         again = f"harness cluster down {plan.cluster_name}, then harness cluster up with --nemesis and these faults"
@@ -116,6 +120,15 @@ def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
             unprepared, f"the cluster {plan.cluster_name} was started without this capability: {again}"
         )
     return refused
+
+
+def _fixed_voters(plan: TestPlan) -> str:
+    """Returns why the voters of the plan's metadata quorum cannot be changed; "" if they can."""
+    if not plan.controllers:
+        return "only dedicated controllers can be added to or removed from the quorum; use --controllers 3"
+    if versions.parse_version(versions.resolve(plan.kafka_version)) < dynamic_quorum.SINCE:
+        return f"Kafka {plan.kafka_version} has a fixed set of voters; use --kafka-version 3.9 or later"
+    return ""
 
 
 def refuse_load(plan: TestPlan, cluster: Cluster) -> None:

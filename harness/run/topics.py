@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections import Counter, deque
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.op import Op
@@ -48,6 +48,20 @@ class Topics:
 
     def name(self, number: int) -> str:
         return f"{self._run}-{number}"
+
+    def created(self) -> dict[str, Any]:
+        """Returns the topics that the cluster has acknowledged to have created, and with which properties.
+
+        The result: {"names", "partitions": per topic, "replication": replicas per partition, "config": settings}.
+        """
+        with self._lock:
+            names = [self.name(number) for number in range(self._made)]
+        return {
+            "names": names,
+            "partitions": self._created,
+            "replication": self._replication,
+            "config": dict(self._config),
+        }
 
     def ensure(self, key_max: int) -> None:
         """Creates the topics of the keys up to `key_max`, and a few more. Raises ClusterTrouble."""

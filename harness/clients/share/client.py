@@ -46,8 +46,9 @@ class ShareClient:
         options: Mapping[str, Any],
         ended: Callable[[], None] = lambda: None,
     ) -> None:
-        """options: {"topics": number of topics, "acknowledgement": implicit or explicit}, and for topics that are created
-        again "partitions_max", as in `Settings`
+        """options: {"topics": number of topics, "acknowledgement": implicit or explicit}
+
+        For topics that are created again, the options contain "partitions_max" (see `Settings`).
         """
         settings = replace(settings, partitions_max=options.get("partitions_max"))
         self._settings, self._library, self._ended_with = settings, library, ended

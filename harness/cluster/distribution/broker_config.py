@@ -165,6 +165,8 @@ def _kraft(node: Node, nodes: Sequence[Node], voters: Sequence[Node]) -> dict[st
         "controller.listener.names": "CONTROLLER",
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
+        # Several snapshots within a short run.
+        "metadata.log.max.record.bytes.between.snapshots": "4000",
     }
 
 

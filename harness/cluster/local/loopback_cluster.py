@@ -6,20 +6,29 @@ them. `harness.cluster.local.namespaced_cluster` extends this cluster with a net
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.cluster import checkpoint_files
-from harness.cluster.distribution import broker_config, java, migration_config, upgrade_pairs, versions
+from harness.cluster.distribution import (
+    broker_config,
+    java,
+    migration_config,
+    upgrade_pairs,
+    versions,
+)
+from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local import (
+    dynamic_quorum,
     layout,
     log_tail,
     migration,
@@ -46,6 +55,7 @@ from harness.model import capabilities
 from harness.model.capabilities import STOP_S, CommandResult, UpgradePath
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
+from harness.protocol import quorum_voters
 from harness.protocol.brokers_metadata_views import View
 
 Progress = Callable[[str], None]
@@ -56,6 +66,7 @@ _LOGS = ("supervisor.log", "forward.log", _WIRE_LOG)
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
 _FILES_TIMEOUT_S = 120.0
+_VOTER_TIMEOUT_S = 5.0
 
 
 @dataclass(slots=True)
@@ -86,8 +97,8 @@ class Running:
 
 
 class LoopbackCluster:
-    """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire,
-    Clocks, Releases and Logs (harness.model.capabilities), but not Network.
+    """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data,
+    MetadataLogs, Voters, Wire, Clocks, Releases and Logs (harness.model.capabilities), but not Network.
 
     Thread-safe once `up` has returned. If Clocks is needed, every server has its own clock
     (harness.cluster.local.clocks).
@@ -114,6 +125,7 @@ class LoopbackCluster:
         self._clocks: Clocks | None = None
         if capabilities.Clocks in spec.needed:
             self._clocks = Clocks(lambda name: self._up().servers.home(name), self._queries.provoke)
+        self._directory_ids: Mapping[str, str] = {}  # of controllers, if the voters of their quorum can be changed
         self._state: Running | None = None
         self._lock = threading.Lock()
         self._starting = threading.Lock()  # several faults may start the same server
@@ -163,6 +175,8 @@ class LoopbackCluster:
         self._state.servers = replace(laid_out, layout=self._with_proxy(self._reached()))
         for place in self._state.servers.layout.places:
             self._state.servers.lay_out(place)
+        if capabilities.Voters in self.spec.needed:
+            self._directory_ids = dynamic_quorum.prepare(self._state.servers)
         self._prepare()
         for place in self.layout.places:
             self.start(place.name)
@@ -261,6 +275,33 @@ class LoopbackCluster:
     def controller(self) -> int | None:
         """Returns the id of the active controller; None if it cannot be determined."""
         return self._queries.controller()
+
+    def quorum(self) -> list[dict[str, Any]]:
+        return [{"node": node, **state._asdict()} for node, state in self._queries.quorum()]
+
+    def voters(self) -> list[str]:
+        states = self._queries.quorum()
+        ids = max(state for _, state in states).voters if states else ()
+        return [place.name for place in self.layout.voters if place.id in ids]
+
+    def add_voter(self, node: str) -> None:
+        place = self._controller(node)
+        at = (dynamic_quorum.LISTENER, place.address, place.controller_port)
+        self._change_voters(quorum_voters.add_request(place.id, self._directory_ids[node], *at, _VOTER_TIMEOUT_S))
+
+    def remove_voter(self, node: str) -> None:
+        self._change_voters(quorum_voters.remove_request(self._controller(node).id, self._directory_ids[node]))
+
+    def _controller(self, node: str) -> Node:
+        """Returns a controller. Raises ClusterTrouble if the cluster was not prepared for changes of its voters."""
+        if node not in self._directory_ids:
+            raise ClusterTrouble(f"{node}: the voters of this quorum cannot be changed")
+        return next(place for place in self.layout.controllers if place.name == node)
+
+    def _change_voters(self, request: bytes) -> None:
+        error = quorum_voters.error(self._queries.ask_leader(request))
+        if error:
+            raise ClusterTrouble(error)
 
     def silent(self) -> list[str]:
         """Returns the names of the metadata servers (dedicated controllers, ZooKeepers) that do not answer."""
@@ -455,14 +496,25 @@ class LoopbackCluster:
         )
 
     def keep_data(self, folder: str, topic_prefix: str, most_bytes: int) -> Mapping[str, Any]:
-        running = [node for node in self.nodes if self.running(node)]
-        for node in running:
-            self.pause(node)
-        try:
+        with self._paused(self.nodes):
             return self.files.keep(folder, topic_prefix, most_bytes, self.nodes)
+
+    def keep_metadata(self, folder: str, most_bytes: int) -> Mapping[str, Any]:
+        names = capabilities.servers(self)
+        with self._paused(names):
+            return self.files.keep_metadata(folder, most_bytes, names)
+
+    @contextlib.contextmanager
+    def _paused(self, names: Sequence[str]) -> Iterator[None]:
+        """Pauses those of the servers that run, until the context ends."""
+        running = [name for name in names if self.running(name)]
+        for name in running:
+            self.pause(name)
+        try:
+            yield
         finally:
-            for node in running:
-                self.resume(node)
+            for name in running:
+                self.resume(name)
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
         """Returns part of a server's log, and the byte offset after that part.

@@ -1,8 +1,8 @@
 """Accesses the files of a local cluster's nodes, for disk and data faults.
 
 The files may be visible only in the supervisor's mount namespace. Therefore programs that run there do the work:
-`harness.cluster.local.disks`, `harness.cluster.local.file_damage`, `harness.cluster.local.log_folders` and
-`harness.cluster.local.copy_data`.
+`harness.cluster.local.disks`, `harness.cluster.local.file_damage`, `harness.cluster.local.log_folders`,
+`harness.cluster.local.copy_data` and `harness.cluster.local.copy_metadata`.
 """
 
 from __future__ import annotations
@@ -103,6 +103,12 @@ class NodeFiles:
         done: dict[str, Any] = json.loads(
             self.inside("harness.cluster.local.copy_data", folder, topic_prefix, str(most), *rows)
         )
+        return done
+
+    def keep_metadata(self, folder: str, most: int, nodes: Sequence[str]) -> dict[str, Any]:
+        """Copies the metadata logs of several nodes to `folder`. See `harness.cluster.local.copy_metadata`."""
+        rows = [f"{node}={self.data(node)}" for node in nodes]
+        done: dict[str, Any] = json.loads(self.inside("harness.cluster.local.copy_metadata", folder, str(most), *rows))
         return done
 
     def _disks(self, verb: str, *arguments: str) -> str:

@@ -12,11 +12,14 @@ from typing import Final
 from harness.cluster.distribution import zookeeper
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local.layout import Layout, Place
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.protocol import brokers_metadata_views, features, quorum
 from harness.protocol.brokers_metadata_views import View
 from harness.protocol.one_exchange import exchange
+from harness.protocol.quorum import Quorum
 
 _TIMEOUT_S: Final = 1.0
+_CHANGE_TIMEOUT_S: Final = 10.0
 _STATUS_BYTES: Final = 1 << 16
 # The length prefix -1: the server closes the connection and logs that it did.
 _NONSENSE: Final = b"\xff\xff\xff\xff"
@@ -50,11 +53,31 @@ class ServerQueries:
         """
         if self.layout.zookeepers and not self.layout.controllers:
             return most_named(view.controller for view in self.views())
+        found = [state for _, state in self.quorum()]
+        return max(found).leader if found else None
+
+    def quorum(self) -> list[tuple[str, Quorum]]:
+        """Asks each voter for the state of the metadata quorum. Returns (name, answer) for those that say they lead."""
         found = []
         for voter in self.layout.controllers or self.layout.voters:
             with suppress(OSError, ValueError):
-                found.append(quorum.parse(self._quorum(voter)))
-        return max(found)[1] if found else None
+                found.append((voter.name, quorum.parse(self._quorum(voter))))
+        return found
+
+    def ask_leader(self, request: bytes) -> bytes:
+        """Sends a request to the leader of the metadata quorum, and returns the response.
+
+        Raises ClusterTrouble if no voter leads, or if the leader does not answer.
+        """
+        states = self.quorum()
+        leader = max(state for _, state in states).leader if states else None
+        for voter in self.layout.voters:
+            if voter.id == leader:
+                try:
+                    return exchange(self.connect(), voter.address, voter.controller_port, request, _CHANGE_TIMEOUT_S)
+                except (OSError, ValueError) as error:
+                    raise ClusterTrouble(f"{voter.name} does not answer: {error}") from None
+        raise ClusterTrouble("the metadata quorum has no leader")
 
     def silent(self) -> list[str]:
         """Returns the names of the dedicated controllers and ZooKeepers that do not answer."""

@@ -246,6 +246,24 @@ class NamedCluster:
         copied: Mapping[str, Any] = self._call("keep_data", folder, topic_prefix, most_bytes)
         return copied
 
+    def quorum(self) -> Sequence[Mapping[str, Any]]:
+        answers: Sequence[Mapping[str, Any]] = self._call("quorum")
+        return answers
+
+    def keep_metadata(self, folder: str, most_bytes: int) -> Mapping[str, Any]:
+        copied: Mapping[str, Any] = self._call("keep_metadata", folder, most_bytes)
+        return copied
+
+    def voters(self) -> Sequence[str]:
+        names: Sequence[str] = self._call("voters")
+        return names
+
+    def add_voter(self, node: str) -> None:
+        self._call("add_voter", node)
+
+    def remove_voter(self, node: str) -> None:
+        self._call("remove_voter", node)
+
     def collect(self, folder: str) -> None:
         self._call("collect", str(Path(folder).absolute()))
 

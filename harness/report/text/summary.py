@@ -38,7 +38,7 @@ def summary(run: Path, result: Result, witnesses: int = 1, brief: bool = False) 
         _anomalies(result, brief),
         *_witnesses(result, facts, witnesses, BRIEF if brief else None),
         _faults(facts.spans if facts is not None else [], BRIEF if brief else TABLED),
-        _statistics(result.statistics),
+        [*_statistics(result.statistics), *_metadata(result.statistics.get("metadata"))],
         [_wrap(line, "", "  ") for line in pipeline_text.figures(result.statistics)],
         _where(folder, result, brief),
     ]
@@ -225,6 +225,16 @@ def _statistics(figures: Mapping[str, Any]) -> list[str]:
     if figures.get("truncated"):
         lines.append(_wrap(f"the history is truncated: {figures['truncated']}", "", "  "))
     return lines
+
+
+def _metadata(figures: Any) -> list[str]:
+    """Returns what there was to judge in the metadata log."""
+    if not isinstance(figures, Mapping) or "compared" not in figures:
+        return []
+    parts = (("epochs", "epoch"), ("snapshots_compared", "snapshot"), ("elections", "partition election"))
+    counts = [_count(figures[name], what) for name, what in parts]
+    compared = f"{_count(figures['compared'], 'record')} compared on {_count(figures['servers'], 'server')}"
+    return [_wrap(f"metadata log: {', '.join([compared, *counts])}", "", "  ")]
 
 
 def _percent(part: int, whole: int) -> str:

@@ -81,7 +81,7 @@ def test_the_workload_runs_with_its_options_from_the_plan() -> None:
     plan = make({"workload": "round-robin", "key_count": 3, "seed": 1})
     resolved = resolve(plan, ["n1"])
     assert resolved.workload.name == "round-robin"
-    assert judged_by(plan).checks == ("queue",)
+    assert judged_by(plan).checks == ("queue", "metadata")
     invoked = [
         event.value[0] for event in simulate(load_heal_final_polls.load_phase(resolved), seed=1) if event.type == INVOKE
     ]

@@ -168,6 +168,14 @@ def test_valid_says_how_much_was_looked_at(tmp_path: Path) -> None:
     assert "do not affect the verdict" in text
 
 
+def test_what_there_was_to_judge_in_the_metadata_log(tmp_path: Path) -> None:
+    figures = {"servers": 3, "compared": 1480, "epochs": 1, "snapshots_compared": 5, "elections": 34}
+    text = summary.summary(tmp_path, Result("valid", None, (), (), {"metadata": figures}))
+    line = "metadata log: 1,480 records compared on 3 servers, 1 epoch, 5 snapshots, 34 partition elections"
+    assert line in text
+    assert "metadata log" not in summary.summary(tmp_path, Result("valid", None, (), (), {"metadata": {}}))
+
+
 @pytest.mark.parametrize("promised", [True, False, None])
 def test_each_promise_has_its_sentence(tmp_path: Path, promised: bool | None) -> None:
     found = AnomalyFound("duplicate", "Twice.", 2, True, promised)

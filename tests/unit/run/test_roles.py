@@ -118,8 +118,9 @@ def test_coordinators_are_the_leaders_of_the_partitions_of_their_names() -> None
 def test_the_quorum_leader_of_a_describe_quorum_answer() -> None:
     topic = b"__cluster_metadata"
     head = struct.pack(">i", 1) + b"\0" + struct.pack(">h", 0) + b"\2" + bytes([len(topic) + 1]) + topic
-    answer = head + b"\2" + struct.pack(">ihii", 0, 0, 3, 9) + struct.pack(">q", 55)
-    assert quorum.parse(answer) == (9, 3)
+    voters = b"\3" + b"".join(struct.pack(">iq", voter, 60) + b"\0" for voter in (3, 4))
+    answer = head + b"\2" + struct.pack(">ihii", 0, 0, 3, 9) + struct.pack(">q", 55) + voters
+    assert quorum.parse(answer) == (9, 3, 55, (3, 4))
     with pytest.raises(ValueError, match="error 41"):
         quorum.parse(struct.pack(">i", 1) + b"\0" + struct.pack(">h", 41))
     with pytest.raises(ValueError, match="truncated"):
