@@ -53,7 +53,8 @@ while True:
         producer.init_transactions(30)
         while True:
             producer.begin_transaction()
-            producer.produce("r-0", b"x" * 100)
+            for partition in range(8):
+                producer.produce("r-0", b"x" * 100, partition=partition)
             consumer.poll(0.05)
             producer.commit_transaction(30)
             time.sleep(0.05)
@@ -309,6 +310,12 @@ def _applied(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place)
     return ended["rules"][0]["released"] > 0 and "untouched" not in ended
 
 
+def _swapped(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """Another request overtook each request that the rule was applied to."""
+    (counts,) = ended["rules"]
+    return 0 < counts["applied"] <= counts["released"] and "untouched" not in ended
+
+
 HEAL = "heal-network"
 WELL = "heal-links"
 # fault, the op that starts it, the op that ends it, the function that checks its effect
@@ -357,6 +364,8 @@ CASES = [
     ("config-change:compact", "config-change", "config-back", _cleaned),
     ("rebalance:group", "rebalance", "calm", _stormed),
     ("wire:delay-all", "wire", "wire-clear", _applied),
+    ("wire:swap-produce", "wire", "wire-clear", _swapped),
+    ("wire:refuse-produce", "wire", "wire-clear", None),
 ]
 
 # Other targets of verbs that CI tests, tested at night.
@@ -368,6 +377,7 @@ AT_NIGHT = {
     "slow:all",
     "power-loss:leader",
     "config-change:compact",
+    "wire:refuse-produce",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,36 @@ def test_a_duplicated_request_is_stored_twice_unless_it_is_idempotent(cluster: L
     assert ends(cluster, topic) == 1
     assert send(cluster, topic, enable_idempotence=False)[0] is None
     assert ends(cluster, topic) == 3
+
+
+def test_a_swap_reverses_records_unless_their_producer_is_idempotent(cluster: LoopbackCluster, topic: str) -> None:
+    """Two requests are in flight, and the second arrives first: only sequence numbers keep the order of the log.
+
+    Brokers accept any sequence number from a producer that they do not know, so each producer first sends a record. An
+    idempotent producer of librdkafka ends with an error when a broker refuses its second record.
+    """
+    for idempotent in (False, True):
+        config = {"linger.ms": 0, "batch.num.messages": 1, "enable.idempotence": idempotent}
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **config})
+        producer.produce(topic, b"", partition=0)
+        assert producer.flush(20) == 0
+        cluster.apply_rules("test", [Rule("swap", ("Produce",), for_s=2, count=1)], 1)
+        for name in ("first", "second"):
+            producer.produce(topic, f"{name}, {idempotent}".encode(), partition=0)
+        with pytest.raises(KafkaException, match="OUT_OF_ORDER") if idempotent else nullcontext():
+            producer.flush(20)
+        assert cluster.rule_counts("test")[0].applied == 1
+    assert values(cluster, topic, 5) == [b"", b"second, False", b"first, False", b"", b"first, True"]
+    assert ends(cluster, topic) == 5
+
+
+def values(cluster: LoopbackCluster, topic: str, count: int) -> list[bytes]:
+    """The first records of the log."""
+    consumer = Consumer({"bootstrap.servers": cluster.direct_bootstrap, "group.id": "values"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = consumer.consume(count, 20)
+    consumer.close()
+    return [message.value() or b"" for message in found]
 
 
 @pytest.mark.parametrize(
