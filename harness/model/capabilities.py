@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
+from harness.protocol.error_codes import TopicPartition
+from harness.protocol.log_dirs import LogDir
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -309,6 +311,28 @@ class Files(Protocol):
 
 
 @runtime_checkable
+class LogDirs(Protocol):
+    """The nodes' log directories, of which each node has several."""
+
+    def log_dirs(self, node: str) -> Mapping[str, LogDir]:
+        """Asks a node's broker for its log directories. Returns path -> directory. Raises ClusterTrouble."""
+
+    def move_logs(self, node: str, moves: Mapping[str, Sequence[TopicPartition]]) -> Mapping[TopicPartition, str]:
+        """Asks a node's broker to move logs. Does not wait until they have been moved.
+
+        moves  path of a directory -> the logs that are to be there
+
+        Returns (topic, partition) -> name of the error, for the logs that are not moved. Raises ClusterTrouble.
+        """
+
+    def fail_log_dir(self, node: str) -> str:
+        """Makes a node's last log directory fail, and returns its path. Raises ClusterTrouble."""
+
+    def mend_log_dir(self, node: str) -> None:
+        """Repairs the failed directory of a node, whose server must be started afterwards. Safe to repeat."""
+
+
+@runtime_checkable
 class LogFolders(Protocol):
     """The nodes' log folders, which can be inspected whether the server is running or not."""
 
@@ -363,7 +387,7 @@ class ServerLogs(Protocol):
 
 
 ALL: Final[tuple[type, ...]] = (
-    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Network,
+    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogDirs, LogFolders, Logs, MetadataServers, Network,
     OwnAddresses, Processes, ServerLogs, SlowDisks, Wire,
 )  # fmt: skip
 

@@ -129,7 +129,19 @@ class ClusterFields(BaseModel):
         description="Number of dedicated KRaft controllers; with 0, the first brokers are controllers too.",
     )
     nodes: int = Field(3, ge=1, le=1000, description="Number of brokers.")
-    log_dirs: int = Field(1, ge=1, le=4, description="With --cluster local: log directories of each broker.")
+    log_dirs: int = Field(
+        1,
+        ge=1,
+        le=4,
+        description="With --cluster local: log directories of each broker; at least 2 if a fault needs them.",
+    )
+    racks: int = Field(
+        0,
+        ge=0,
+        le=15,
+        description="With --cluster local: spread brokers and clients over this many racks; consumers fetch from the "
+        "replica in their own rack, leader or follower (KIP-392).",
+    )
     tiered: bool = Field(
         False,
         description="log-model: enable remote storage on brokers (Kafka 3.6 or later) and on half the topics.",

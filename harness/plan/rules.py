@@ -180,6 +180,18 @@ def log_dirs(plan: TestPlan) -> None:
         raise ValueError(f"--log-dirs {plan.log_dirs} requires --cluster local")
 
 
+def racks(plan: TestPlan) -> None:
+    """Checks that racks are used only where the harness configures the brokers, and where consumers know racks."""
+    if not plan.racks:
+        return
+    if plan.cluster != "local":
+        raise ValueError(f"--racks {plan.racks} requires --cluster local")
+    if plan.racks > plan.nodes:
+        raise ValueError(f"--racks {plan.racks} needs at least {plan.racks} nodes, but --nodes is {plan.nodes}")
+    if without := [name for name in plan.client if name not in ("confluent", "java")]:
+        raise ValueError(f"--racks: --client {without[0]} cannot fetch from followers; use confluent or java")
+
+
 def scenario(plan: TestPlan) -> None:
     """Checks that the recovery workload has a scenario, and a cluster whose files are accessible."""
     if plan.scenario and plan.workload != "recovery":
@@ -242,6 +254,7 @@ RULES: Final = (
     kinds_of_cluster,
     copies,
     log_dirs,
+    racks,
     scenario,
     log_model,
     pipeline.rule,

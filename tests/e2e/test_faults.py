@@ -130,6 +130,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             needed=frozenset(need for need, refused in needed.items() if not refused),
             outside=True,
             proxy="clients",
+            log_dirs=2,
         )
     )
     clients = Clients(cluster, folder)
@@ -194,6 +195,13 @@ def _lost_bytes(started: Mapping[str, Any], ended: Mapping[str, Any], place: Pla
 
 def _damaged(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
     return all(started["damage"].values())
+
+
+def _stale(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """Pages of segments came from the past, and the broker's recovery found the end of what is right."""
+    ((node, done),) = started["damage"].items()
+    log = (place.cluster.work_dir / "nodes" / node / "server.log").read_text(errors="replace")
+    return any(file.endswith(".log") for file in done["restored"]) and "Found invalid messages in log segment" in log
 
 
 def _deleted(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
@@ -316,6 +324,30 @@ def _swapped(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place)
     return 0 < counts["applied"] <= counts["released"] and "untouched" not in ended
 
 
+def _in_other_dirs(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """The broker reports each moved log in its new directory, and no longer copies any."""
+    for node, moved in started["moved"].items():
+        dirs = place.cluster.log_dirs(node)
+        logs = {f"{at[0]}-{at[1]}": path for path, each in dirs.items() for at in each.logs}
+        copied = any(future for each in dirs.values() for future in each.logs.values())
+        if copied or any(not logs[name].endswith(f"/{to}") or was == to for name, (was, to) in moved.items()):
+            return False
+    return "not_moved" not in started
+
+
+def _online_again(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """One directory was offline, other brokers led its partitions, and the broker uses all directories again."""
+    (node,) = started["nodes"]
+    log = (place.cluster.work_dir / "nodes" / node / "server.log").read_text(errors="replace")
+    now = place.cluster.log_dirs(node)
+    return (
+        started["offline"] == {node: ["data2"]}
+        and bool(started["new_leaders"])
+        and "Stopping serving logs in dir" in log
+        and all(not each.error and each.logs for each in now.values())
+    )
+
+
 HEAL = "heal-network"
 WELL = "heal-links"
 # fault, the op that starts it, the op that ends it, the function that checks its effect
@@ -350,8 +382,11 @@ CASES = [
     ("disk-full:leader", "disk-full", "disk-free", _ended),
     ("flip-bits:follower", "flip-bits", "start", _damaged),
     ("truncate-tail:leader", "truncate-tail", "start", _damaged),
+    ("stale-chunks:leader", "stale-chunks", "start", _stale),
     ("damage-index:one", "damage-index", "start", _damaged),
     ("delete-checkpoint:one", "delete-checkpoint", "start", _damaged),
+    ("fail-log-dir:leader", "fail-log-dir", "mend-log-dir", _online_again),
+    ("move-log-dir:one", "move-log-dir", "", _in_other_dirs),
     ("delete-records:some", "delete-records", "", _deleted),
     ("cut-controller:follower", "cut-controller", HEAL, _dropped),
     ("elect:all", "elect", "", _moved),

@@ -19,8 +19,10 @@ from typing import Any, ClassVar
 
 from harness.cluster import checkpoint_files
 from harness.cluster.distribution import broker_config, cds_archive, jars, java, versions
+from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local import (
     layout,
+    log_dirs,
     log_tail,
     namespaces,
     remote_process,
@@ -30,6 +32,7 @@ from harness.cluster.local import (
 )
 from harness.cluster.local.clocks import Clocks
 from harness.cluster.local.layout import Layout
+from harness.cluster.local.log_dirs import LogDirectories
 from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.ports import Ports
 from harness.cluster.local.query_servers import ServerQueries
@@ -43,6 +46,8 @@ from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.brokers_metadata_views import View
+from harness.protocol.error_codes import TopicPartition
+from harness.protocol.log_dirs import LogDir
 
 Progress = Callable[[str], None]
 
@@ -72,8 +77,8 @@ class Running:
 
 
 class LoopbackCluster:
-    """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire,
-    Clocks and Logs (harness.model.capabilities), but not Network.
+    """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogDirs, LogFolders, Checkpoints,
+    Data, Wire, Clocks and Logs (harness.model.capabilities), but not Network.
 
     Thread-safe once `up` has returned. If Clocks is needed, every server has its own clock
     (harness.cluster.local.clocks).
@@ -89,6 +94,7 @@ class LoopbackCluster:
         self.version, self.work_dir = versions.resolve(spec.kafka_version), spec.work_dir
         versions.check(self.version, spec.metadata_kept)
         broker_config.check_overrides(spec.kafka_config)
+        log_dirs.check(spec.log_dirs, self.version, spec.metadata_kept)
         self._ports = Ports()
         self.layout = self._places()
         self.nodes = tuple(place.name for place in self.layout.brokers)
@@ -139,6 +145,7 @@ class LoopbackCluster:
             template,
             storage_format.random_id(),
             self.spec.log_dirs,
+            self.spec.racks,
             tuple(flags),
         )
         addresses = {place.name: place.address for place in self.layout.places}
@@ -233,8 +240,7 @@ class LoopbackCluster:
 
     def seen_by(self, node: str) -> frozenset[str]:
         """Returns the names of the brokers that `node` regards as registered; empty if `node` does not answer."""
-        place = next(place for place in self.layout.brokers if place.name == self._known(node))
-        view = self._queries.view(place)
+        view = self._queries.view(self._broker(node))
         ids = view.brokers if view else frozenset()
         return frozenset(other.name for other in self.layout.brokers if other.id in ids)
 
@@ -332,6 +338,30 @@ class LoopbackCluster:
 
     def clock_ahead_s(self, node: str) -> tuple[float, float] | None:
         return self.clocks.ahead_s(self._known(node))
+
+    # --- log directories ------------------------------------------------------------------------------
+
+    @property
+    def _directories(self) -> LogDirectories:
+        return LogDirectories(self._socket, self.files, self.spec.log_dirs)
+
+    def _broker(self, node: str) -> Node:
+        return next(place for place in self.layout.brokers if place.name == self._known(node))
+
+    def log_dirs(self, node: str) -> Mapping[str, LogDir]:
+        return self._directories.describe(self._broker(node))
+
+    def move_logs(self, node: str, moves: Mapping[str, Sequence[TopicPartition]]) -> Mapping[TopicPartition, str]:
+        return self._directories.move(self._broker(node), moves)
+
+    def fail_log_dir(self, node: str) -> str:
+        return self._directories.fail(self._known(node))
+
+    def mend_log_dir(self, node: str) -> None:
+        """Repairs the failed log directory of a node; kills its server first, because it would not use it again."""
+        if self._directories.failed(self._known(node)):
+            self.kill(node)
+            self._directories.mend(node)
 
     # --- files and logs -------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class Servers:
     template    formatted storage, which is copied for each node; None with ZooKeeper, where brokers create their own
     cluster_id  id of the cluster, written into the copies of the template
     log_dirs    number of log directories of each broker; the first also contains the metadata log
+    racks       number of racks of the brokers; 0: none
     jvm_flags   JVM flags of brokers
     """
 
@@ -46,6 +47,7 @@ class Servers:
     template: Template | None
     cluster_id: str
     log_dirs: int = 1
+    racks: int = 0
     jvm_flags: tuple[str, ...] = ()
 
     def home(self, name: str) -> Path:
@@ -106,8 +108,9 @@ class Servers:
         if not isinstance(place, Node):
             return "zoo.cfg", zookeeper.config(place, layout.zookeepers, data)
         connect = zookeeper.connect(layout.zookeepers)
+        racked = broker_config.of_rack(place, self.racks) if self.racks else {}
         return "server.properties", broker_config.properties(
-            place, layout.brokers, self.version, data, self.overrides, layout.voters, connect
+            place, layout.brokers, self.version, data, {**racked, **self.overrides}, layout.voters, connect
         )
 
 

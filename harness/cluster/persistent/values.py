@@ -10,11 +10,12 @@ from typing import Any, Final
 from harness.model.capabilities import CommandResult, LinkCounts, LinkQuality
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.brokers_metadata_views import PartitionView, View
+from harness.protocol.log_dirs import LogDir
 
 _TYPE: Final = "is"
 _RECORDS: Final[Mapping[str, Any]] = {
     kind.__name__: kind
-    for kind in (CommandResult, LinkCounts, LinkQuality, PartitionView, Rule, RuleCounts, Traffic, View)
+    for kind in (CommandResult, LinkCounts, LinkQuality, LogDir, PartitionView, Rule, RuleCounts, Traffic, View)
 }
 
 
