@@ -8,17 +8,16 @@ If a fault of a plan requires a capability and the cluster does not offer it, th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
-from harness.protocol.error_codes import TopicPartition
-from harness.protocol.log_dirs import LogDir
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 T = TypeVar("T")
+TopicPartition = tuple[str, int]
 STOP_S: Final = 60.0  # timeout of an orderly shutdown of a server
 
 
@@ -308,6 +307,19 @@ class Files(Protocol):
 
         Returns a description of what was damaged; an empty mapping if nothing was.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A log directory as its broker describes it.
+
+    error  name of the error; empty if the directory is online. The logs of an offline directory are not listed
+    logs   (topic, partition) of each log in the directory -> whether it is a copy that is to replace the log in another
+           directory once it has caught up
+    """
+
+    error: str
+    logs: Mapping[TopicPartition, bool] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+from harness.model.capabilities import LogDir
 from harness.protocol import error_codes
 from harness.protocol.error_codes import TopicPartition
 from harness.protocol.primitives import Reader, head, text
@@ -26,19 +26,6 @@ from harness.protocol.primitives import Reader, head, text
 _ALTER: Final = 34
 _DESCRIBE: Final = 35
 DESCRIBE: Final = head(_DESCRIBE, 1) + struct.pack(">i", -1)
-
-
-@dataclass(frozen=True, slots=True)
-class LogDir:
-    """A log directory as its broker describes it.
-
-    error  name of the error; empty if the directory is online. The logs of an offline directory are not listed
-    logs   (topic, partition) of each log in the directory -> whether it is a copy that is to replace the log in another
-           directory once it has caught up
-    """
-
-    error: str
-    logs: Mapping[TopicPartition, bool] = field(default_factory=dict)
 
 
 def described(answer: bytes) -> dict[str, LogDir]:

@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any, Final
 
 from harness.generator import NOTHING
-from harness.model.capabilities import LogDirs
+from harness.model.capabilities import LogDir, LogDirs
 from harness.model.fault_and_generator_protocols import Env, Fault
 from harness.model.randomness import Draw
 from harness.protocol.error_codes import TopicPartition
-from harness.protocol.log_dirs import LogDir
 from nemesis.schedule.timing import Timing, fault_op, repeated
 from nemesis.shared.admin_fault import Requested, aimed
 from nemesis.shared.effects import effect_s, hit, wait_for

@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.distribution.versions import KRAFT, Metadata, parse_version
 from harness.cluster.local.node_files import NodeFiles
+from harness.model.capabilities import LogDir
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.protocol import log_dirs
 from harness.protocol.error_codes import TopicPartition
-from harness.protocol.log_dirs import LogDir
 from harness.protocol.one_exchange import exchange
 
 SINCE_KRAFT: Final = (3, 7, 0)  # KIP-858

@@ -42,12 +42,11 @@ from harness.cluster.local.supervisor_client import Control, Refused
 from harness.cluster.local.wire_faults import WireProxy
 from harness.cluster.spec import NOBODY, ClusterSpec
 from harness.model import capabilities
-from harness.model.capabilities import STOP_S, CommandResult
+from harness.model.capabilities import STOP_S, CommandResult, LogDir
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.brokers_metadata_views import View
 from harness.protocol.error_codes import TopicPartition
-from harness.protocol.log_dirs import LogDir
 
 Progress = Callable[[str], None]
 

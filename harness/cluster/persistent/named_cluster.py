@@ -16,12 +16,11 @@ from harness.cluster.json_messages import Closed
 from harness.cluster.local import namespaces, process_owner
 from harness.cluster.persistent import client, rpc
 from harness.cluster.persistent.client import KeeperChild, State
-from harness.model.capabilities import STOP_S, CommandResult, LinkCounts, LinkQuality
+from harness.model.capabilities import STOP_S, CommandResult, LinkCounts, LinkQuality, LogDir
 from harness.model.errors_and_exit_codes import ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.brokers_metadata_views import View
 from harness.protocol.error_codes import TopicPartition
-from harness.protocol.log_dirs import LogDir
 
 HOLD_TIMEOUT_S: Final = 200.0
 

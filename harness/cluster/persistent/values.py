@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from harness.model.capabilities import CommandResult, LinkCounts, LinkQuality
+from harness.model.capabilities import CommandResult, LinkCounts, LinkQuality, LogDir
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.brokers_metadata_views import PartitionView, View
-from harness.protocol.log_dirs import LogDir
 
 _TYPE: Final = "is"
 _RECORDS: Final[Mapping[str, Any]] = {

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.generator import op
-from harness.model.capabilities import LogDirs, offers
+from harness.model.capabilities import LogDir, LogDirs, offers
 from harness.model.randomness import Draw
-from harness.protocol.log_dirs import LogDir
 from nemesis import table
 from nemesis.schedule.timing import Timing
 from nemesis.verbs.move_log_dir import moves

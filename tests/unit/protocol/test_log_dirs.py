@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from harness.protocol.log_dirs import DESCRIBE, LogDir, alter_request, altered, described
+from harness.model.capabilities import LogDir
+from harness.protocol.log_dirs import DESCRIBE, alter_request, altered, described
 from harness.protocol.primitives import text
 
 
