@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from harness.model import wire_answers
@@ -40,8 +40,8 @@ NAMES: Final[Mapping[int, str]] = dict(enumerate(_IN_ORDER.split()))
 REQUEST, RESPONSE = "request", "response"
 CLIENTS, BROKERS = "clients", "brokers"
 HOLD, DELAY, REORDER, SWAP, DROP, CUT = "hold", "delay", "reorder", "swap", "drop", "cut"
-DUPLICATE, ANSWER = "duplicate", "answer"
-ACTIONS: Final = (HOLD, DELAY, REORDER, SWAP, DROP, CUT, DUPLICATE, ANSWER)
+DUPLICATE, ANSWER, WATCH = "duplicate", "answer", "watch"
+ACTIONS: Final = (HOLD, DELAY, REORDER, SWAP, DROP, CUT, DUPLICATE, ANSWER, WATCH)
 PRODUCER, OTHERS, ANYBODY = "producer", "others", "anybody"
 HOLD_MAX_S: Final = 600.0
 _API_FIELDS: Final = ("api", "until")
@@ -71,6 +71,7 @@ class Rule:
                duplicate: forward a request twice; its sender gets the first response
                answer: with direction request, answer the request with `error`, without forwarding it; with direction
                response, forward the request, and put `error` in place of each success in the response
+               watch: only count the frame; further rules may apply to it. Triggers use this
     error      for answer: the error's name in Kafka's protocol, such as NOT_LEADER_OR_FOLLOWER
     api        names in APIS; empty: all
     direction  request: the requests that match; response: the responses to these requests
@@ -111,12 +112,14 @@ class RuleCounts:
     applied   frames that the rule was applied to
     released  frames that were held and then forwarded
     lost      frames that could not be delivered because the broker had closed the connection
+    last_s    when the rule was last applied, in seconds since the epoch; 0: never
     """
 
     matched: int = 0
     applied: int = 0
     released: int = 0
     lost: int = 0
+    last_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ def _end(env: Env, name: str) -> dict[str, Any]:
     counts = env.cluster.clear_rules(name)
     traffic = env.cluster.wire_traffic()
     unparsed = {key: value for key in ("unparsed", "unknown") if (value := getattr(traffic, key))}
-    found = [asdict(each) for each in counts]
+    found = [{name: count for name, count in asdict(each).items() if name != "last_s"} for each in counts]
     return {
         "took_effect": _applied(counts) > 0,
         "rules": found,

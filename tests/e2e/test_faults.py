@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,11 +25,14 @@ from harness.generator import op
 from harness.model.capabilities import Clocks, Disks
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.fault_and_generator_protocols import Env
+from harness.model.op import Op
 from harness.model.randomness import Draw
 from harness.protocol.error_codes import ClientError
 from harness.run.roles import ViewRoles
 from nemesis import table
+from nemesis.schedule.entry import WIRE, Entry, Trigger
 from nemesis.schedule.timing import Timing
+from nemesis.schedule.triggers import Watch
 from tests.conftest import absent, nightly_if
 from tests.e2e.harness_command import footprint, left_behind
 
@@ -435,6 +439,28 @@ def test_fault(place: Place, name: str, begin: str, end: str, shown: Any) -> Non
         fault.nemesis.teardown(env)
     assert "unhealthy" not in ended, ended
     assert shown is None or shown(started, ended, place), (started, ended)
+    assert place.healthy() == ""
+
+
+def test_a_fault_at_a_point_of_the_protocol(place: Place) -> None:
+    """The response to a commit waits in the proxy until leaders have moved: PREPARE_COMMIT is in the log by then."""
+    when = Trigger(WIRE, "api=EndTxn;direction=response;commit=true", hold_s=10.0)
+    (fault,) = table.faults(["elect:all"], Timing())
+    assert place.healthy() == ""
+    heard: queue.SimpleQueue[Op] = queue.SimpleQueue()
+    watch = Watch([Entry(fault.name, when=when)], place.cluster, place.roles, heard.put)
+    watch.start()
+    try:
+        seen = heard.get(timeout=30).value
+        counts = place.cluster.rule_counts(seen.holds)[0]
+        assert (counts.applied, counts.released) == (1, 0)
+        start = fault.rounds.start.with_(value={"trigger": seen.text, "point_s": seen.at_s, "holds": seen.holds})
+        done = table.invoke([fault], place.env(1), start).value
+    finally:
+        watch.stop()
+    assert done["took_effect"] and done["new_leaders"] and done["trigger"] == seen.text
+    assert 0 <= done["after_ms"] < 1000
+    assert place.cluster.rule_counts(seen.holds) == ()  # the response has been forwarded
     assert place.healthy() == ""
 
 

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harness.model.randomness import Draw
-from harness.model.wire_rules import ANSWER, APIS, HOLD, OTHERS, PRODUCER, REORDER, REQUEST, SWAP, Rule, RuleCounts
+from harness.model.wire_rules import (
+    ANSWER,
+    APIS,
+    HOLD,
+    OTHERS,
+    PRODUCER,
+    REORDER,
+    REQUEST,
+    SWAP,
+    WATCH,
+    Rule,
+    RuleCounts,
+)
 from harness.protocol.request_head import Request
 
 
@@ -25,6 +38,7 @@ class ActiveRule:
         self.until_by = OTHERS if rule.action == REORDER else rule.until_by
         self.requests = rule.direction == REQUEST
         self.matched = self.applied = self.released = self.lost = 0
+        self.last_s = 0.0
         self.undecided = 0  # frames that wait for another to be swapped with
         self.busy: set[bytes] = set()  # transactional ids that have a held frame
         self._draw = Draw.of(seed, "wire", number)
@@ -48,6 +62,7 @@ class ActiveRule:
             return False
         if rule.probability < 1.0 and self._draw.random() >= rule.probability:
             return False
+        self.last_s = time.time()
         self.applied += rule.action != SWAP  # a swap counts only once another request has come
         return True
 
@@ -59,7 +74,7 @@ class ActiveRule:
             print(f"cannot answer {'|'.join(self.rule.api)} with {self.rule.error}: {why}", flush=True)
 
     def counts(self) -> RuleCounts:
-        return RuleCounts(self.matched, self.applied, self.released, self.lost)
+        return RuleCounts(self.matched, self.applied, self.released, self.lost, self.last_s)
 
 
 @dataclass(eq=False, slots=True)
@@ -161,8 +176,8 @@ class Rules:
 
 
 def first(actives: Sequence[ActiveRule], request: Request, node: str, sender: str) -> ActiveRule | None:
-    """Returns the first rule that applies to a frame; None if none does."""
+    """Returns the first rule that applies to a frame; None if none does. Rules that only watch apply besides it."""
     for active in actives:
-        if active.takes(request, node, sender):
+        if active.takes(request, node, sender) and active.rule.action != WATCH:
             return active
     return None
