@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from checker.checks import delivery, log_model, offsets, pipeline, queue, recovery, share
+from checker.checks import compacted, delivery, log_model, offsets, pipeline, queue, recovery, share
 from checker.tables.buckets_of_a_history import Source
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result
@@ -13,6 +13,7 @@ from harness.model.check_result import Result
 CHECKS: Final[dict[str, Callable[[Source, CheckOptions], Result]]] = {
     "queue": queue.check,
     "delivery": delivery.check,
+    "compacted": compacted.check,
     "pipeline": pipeline.check,
     "offsets": offsets.check,
     "recovery": recovery.check,

@@ -31,6 +31,7 @@ class Settings:
     pipelined             do not wait for a delivery report between two sends of an op, even outside transactions
     rewind                after a failed op, seek back to the first records that the op had read
     racks                 number of racks over which clients are spread; 0: clients are in no rack
+    record_keys           number of record keys in each partition; 0: records have no key
     sub_pattern           subscribe with a regular expression that matches all topics of the run
     group                 consumer group; None: <run>-group
     connection            librdkafka's connection properties, including secrets
@@ -61,6 +62,7 @@ class Settings:
     rewind: bool = True
     group: str | None = None
     racks: int = 0
+    record_keys: int = 0
     sub_pattern: bool = False
     session_timeout_s: float = 6.0
     transaction_timeout_s: float = 10.0

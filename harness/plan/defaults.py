@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.plan import app, groups, pipeline, share
+from harness.plan import app, compacted, groups, pipeline, share
 from workloads.log_model import draw_broker_actions
 from workloads.recovery import scenarios
 
@@ -62,4 +62,5 @@ DEFAULTS: Final[tuple[Callable[[Values], Values], ...]] = (
     groups.defaults,
     app.defaults,
     share.defaults,
+    compacted.defaults,
 )

@@ -177,10 +177,10 @@ class LoadFields(BaseModel):
     workload: Known = Field(
         "queue",
         description="What the clients do: queue (sends, polls and transactions over many keys), delivery (sends only; "
-        "each record is accounted for), recovery (crashes and disk damage, step by step), log-model (random "
-        "operations compared with a model of the log), pipeline (consume, transform and produce, with each "
-        "record processed once), app (your own application, described by --app FILE) or share (members of share "
-        "groups acknowledge records; Kafka 4.2 or later).",
+        "each record is accounted for), compacted (as queue, on compacted topics), recovery (crashes and disk damage, "
+        "step by step), log-model (random operations compared with a model of the log), pipeline (consume, transform "
+        "and produce, with each record processed once), app (your own application, described by --app FILE) or share "
+        "(members of share groups acknowledge records; Kafka 4.2 or later).",
     )
     # of the app workload
     app: App | None = None
@@ -227,6 +227,9 @@ class LoadFields(BaseModel):
     primer: bool = Field(
         False,
         description="delivery: send one record first, with no early timeout, and the rest once it is acknowledged.",
+    )
+    record_keys: int = Field(
+        0, ge=0, le=10_000, description="compacted: record keys in each partition. [default: 8 with this workload]"
     )
     settle_s: float = Field(
         2.0,

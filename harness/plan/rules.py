@@ -13,7 +13,7 @@ from harness.clients.exec.command import PREFIX
 from harness.cluster.distribution import tiered_storage, versions
 from harness.cluster.table import CLUSTERS
 from harness.model.errors_and_exit_codes import BadInput
-from harness.plan import app, derived, groups, pipeline, share
+from harness.plan import app, compacted, derived, groups, pipeline, share
 from harness.plan.setting_values import JAVA_ACKS, boolean, client_acks
 from harness.plan.test_plan import TestPlan, option_name
 from harness.sim.queue.bugs import BUGS
@@ -261,4 +261,5 @@ RULES: Final = (
     groups.rule,
     app.rule,
     share.rule,
+    compacted.rule,
 )
