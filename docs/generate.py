@@ -21,6 +21,7 @@ from checker.anomalies.guarantees import Condition, Guarantee
 from checker.anomalies.pipeline_modes import MODES
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
+from checker.anomalies.stuck import STUCK
 from checker.cycles.dependency_edges import KINDS, RW
 from checker.cycles.types_and_levels import EXISTS, LEVELS, SPECS
 from harness.cli import app as command_line
@@ -220,6 +221,25 @@ def _share_groups() -> list[str]:
     return [*lines, ""]
 
 
+def _stuck() -> list[str]:
+    """The anomalies of liveness, as a table."""
+    lines = [
+        "## Liveness",
+        "",
+        "The check `liveness` judges what stays stuck after all faults are healed and all brokers are registered:",
+        "what every look at the cluster within 30 s found in the same state. The witness says what was waited for, and",
+        "quotes what the brokers logged about the partition.",
+        "",
+        "| anomaly | meaning | forbidden by | source |",
+        "| --- | --- | --- | --- |",
+    ]
+    for row in STUCK.values():
+        assert row.guarantee is not None
+        needed = "; ".join(_condition(each) for each in row.guarantee.conditions)
+        lines.append(f"| {row.name} | {row.summary} | {needed or 'all settings'} | {row.source} |")
+    return [*lines, ""]
+
+
 def anomalies() -> str:
     """The page reference/anomalies.md."""
     lines = [
@@ -237,7 +257,7 @@ def anomalies() -> str:
     for anomaly in CATALOGUE.values():
         if anomaly.kind == "records":
             lines += _anomaly(anomaly)
-    lines += _cycles() + _pipelines() + _share_groups()
+    lines += _cycles() + _pipelines() + _share_groups() + _stuck()
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -27,6 +27,7 @@ from nemesis.schedule.timing import Timing, in_turns, patience, patient
 from nemesis.shared.admin_fault import Changed
 from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.shared.effects import after_point, heal
+from nemesis.shared.liveness import SETTLE, settle
 from nemesis.targets import EVERY_NODE
 from nemesis.verb import Verb
 from nemesis.verbs import (
@@ -278,6 +279,8 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     """
     if op.f in MARKS:
         return op
+    if op.f == SETTLE:
+        return op.with_(value=settle(env))
     if op.f == "heal":
         still, started = heal(patience(env, op))
         value: dict[str, Any] = {"started": started} if started else {}

@@ -30,4 +30,4 @@ CHECK: Final = "compacted"
 def workload(options: Options) -> Workload:
     """Returns the compacted workload with these options."""
     made = queue.workload(options)
-    return replace(made, name="compacted", checks=("queue", CHECK))
+    return replace(made, name="compacted", checks=("queue", CHECK, "liveness"))

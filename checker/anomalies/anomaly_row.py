@@ -19,9 +19,9 @@ from checker.kernels.share_bucket import ShareBucket
 from harness.model.check_options import CheckOptions, Settings
 
 # Where the anomaly occurs: in the records of a history, in cycles of its ops, in a pipeline's outputs or its
-# instances' offsets, when a server starts, in data on disk, when a log is compared with the log model, or in the
-# deliveries of share groups.
-Kind: TypeAlias = Literal["records", "cycle", "output", "offset", "start", "disk", "log", "share"]
+# instances' offsets, when a server starts, in data on disk, when a log is compared with the log model, in the
+# deliveries of share groups, or after healing, in what stays stuck.
+Kind: TypeAlias = Literal["records", "cycle", "output", "offset", "start", "disk", "log", "share", "stuck"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

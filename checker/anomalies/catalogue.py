@@ -43,6 +43,7 @@ from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.cycle_anomalies import CYCLES
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
+from checker.anomalies.stuck import STUCK
 
 CATALOGUE: Final[dict[str, Anomaly]] = {
     "lost-write": lost_write.ANOMALY,
@@ -78,4 +79,5 @@ CATALOGUE: Final[dict[str, Anomaly]] = {
     "unexplained-invalid-state": unexplained_invalid_state.ANOMALY,
     "batch-order": batch_order.ANOMALY,
     "dead-letter-missing": dead_letter_missing.ANOMALY,
+    **{row.name: row for row in STUCK.values()},
 }

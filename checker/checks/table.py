@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from checker.checks import compacted, delivery, log_model, offsets, pipeline, queue, recovery, share
+from checker.checks import compacted, delivery, liveness, log_model, offsets, pipeline, queue, recovery, share
 from checker.tables.buckets_of_a_history import Source
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result
@@ -19,4 +19,5 @@ CHECKS: Final[dict[str, Callable[[Source, CheckOptions], Result]]] = {
     "recovery": recovery.check,
     "log-model": log_model.check,
     "share": share.check,
+    "liveness": liveness.check,
 }
