@@ -250,6 +250,19 @@ def _upgrades() -> list[str]:
     return [*lines, *_of_kind("upgrade"), ""]
 
 
+def _stuck() -> list[str]:
+    """The anomalies of liveness, as a table."""
+    lines = [
+        "## Liveness",
+        "",
+        "The check `liveness` judges what stays stuck after all faults are healed and all brokers are registered:",
+        "what every look at the cluster within 30 s found in the same state. The witness says what was waited for, and",
+        "quotes what the brokers logged about the partition.",
+        "",
+    ]
+    return [*lines, *_of_kind("stuck"), ""]
+
+
 def anomalies() -> str:
     """The page reference/anomalies.md."""
     lines = [
@@ -267,7 +280,7 @@ def anomalies() -> str:
     for anomaly in CATALOGUE.values():
         if anomaly.kind == "records":
             lines += _anomaly(anomaly)
-    lines += _cycles() + _pipelines() + _share_groups() + _upgrades() + _metadata_log()
+    lines += _cycles() + _pipelines() + _share_groups() + _upgrades() + _metadata_log() + _stuck()
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.generator import ForNemesis, Once, Then, any_
-from harness.model.capabilities import Cluster, Links, Network, offers
+from harness.model.capabilities import Cluster, Links, Network, Wire, offers
 from harness.model.check_options import LARGER_IS_WEAKER, Settings
 from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.model.fault_and_generator_protocols import Env, Fault, Generator
@@ -27,7 +27,8 @@ from nemesis.schedule.rounds import Rhythm
 from nemesis.schedule.timing import Timing, in_turns, patience, patient
 from nemesis.shared.admin_fault import Changed
 from nemesis.shared.break_and_mend import BrokenNodes
-from nemesis.shared.effects import heal
+from nemesis.shared.effects import after_point, heal
+from nemesis.shared.liveness import SETTLE, settle
 from nemesis.targets import EVERY_NODE
 from nemesis.verb import Verb
 from nemesis.verbs import (
@@ -41,10 +42,12 @@ from nemesis.verbs import (
     downgrade,
     elect,
     elect_unclean,
+    fail_log_dir,
     finalize,
     kill,
     links,
     migrate,
+    move_log_dir,
     partition,
     pause,
     power_loss,
@@ -70,6 +73,8 @@ VERBS: Final[Mapping[str, Verb]] = {
     "disk-full": disk_full.VERB,
     "disk-slow": disk_slow.VERB,
     **damage.VERBS,
+    "fail-log-dir": fail_log_dir.VERB,
+    "move-log-dir": move_log_dir.VERB,
     "delete-records": delete_records.VERB,
     "elect": elect.VERB,
     "elect-unclean": elect_unclean.VERB,
@@ -273,6 +278,24 @@ def _again(chosen: Sequence[Fault], mended: Fault) -> None:
             fault.nemesis.again()
 
 
+def _from_point(fault: Fault, env: Env, op: Op) -> Op:
+    """Executes an op of a fault. If a trigger started it, the value tells the trigger, and the delay from its point.
+
+    If the wire proxy holds a frame until the fault has started, the frame is then forwarded.
+    """
+    why: dict[str, Any] = op.value if isinstance(op.value, dict) and op.value.get("trigger") else {}
+    if not why:
+        return fault.nemesis.invoke(env, op)
+    env = replace(env, point_s=why.get("point_s"))
+    late = after_point(env)
+    try:
+        done = fault.nemesis.invoke(env, op)
+    finally:
+        if why.get("holds") and offers(env.cluster, Wire):
+            env.cluster.clear_rules(why["holds"])
+    return done.with_(value={**late, **done.value, "trigger": why["trigger"]})
+
+
 def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     """Executes a nemesis op: an op of one of the faults, the wait for a healthy cluster, or a mark (see `mark`).
 
@@ -280,6 +303,8 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     """
     if op.f in MARKS:
         return op
+    if op.f == SETTLE:
+        return op.with_(value=settle(env))
     if op.f == "heal":
         still, started = heal(patience(env, op))
         value: dict[str, Any] = {"started": started} if started else {}
@@ -289,9 +314,8 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
         return op.with_(value={**value, **({"unhealthy": still} if still else {})}, error=still or None)
     for fault in chosen:
         if fault.name == op.extra.get("fault"):
-            done = fault.nemesis.invoke(patience(env, op), op)
+            done = _from_point(fault, patience(env, op), op)
             if op.extra.get("span") == "stop":
                 _again(chosen, fault)
-            why = op.value.get("trigger") if isinstance(op.value, dict) else None
-            return done.with_(value={**done.value, "trigger": why}) if why else done
+            return done
     raise BadInput(f"nemesis op does not belong to any fault of this run: {op.f} {dict(op.extra)}")

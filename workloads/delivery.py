@@ -90,5 +90,5 @@ def workload(options: Options) -> Workload:
         Primed(writers) if options.primer else writers,
         FinalPolls(settle_ns=int(options.settle_s * 1e9)),
         client="queue",
-        checks=("queue", "delivery"),
+        checks=("queue", "delivery", "liveness"),
     )

@@ -225,4 +225,4 @@ def workload(options: Options) -> Workload:
     generator: Generator = load
     if options.crash_clients:
         generator = Any_((crashes(options.crash_client_interval_s), load))
-    return Workload("queue", generator, FinalPolls(), client="queue", checks=("queue",))
+    return Workload("queue", generator, FinalPolls(), client="queue", checks=("queue", "liveness"))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.generator import Then
 from harness.model.fault_and_generator_protocols import Workload
-from workloads import app, delivery, pipeline, queue, share
+from workloads import app, compacted, delivery, pipeline, queue, share
 from workloads.recovery import workload as recovery
 from workloads.recovery.scenarios import SCENARIOS
 
@@ -70,6 +70,7 @@ def _log_model(options: NoOptions) -> Workload:
 WORKLOADS: Final[dict[str, Row]] = {
     "queue": Row(queue.workload, queue.Options),
     "delivery": Row(delivery.workload, delivery.Options),
+    "compacted": Row(compacted.workload, compacted.Options),
     "recovery": Row(_recovery, RecoveryOptions, lambda options: frozenset(SCENARIOS[options.scenario].needs)),
     LOG_MODEL: Row(_log_model, NoOptions),
     "pipeline": Row(pipeline.workload, pipeline.Options),

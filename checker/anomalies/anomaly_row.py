@@ -20,9 +20,9 @@ from harness.model.check_options import CheckOptions, Settings
 
 # Where the anomaly occurs: in the records of a history, in cycles of its ops, in a pipeline's outputs or its
 # instances' offsets, when a server starts, in data on disk, when a log is compared with the log model, in the
-# deliveries of share groups, in what an upgrade must keep, or in the metadata log.
+# deliveries of share groups, in what an upgrade must keep, in the metadata log, or after healing, in what stays stuck.
 Kind: TypeAlias = Literal[
-    "records", "cycle", "output", "offset", "start", "disk", "log", "share", "upgrade", "metadata"
+    "records", "cycle", "output", "offset", "start", "disk", "log", "share", "upgrade", "metadata", "stuck"
 ]
 
 

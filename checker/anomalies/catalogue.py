@@ -50,6 +50,7 @@ from checker.anomalies.cycle_anomalies import CYCLES
 from checker.anomalies.metadata_log import METADATA
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
+from checker.anomalies.stuck import STUCK
 
 CATALOGUE: Final[dict[str, Anomaly]] = {
     "lost-write": lost_write.ANOMALY,
@@ -92,4 +93,5 @@ CATALOGUE: Final[dict[str, Anomaly]] = {
     "transaction-not-kept": transaction_not_kept.ANOMALY,
     "version-does-not-start": version_does_not_start.ANOMALY,
     **METADATA,
+    **{row.name: row for row in STUCK.values()},
 }

@@ -28,7 +28,8 @@ Native rules differ:
   log start was not checked later.
 - Compaction: values are exempt up to the offset to which the log was cleaned (checker.kernels.compaction). If this
   offset is not recorded, a missing value makes the verdict unknown, unless another record was read at its offset or its
-  offset is beyond the end of the log.
+  offset is beyond the end of the log. If records have keys (the compacted workload), a value is exempt if a later
+  committed one has its key.
 - auto.offset.reset=latest: a consumer whose position was deleted continues at the end of the log. If the broker deletes
   records by itself, values that the consumer did not read make the verdict unknown, even if they were deleted later.
 - Missing lines: if lines of the history are missing, nothing is reported, because a missing line may contain the poll
@@ -57,7 +58,7 @@ from checker.anomalies.prose import Phrases, Witness
 from checker.kernels import retention
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.clojure_set_order import set_order
-from checker.kernels.compaction import Cleaned, cleaned, replaced
+from checker.kernels.compaction import Cleaned, cleaned, replaced, replaced_by_record_key
 from checker.kernels.final_rereads import found_on_reread, missed
 from checker.kernels.log_starts_and_ends import FOREVER, moved_starts
 from checker.kernels.witness import nullable, table
@@ -71,6 +72,7 @@ UNFINISHED: Final = 1  # a DeleteRecords request has an unknown outcome
 RESET: Final = 2  # a consumer may have continued at the end of the log after its position was deleted
 UNSEEN: Final = 3  # retention may have deleted the value, and the log start was never checked
 UNPLACED: Final = 4  # acks=0: the value may never have been in the log
+REPLACED: Final = 5  # a write of unknown outcome to the same record key may have replaced the value
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Unsure:
     """The number of values of a key that may be missing for a legal reason, the `cause`.
 
     key    the key, as its integer code
-    cause  one of the constants COMPACTION, UNFINISHED, RESET, UNSEEN and UNPLACED
+    cause  one of the constants COMPACTION, UNFINISHED, RESET, UNSEEN, UNPLACED and REPLACED
     count  number of missing values
     """
 
@@ -168,6 +170,11 @@ def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, leg
     offset  the last known offset of each (key, value) pair
     end     the log end of each key of the bucket
     """
+    if bucket.options.settings.record_keys:
+        surely, perhaps = bucket.once(replaced_by_record_key)
+        legal |= surely
+        unsure[perhaps] = REPLACED
+        return
     key = bucket.data.pair_key
     other, known = bucket.once(replaced), compaction.known[key]
     upto = compaction.upto[key]

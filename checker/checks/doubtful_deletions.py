@@ -30,6 +30,8 @@ _MISSING: Final = {
     "continued at the end of the log; read the log again with --auto-offset-reset earliest",
     lost_write.UNSEEN: "the brokers may have deleted them by age or size, and the log start was never checked; end the "
     "history with a check of every log (debug-topic-partitions, or final polls)",
+    lost_write.REPLACED: "later records of unknown outcome with their keys may have replaced them, and the log cleaner "
+    "removed them; run again",
     lost_write.UNPLACED: "they were sent with acks=0, so it is unknown whether they were in the deleted part of "
     "the log or never in the log; send with acks=1 or acks=all, or read the log before records are deleted",
 }

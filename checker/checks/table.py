@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from checker.checks import delivery, log_model, metadata, offsets, pipeline, queue, recovery, share, upgrade
+from checker.checks import (
+    compacted,
+    delivery,
+    liveness,
+    log_model,
+    metadata,
+    offsets,
+    pipeline,
+    queue,
+    recovery,
+    share,
+    upgrade,
+)
 from checker.tables.buckets_of_a_history import Source
 from harness.model.check_options import CheckOptions
 from harness.model.check_result import Result
@@ -13,6 +25,7 @@ from harness.model.check_result import Result
 CHECKS: Final[dict[str, Callable[[Source, CheckOptions], Result]]] = {
     "queue": queue.check,
     "delivery": delivery.check,
+    "compacted": compacted.check,
     "pipeline": pipeline.check,
     "offsets": offsets.check,
     "recovery": recovery.check,
@@ -20,4 +33,5 @@ CHECKS: Final[dict[str, Callable[[Source, CheckOptions], Result]]] = {
     "share": share.check,
     "upgrade": upgrade.check,
     "metadata": metadata.check,
+    "liveness": liveness.check,
 }

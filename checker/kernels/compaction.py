@@ -1,10 +1,13 @@
 """Decides which records the log cleaner may have removed by compaction.
 
 The history may record up to which offset each log was cleaned (schema.CLEANED, from cleaner-offset-checkpoint). Below
-that offset any record without a Kafka key may be removed, and a run's records have no key. At or above that offset,
-compaction has removed nothing. If the offset is not recorded for a key, a record missing below the end of its log may
-have been cleaned or lost, and the history cannot tell which. If an offset has a different record than the one
-acknowledged there, that record was not cleaned, because the cleaner preserves offsets.
+that offset any record without a Kafka key may be removed, and the records of most workloads have no key. At or above
+that offset, compaction has removed nothing. If the offset is not recorded for a key, a record missing below the end of
+its log may have been cleaned or lost, and the history cannot tell which. If an offset has a different record than the
+one acknowledged there, that record was not cleaned, because the cleaner preserves offsets.
+
+With the compacted workload, records have keys (`Settings.record_keys`). A record may then be removed once a later one
+with its key is committed, wherever the cleaner is; the last record of each key must stay.
 
 If the settings say so, topics are compacted throughout the run. If only a fault switches compaction on, they are
 compacted from the beginning of the fault. Native rules only. Source: Kafka documentation, Design, 4.8 Log Compaction;
@@ -21,7 +24,7 @@ import pyarrow as pa
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.log_starts_and_ends import FOREVER
 from checker.tables.packing import Bools, Ints, begins, order
-from checker.tables.schema import OK
+from checker.tables.schema import INFO, OK
 from harness.model.check_options import Settings
 
 _FAULT, _BACK = "config-change:compact", "config-back"
@@ -96,6 +99,52 @@ def cleaned(bucket: Bucket) -> Cleaned | None:
     if ended is not None and not all_along:
         known |= _first_sends(bucket) > ended
     return Cleaned(upto, known, -1 if all_along else min(starts))
+
+
+def _of_record_keys(bucket: Bucket) -> Ints:
+    """Returns, for each value, the number of its record key among all record keys of the bucket's partitions."""
+    count = bucket.options.settings.record_keys
+    result: Ints = bucket.data.pair_key * count + bucket.data.pair_value % count
+    return result
+
+
+def _highest(bucket: Bucket, group: Ints, offset: Ints, rows: Bools) -> Ints:
+    """Returns, for each value, the highest `offset` of the values `rows` with its record key; -1: there is none."""
+    top = np.full(len(bucket.data.keys) * bucket.options.settings.record_keys, -1, np.int64)
+    np.maximum.at(top, group[rows], offset[rows])
+    result: Ints = top[group]
+    return result
+
+
+def _offsets(bucket: Bucket) -> Ints:
+    """Returns, for each value, its highest known offset; -1 if there is none."""
+    offset = np.full(len(bucket.data.pair_key), -1, np.int64)
+    offset[bucket.versions.entry_pair] = bucket.versions.entry_offset  # ascending
+    return offset
+
+
+def last_of_record_keys(bucket: Bucket) -> Bools:
+    """Returns, for each value, whether it has the highest offset of the values of its record key that must exist."""
+    group, offset = _of_record_keys(bucket), _offsets(bucket)
+    exists = bucket.must_exist & (offset >= 0)
+    result: Bools = exists & (offset == _highest(bucket, group, offset, exists))
+    return result
+
+
+def replaced_by_record_key(bucket: Bucket) -> tuple[Bools, Bools]:
+    """Returns, for each value, whether the cleaner may have removed it: (surely, perhaps).
+
+    Surely: a value that must exist has the same record key and a higher offset. Perhaps: one of unknown outcome has; or
+    the value's own offset is not known, and its record key has other values. Aborted values replace nothing.
+    """
+    data = bucket.data
+    group, offset = _of_record_keys(bucket), _offsets(bucket)
+    surely = (offset >= 0) & (offset < _highest(bucket, group, offset, bucket.must_exist & (offset >= 0)))
+    open_ = (data.writer_type == INFO) & ~bucket.must_exist
+    anywhere = np.where(offset < 0, FOREVER, offset)
+    unplaced = (offset < 0) & (np.bincount(group, minlength=int(group.max(initial=0)) + 1)[group] > 1)
+    perhaps = (offset < _highest(bucket, group, anywhere, open_)) & ~open_
+    return surely, ~surely & (perhaps | unplaced)
 
 
 def replaced(bucket: Bucket) -> Bools:

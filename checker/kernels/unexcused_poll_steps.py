@@ -28,7 +28,7 @@ import numpy as np
 
 from checker.kernels import consumer_starts
 from checker.kernels.bucket_of_keys import Bucket
-from checker.kernels.compaction import cleaned
+from checker.kernels.compaction import cleaned, replaced_by_record_key
 from checker.kernels.final_rereads import found_on_reread
 from checker.kernels.retention import unseen_deletions
 from checker.kernels.steps_between_values import Steps, between, inside, joined, kept
@@ -79,7 +79,9 @@ def _judged(bucket: Bucket, steps: Steps, position: Ints | None = None) -> Judge
     legal = last_skipped < deleted_below
     unsure = last_skipped < ends.at(keys, ends.maybe_gone, 0)[steps.key]
     compaction = bucket.once(cleaned)
-    if compaction is not None:
+    if compaction is not None and bucket.options.settings.record_keys:
+        legal |= ~_skips_last(bucket, steps)
+    elif compaction is not None:
         since = steps.op_b > compaction.since
         deleted_below = np.maximum(deleted_below, np.where(since, compaction.upto[steps.key], 0))
         legal |= last_skipped < deleted_below
@@ -100,6 +102,17 @@ def _judged(bucket: Bucket, steps: Steps, position: Ints | None = None) -> Judge
         if position is not None:
             unsure |= ~np.isin(keys, bucket.small.ends.column("key").to_numpy())[steps.key]
     return Judged(steps.where(~(skips & (legal | unsure))), steps.where(skips & unsure & ~legal))
+
+
+def _skips_last(bucket: Bucket, steps: Steps) -> Bools:
+    """Returns, for each step, whether it skips a record that no later record with its key can have replaced."""
+    orders = bucket.versions
+    surely, perhaps = bucket.once(replaced_by_record_key)
+    kept = np.zeros(len(orders.slot_offset) + 1, np.int64)
+    np.add.at(kept, orders.last[(orders.last >= 0) & ~surely & ~perhaps] + 1, 1)
+    before = np.cumsum(kept)
+    result: Bools = before[np.maximum(orders.index[np.maximum(steps.b, 0)], 0)] > before[steps.place + 1]
+    return result
 
 
 def _inside(bucket: Bucket) -> Judged:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.protocol.error_codes import ClientError, TopicPartition
 
@@ -86,6 +86,17 @@ class Producer(Protocol):
 
     def close(self) -> None:
         """Closes the producer immediately. Does not wait for sends in flight, and leaves an open transaction open."""
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """A producer that can give its records keys, for compacted topics."""
+
+    def send_keyed(self, partition: TopicPartition, key: bytes, payload: bytes, tombstone: bool) -> Delivery:
+        """Queues a record with a key. A tombstone has no value; its payload is in a header, where polls find it.
+
+        Raises ClientError if the library refuses the record. A refused record is never sent.
+        """
 
 
 class Transactions(Producer, Protocol):

@@ -22,13 +22,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from harness.clients import payload
-from harness.clients.client_protocols import Admin, Delivery, Library, Transactions
+from harness.clients.client_protocols import Admin, Delivery, Keyed, Library, Transactions
 from harness.clients.error_outcomes import Situation, describe, outcome
 from harness.clients.log_ends import final_ends, key_facts
 from harness.clients.reader import Reader
 from harness.clients.settings import Settings
 from harness.clients.table import opener
 from harness.model.op import FAIL, INFO, OK, Op
+from harness.model.record_keys import is_tombstone, record_key
 from harness.protocol.error_codes import ClientError
 
 ABORT_SHARE: Final = 0.25  # fraction of an op's time that is reserved for aborting
@@ -223,8 +224,13 @@ class QueueClient:
         if self._producer is None:
             self._producer = self._library.producer(settings)
         body = payload.encode(settings.run, key, value, op.index, settings.record_size)
+        partition = settings.partition(key)
         try:
-            return self._producer.send(settings.partition(key), body)
+            if settings.record_keys:
+                assert isinstance(self._producer, Keyed)
+                of = record_key(value, settings.record_keys)
+                return self._producer.send_keyed(partition, of, body, is_tombstone(value))
+            return self._producer.send(partition, body)
         except ClientError as error:
             raise Stopped("send", error) from None
 

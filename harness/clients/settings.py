@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from harness.model.errors_and_exit_codes import BadInput
+from harness.model.racks import rack
 
 ISOLATION: Final = ("read_committed", "read_uncommitted")
 
@@ -33,6 +34,8 @@ class Settings:
     record_size           shorter payloads are padded to this many bytes
     pipelined             do not wait for a delivery report between two sends of an op, even outside transactions
     rewind                after a failed op, seek back to the first records that the op had read
+    racks                 number of racks over which clients are spread; 0: clients are in no rack
+    record_keys           number of record keys in each partition; 0: records have no key
     sub_pattern           subscribe with a regular expression that matches all topics of the run
     group                 consumer group; None: <run>-group
     connection            librdkafka's connection properties, including secrets
@@ -64,6 +67,8 @@ class Settings:
     pipelined: bool = False
     rewind: bool = True
     group: str | None = None
+    racks: int = 0
+    record_keys: int = 0
     sub_pattern: bool = False
     session_timeout_s: float = 6.0
     transaction_timeout_s: float = 10.0
@@ -92,6 +97,11 @@ class Settings:
             request_timeout_s=self.patience_s,
             producer_config={},
         )
+
+    @property
+    def of_rack(self) -> dict[str, str]:
+        """The consumer property that names the client's rack, from whose replicas the consumer then reads (KIP-392)."""
+        return {"client.rack": rack(self.process, self.racks)} if self.racks else {}
 
     @property
     def group_id(self) -> str:

@@ -33,7 +33,8 @@ class ClusterSpec:
     partitions_per_topic  number of partitions of each of the run's topics
     metadata       where brokers store metadata; None: the version's default
     controllers    number of dedicated controllers; 0: the first brokers are also controllers
-    log_dirs       number of log directories of each broker: data, data2, ... (file faults damage only the first)
+    log_dirs       number of log directories of each broker: data, data2, ... (most disk and file faults affect data)
+    racks          number of racks of the brokers, whose replicas serve the consumers of their rack; 0: no racks
     network        whether hosts get network namespaces: "auto", "namespaces" or "loopback"
     outside        whether each broker gets a second listener, at a port of 127.0.0.1, for programs on this machine
     proxy          whose requests pass through a wire proxy: "nobody", "clients" or "everybody"
@@ -59,6 +60,7 @@ class ClusterSpec:
     metadata: Metadata | None = None
     controllers: int = 0
     log_dirs: int = 1
+    racks: int = 0
     network: NetworkMode = "auto"
     outside: bool = False
     proxy: Proxied = NOBODY

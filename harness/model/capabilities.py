@@ -8,7 +8,7 @@ If a fault of a plan requires a capability and the cluster does not offer it, th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 T = TypeVar("T")
+TopicPartition = tuple[str, int]
 STOP_S: Final = 60.0  # timeout of an orderly shutdown of a server
 
 
@@ -308,6 +309,41 @@ class Files(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A log directory as its broker describes it.
+
+    error  name of the error; empty if the directory is online. The logs of an offline directory are not listed
+    logs   (topic, partition) of each log in the directory -> whether it is a copy that is to replace the log in another
+           directory once it has caught up
+    """
+
+    error: str
+    logs: Mapping[TopicPartition, bool] = field(default_factory=dict)
+
+
+@runtime_checkable
+class LogDirs(Protocol):
+    """The nodes' log directories, of which each node has several."""
+
+    def log_dirs(self, node: str) -> Mapping[str, LogDir]:
+        """Asks a node's broker for its log directories. Returns path -> directory. Raises ClusterTrouble."""
+
+    def move_logs(self, node: str, moves: Mapping[str, Sequence[TopicPartition]]) -> Mapping[TopicPartition, str]:
+        """Asks a node's broker to move logs. Does not wait until they have been moved.
+
+        moves  path of a directory -> the logs that are to be there
+
+        Returns (topic, partition) -> name of the error, for the logs that are not moved. Raises ClusterTrouble.
+        """
+
+    def fail_log_dir(self, node: str) -> str:
+        """Makes a node's last log directory fail, and returns its path. Raises ClusterTrouble."""
+
+    def mend_log_dir(self, node: str) -> None:
+        """Repairs the failed directory of a node, whose server must be started afterwards. Safe to repeat."""
+
+
 @runtime_checkable
 class LogFolders(Protocol):
     """The nodes' log folders, which can be inspected whether the server is running or not."""
@@ -460,8 +496,8 @@ class Migration(Protocol):
 
 
 ALL: Final[tuple[type, ...]] = (
-    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataLogs, MetadataServers,
-    Migration, Network, OwnAddresses, Processes, Releases, ServerLogs, SlowDisks, Voters, Wire,
+    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogDirs, LogFolders, Logs, MetadataLogs,
+    MetadataServers, Migration, Network, OwnAddresses, Processes, Releases, ServerLogs, SlowDisks, Voters, Wire,
 )  # fmt: skip
 
 # Capabilities that change a cluster for good. A cluster that stays up for other runs does not have them.

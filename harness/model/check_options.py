@@ -88,6 +88,7 @@ class Settings:
     damaged_copies: int = 0  # on how many nodes faults destroyed data at once
     unsynced_copies: int = 0  # how many nodes lost their unflushed data at once
     record_bytes: int | None = None  # upper bound for a record's size in the log, its share of the batch included
+    record_keys: int = 0  # number of record keys in each partition of a compacted topic; 0: records have no key
     deletes: bool = False  # whether faults delete records
     broker: Mapping[str, str] = field(default_factory=dict)
 

@@ -139,6 +139,7 @@ class Env:
     sends      (topic, partition) -> number of recent sends to the partition
     effect_s   for how many seconds to wait at most until the fault has an effect
     healthy_s  for how many seconds to wait at most until the cluster is healthy
+    point_s    when the trigger fired that started the fault, in seconds since the epoch; None if none did
     until_s    the time (of time.monotonic()) at which waiting for a healthy cluster, or for a clean shutdown of a
                server, must end
     """
@@ -151,6 +152,7 @@ class Env:
     effect_s: float = math.inf
     healthy_s: float = math.inf
     until_s: float = math.inf
+    point_s: float | None = None
     sends: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 

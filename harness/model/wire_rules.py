@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from harness.model import wire_answers
@@ -39,8 +39,9 @@ NAMES: Final[Mapping[int, str]] = dict(enumerate(_IN_ORDER.split()))
 
 REQUEST, RESPONSE = "request", "response"
 CLIENTS, BROKERS = "clients", "brokers"
-HOLD, DELAY, REORDER, DROP, CUT, DUPLICATE, ANSWER = "hold", "delay", "reorder", "drop", "cut", "duplicate", "answer"
-ACTIONS: Final = (HOLD, DELAY, REORDER, DROP, CUT, DUPLICATE, ANSWER)
+HOLD, DELAY, REORDER, SWAP, DROP, CUT = "hold", "delay", "reorder", "swap", "drop", "cut"
+DUPLICATE, ANSWER, WATCH = "duplicate", "answer", "watch"
+ACTIONS: Final = (HOLD, DELAY, REORDER, SWAP, DROP, CUT, DUPLICATE, ANSWER, WATCH)
 PRODUCER, OTHERS, ANYBODY = "producer", "others", "anybody"
 HOLD_MAX_S: Final = 600.0
 _API_FIELDS: Final = ("api", "until")
@@ -60,6 +61,9 @@ class Rule:
                of an API in `until` has been answered; no frame is lost
                delay: keep the frame back for `for_s`; later frames of the connection wait at most as long
                reorder: hold the frame until a request of the same API has been answered on another connection
+               swap: hold a request until the next one on its connection, of whatever API, has been forwarded, for at
+               most `for_s`; the responses reach the client in the order of its requests. It is applied only if a next
+               request comes in time, as from a client with several requests in flight
                drop: discard the frame and all later ones of its connection in the same direction, because the
                middle of a byte stream cannot be left out; the receiver notices only by its own timeout
                cut: close the connection of the request's sender, before it gets the response; if the matching frame is
@@ -67,6 +71,7 @@ class Rule:
                duplicate: forward a request twice; its sender gets the first response
                answer: with direction request, answer the request with `error`, without forwarding it; with direction
                response, forward the request, and put `error` in place of each success in the response
+               watch: only count the frame; further rules may apply to it. Triggers use this
     error      for answer: the error's name in Kafka's protocol, such as NOT_LEADER_OR_FOLLOWER
     api        names in APIS; empty: all
     direction  request: the requests that match; response: the responses to these requests
@@ -107,12 +112,14 @@ class RuleCounts:
     applied   frames that the rule was applied to
     released  frames that were held and then forwarded
     lost      frames that could not be delivered because the broker had closed the connection
+    last_s    when the rule was last applied, in seconds since the epoch; 0: never
     """
 
     matched: int = 0
     applied: int = 0
     released: int = 0
     lost: int = 0
+    last_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +227,10 @@ def _value_of(value: str) -> Any:
 def _consistent(rule: Rule) -> None:
     if rule.direction == RESPONSE and rule.action == DUPLICATE:
         raise BadInput("a wire rule can duplicate requests only: a duplicate response would break the connection")
+    if rule.direction == RESPONSE and rule.action == SWAP:
+        raise BadInput(
+            "a wire rule can swap requests only: a client closes a connection whose responses are out of order"
+        )
     if rule.cut and (rule.action != HOLD or rule.direction != REQUEST):
         raise BadInput(
             "a wire rule's `cut` needs action: hold and direction: request; to cut without holding, use action: cut"

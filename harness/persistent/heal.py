@@ -11,6 +11,7 @@ from harness.model.capabilities import (
     Cluster,
     Disks,
     Links,
+    LogDirs,
     MetadataServers,
     Network,
     Processes,
@@ -47,6 +48,9 @@ def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
             cluster.set_clock(name, 0.0)
     if offers(cluster, Disks) and Disks in prepared:
         cluster.free(cluster.nodes)
+    if offers(cluster, LogDirs) and LogDirs in prepared:
+        for name in cluster.nodes:
+            cluster.mend_log_dir(name)
     if not offers(cluster, Processes):
         return []
     stopped = [name for name in servers(cluster) if not cluster.running(name)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.plan import app, groups, pipeline, share, upgrade
+from harness.plan import app, compacted, groups, pipeline, share, upgrade
 from workloads.log_model import draw_broker_actions
 from workloads.recovery import scenarios
 
@@ -63,4 +63,5 @@ DEFAULTS: Final[tuple[Callable[[Values], Values], ...]] = (
     app.defaults,
     share.defaults,
     upgrade.defaults,
+    compacted.defaults,
 )

@@ -165,6 +165,7 @@ def settings(plan: TestPlan) -> Settings:
         damaged_copies=SCENARIOS[plan.scenario].damaged if plan.scenario else 0,
         unsynced_copies=SCENARIOS[plan.scenario].unsynced if plan.scenario else 0,
         record_bytes=payload.at_most(plan.record_bytes) + BATCH_BYTES,
+        record_keys=plan.record_keys,
         broker=dict(broker),
     )
 

@@ -139,7 +139,19 @@ class ClusterFields(BaseModel):
         description="Number of dedicated KRaft controllers; with 0, the first brokers are controllers too.",
     )
     nodes: int = Field(3, ge=1, le=1000, description="Number of brokers.")
-    log_dirs: int = Field(1, ge=1, le=4, description="With --cluster local: log directories of each broker.")
+    log_dirs: int = Field(
+        1,
+        ge=1,
+        le=4,
+        description="With --cluster local: log directories of each broker; at least 2 if a fault needs them.",
+    )
+    racks: int = Field(
+        0,
+        ge=0,
+        le=15,
+        description="With --cluster local: spread brokers and clients over this many racks; consumers fetch from the "
+        "replica in their own rack, leader or follower (KIP-392).",
+    )
     tiered: bool = Field(
         False,
         description="log-model: enable remote storage on brokers (Kafka 3.6 or later) and on half the topics.",
@@ -175,10 +187,10 @@ class LoadFields(BaseModel):
     workload: Known = Field(
         "queue",
         description="What the clients do: queue (sends, polls and transactions over many keys), delivery (sends only; "
-        "each record is accounted for), recovery (crashes and disk damage, step by step), log-model (random "
-        "operations compared with a model of the log), pipeline (consume, transform and produce, with each "
-        "record processed once), app (your own application, described by --app FILE) or share (members of share "
-        "groups acknowledge records; Kafka 4.2 or later).",
+        "each record is accounted for), compacted (as queue, on compacted topics), recovery (crashes and disk damage, "
+        "step by step), log-model (random operations compared with a model of the log), pipeline (consume, transform "
+        "and produce, with each record processed once), app (your own application, described by --app FILE) or share "
+        "(members of share groups acknowledge records; Kafka 4.2 or later).",
     )
     # of the app workload
     app: App | None = None
@@ -225,6 +237,9 @@ class LoadFields(BaseModel):
     primer: bool = Field(
         False,
         description="delivery: send one record first, with no early timeout, and the rest once it is acknowledged.",
+    )
+    record_keys: int = Field(
+        0, ge=0, le=10_000, description="compacted: record keys in each partition. [default: 8 with this workload]"
     )
     settle_s: float = Field(
         2.0,

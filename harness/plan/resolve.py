@@ -14,6 +14,7 @@ from harness.plan.test_plan import TestPlan
 from harness.yaml_data import Where
 from nemesis import table as nemeses
 from nemesis.recovery import run_steps
+from nemesis.schedule import triggers
 from nemesis.schedule.entry import Entry
 from nemesis.schedule.timing import Timing
 from workloads.table import WORKLOADS
@@ -30,7 +31,7 @@ class ResolvedPlan:
     faults    the faults of --nemesis, those of the schedule, and those whose operations the workload generates
     schedule  the entries of the schedule
     workload  the workload that the plan names
-    needed    the capabilities of the cluster that the faults need
+    needed    the capabilities of the cluster that the faults and the triggers of the schedule need
     """
 
     plan: TestPlan
@@ -66,13 +67,14 @@ def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) 
     if row.acts_on is not None:
         acts_on = row.acts_on(options)
         faults = (*faults, run_steps.fault("disks" in acts_on, "network" in acts_on))
+    schedule = entries(lines)
     return ResolvedPlan(
         plan=plan,
         timing=timing,
         faults=faults,
-        schedule=entries(lines),
+        schedule=schedule,
         workload=workload,
-        needed=nemeses.needed(faults),
+        needed=nemeses.needed(faults) | triggers.needed(schedule),
     )
 
 

@@ -13,7 +13,7 @@ from harness.clients.exec.command import PREFIX
 from harness.cluster.distribution import tiered_storage, versions
 from harness.cluster.table import CLUSTERS
 from harness.model.errors_and_exit_codes import BadInput
-from harness.plan import app, derived, groups, pipeline, share, upgrade
+from harness.plan import app, compacted, derived, groups, pipeline, share, upgrade
 from harness.plan.setting_values import JAVA_ACKS, boolean, client_acks
 from harness.plan.test_plan import TestPlan, option_name
 from harness.sim.queue.bugs import BUGS
@@ -180,6 +180,18 @@ def log_dirs(plan: TestPlan) -> None:
         raise ValueError(f"--log-dirs {plan.log_dirs} requires --cluster local")
 
 
+def racks(plan: TestPlan) -> None:
+    """Checks that racks are used only where the harness configures the brokers, and where consumers know racks."""
+    if not plan.racks:
+        return
+    if plan.cluster != "local":
+        raise ValueError(f"--racks {plan.racks} requires --cluster local")
+    if plan.racks > plan.nodes:
+        raise ValueError(f"--racks {plan.racks} needs at least {plan.racks} nodes, but --nodes is {plan.nodes}")
+    if without := [name for name in plan.client if name not in ("confluent", "java")]:
+        raise ValueError(f"--racks: --client {without[0]} cannot fetch from followers; use confluent or java")
+
+
 def scenario(plan: TestPlan) -> None:
     """Checks that the recovery workload has a scenario, and a cluster whose files are accessible."""
     if plan.scenario and plan.workload != "recovery":
@@ -247,6 +259,7 @@ RULES: Final = (
     kinds_of_cluster,
     copies,
     log_dirs,
+    racks,
     scenario,
     log_model,
     pipeline.rule,
@@ -254,4 +267,5 @@ RULES: Final = (
     app.rule,
     share.rule,
     upgrade.rule,
+    compacted.rule,
 )

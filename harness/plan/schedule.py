@@ -24,21 +24,39 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.wire_rules import rule_text
+from harness.model.wire_rules import HOLD_MAX_S, WATCH, rule_in, rule_text
 from harness.yaml_data import Loaded, Place, load, seconds
-from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
+from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TRUNCATION, TXN_OPEN, WIRE, Entry, Trigger
 
 ENTRIES_MAX: Final = 1000
+FRAME_FIELDS: Final = ("api", "direction", "node", "sender", "commit")  # fields of a wire rule that select frames
 
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0, le=7 * 86400)]
 Length = Annotated[float, BeforeValidator(seconds), Field(ge=0.1, le=7 * 86400)]
 
 
+def _frames(value: Any) -> Any:
+    """Returns the text of a wire rule, without its action. `value`: a mapping of its fields, or this text.
+
+    Raises ValueError.
+    """
+    try:
+        if isinstance(value, str):
+            rule_in(f"action={WATCH};{value}")
+            return value
+        if not isinstance(value, Mapping) or not value or set(value) - set(FRAME_FIELDS):
+            raise BadInput(f"say which frames fire the trigger, by {', '.join(FRAME_FIELDS)}")
+        return rule_text({"action": WATCH, **value}).removeprefix(f"action={WATCH};")
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
 class When(BaseModel):
     """The trigger of a fault.
 
-    Exactly one of `log`, `leader_change`, `segment_roll` and `txn_open` is set. `node` restricts `log` to one node.
+    Exactly one of `log`, `leader_change`, `segment_roll`, `truncation`, `txn_open` and `wire` is set. `node` restricts
+    `log` to one node. `wire` is a wire rule without its action, as text; `hold` is how long the frame is held at most.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
@@ -47,7 +65,10 @@ class When(BaseModel):
     node: str | None = None
     leader_change: bool | None = Field(None, alias=LEADER_CHANGE)
     segment_roll: bool | None = Field(None, alias=SEGMENT_ROLL)
+    truncation: bool | None = None
     txn_open: Length | None = Field(None, alias=TXN_OPEN)
+    wire: Annotated[str | None, BeforeValidator(_frames)] = None
+    hold: Annotated[float, BeforeValidator(seconds), Field(ge=0, le=HOLD_MAX_S)] = 0.0
 
     @model_validator(mode="after")
     def _one(self) -> When:
@@ -55,10 +76,15 @@ class When(BaseModel):
             bool(self.log),
             bool(self.leader_change),
             bool(self.segment_roll),
+            bool(self.truncation),
             self.txn_open is not None,
+            bool(self.wire),
         ]
         if sum(chosen) != 1:
-            raise ValueError(f"set exactly one of {LOG}, {LEADER_CHANGE}, {SEGMENT_ROLL}, {TXN_OPEN}")
+            kinds = (LOG, LEADER_CHANGE, SEGMENT_ROLL, TRUNCATION, TXN_OPEN, WIRE)
+            raise ValueError(f"set exactly one of {', '.join(kinds)}")
+        if self.hold and not self.wire:
+            raise ValueError(f"`hold` requires `{WIRE}`")
         if self.node is not None and not self.log:
             raise ValueError(f"`node` requires `{LOG}`")
         try:
@@ -72,12 +98,22 @@ class When(BaseModel):
             return Trigger(LOG, self.log, self.node or "")
         if self.txn_open is not None:
             return Trigger(TXN_OPEN, open_s=self.txn_open)
-        return Trigger(LEADER_CHANGE if self.leader_change else SEGMENT_ROLL)
+        if self.wire:
+            return Trigger(WIRE, self.wire, hold_s=self.hold)
+        return Trigger(LEADER_CHANGE if self.leader_change else SEGMENT_ROLL if self.segment_roll else TRUNCATION)
+
+
+# Named points of the protocol. The coordinator answers EndTxn once PREPARE_COMMIT is in its log (KIP-98).
+POINTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    **{name: {name: True} for name in (LEADER_CHANGE, SEGMENT_ROLL, TRUNCATION)},
+    "prepare-commit": {WIRE: {"api": "EndTxn", "commit": True, "direction": "response"}, "hold": 2.0},
+    "between-fetches": {WIRE: {"api": "Fetch", "direction": "response"}, "hold": 2.0},
+}
 
 
 def _named(value: Any) -> Any:
-    """Expands the short form `when: leader-change` to `when: {leader-change: true}`."""
-    return {value: True} if value in (LEADER_CHANGE, SEGMENT_ROLL) else value
+    """Expands a short form, such as `when: leader-change`, to a mapping, such as `when: {leader-change: true}`."""
+    return POINTS.get(value, value) if isinstance(value, str) else value
 
 
 def _fault(value: Any) -> Any:

@@ -40,7 +40,7 @@ def checked(
         elif names[0] in listed:
             wrong.append(f"{at(n, 'fault')}: {names[0]} is in --nemesis too; remove it from --nemesis or the schedule")
         else:
-            wrong += [f"{at(n, *keys)}: {text}" for keys, text in _unfit_trigger(line, nodes, plan.txn)]
+            wrong += [f"{at(n, *keys)}: {text}" for keys, text in _unfit_trigger(line, nodes, plan.txn, plan.proxy)]
             fitting.append(line.model_copy(update={"fault": names[0]}))
     if not wrong:
         chosen = tuple(dict.fromkeys(line.fault for line in fitting))
@@ -54,7 +54,7 @@ def checked(
     return tuple(fitting)
 
 
-def _unfit_trigger(line: Line, nodes: Sequence[str], txn: bool) -> list[tuple[tuple[str, ...], str]]:
+def _unfit_trigger(line: Line, nodes: Sequence[str], txn: bool, proxy: str) -> list[tuple[tuple[str, ...], str]]:
     """Returns the conflicts of an entry's trigger with the cluster or the load.
 
     A conflict is (keys that lead to the wrong value, message).
@@ -62,6 +62,8 @@ def _unfit_trigger(line: Line, nodes: Sequence[str], txn: bool) -> list[tuple[tu
     when = line.when
     if when is not None and when.node is not None and when.node not in nodes:
         return [(("when", "node"), f"there is no node {when.node!r}: the nodes are {', '.join(nodes)}")]
+    if when is not None and "sender=brokers" in (when.wire or "") and proxy != "everybody":
+        return [(("when", "wire"), "needs --proxy everybody: requests between brokers do not pass the proxy")]
     if when is not None and when.txn_open is not None and not txn:
         return [(("when", TXN_OPEN), "needs --txn: without it there are no transactions")]
     return []

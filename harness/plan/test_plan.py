@@ -29,7 +29,7 @@ from harness.plan.options import (
 # The fields that describe the cluster itself. For a run on a cluster that was started before, that start decides them.
 OF_CLUSTER: Final = (
     "kafka_version", "nodes", "metadata", "controllers", "network", "outside", "proxy", "broker_config",
-    "system", "image", "hosts", "log_dirs",
+    "system", "image", "hosts", "log_dirs", "racks",
 )  # fmt: skip
 
 

@@ -41,10 +41,13 @@ from harness.run.upgrade_watch import NoWatch, UpgradeWatch
 from nemesis import table as nemeses
 from nemesis.schedule import triggers
 from nemesis.schedule.upcoming import Ahead
+from nemesis.shared.liveness import SETTLE
 from workloads.table import LOG_MODEL
 
 Say = Callable[[str], None]
 START: Final = "start"  # an op before the load
+LIVENESS: Final = "liveness"  # the check of what stays stuck after healing
+WITHOUT_ISR: Final = ("sim", "mock")  # clusters that do not replicate
 LATER_S: Final = 10.0  # time after the load for a fault that waits for a healthy cluster between its steps
 log = logging.getLogger("harness")
 
@@ -63,12 +66,16 @@ def load_phase(resolved: ResolvedPlan) -> Generator:
 
 
 def whole_run(resolved: ResolvedPlan) -> Generator:
-    """Returns the generator of the whole run: the load with faults, then the healing, then the final polls."""
+    """Returns the generator of the whole run: the load with faults, the healing, a look whether everything has settled,
+    then the final polls.
+    """
     final_s, final = resolved.plan.final_time_limit_s, resolved.workload.final
     parts: list[Generator] = [load_phase(resolved)]
     if resolved.workload.before is not None:
         parts = [Clients(resolved.workload.before), Barrier(parts[0])]
     parts.append(Barrier(nemeses.healing(resolved.faults, final_s)))
+    if LIVENESS in resolved.workload.checks and resolved.plan.cluster not in WITHOUT_ISR:
+        parts.append(Barrier(nemeses.mark(SETTLE)))
     if final is not None:
         finished = nemeses.mark(nemeses.FINAL_POLLS_COMPLETE)
         polls = Then((Clients(final), finished))

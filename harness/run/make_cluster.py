@@ -12,7 +12,7 @@ from harness.cluster.distribution import versions
 from harness.cluster.local import dynamic_quorum
 from harness.cluster.persistent import named_cluster
 from harness.cluster.spec import NOBODY, ClusterSpec, Proxied
-from harness.model.capabilities import Clocks, Cluster, Disks, Network, SlowDisks, Voters, Wire, offers
+from harness.model.capabilities import Clocks, Cluster, Disks, LogDirs, Network, SlowDisks, Voters, Wire, offers
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived, upgrade
 from harness.plan.resolve import ResolvedPlan, resolve
@@ -54,7 +54,8 @@ def spec_of(
         partitions_per_topic=derived.partitions_of_new_topic(plan),
         metadata=plan.metadata,
         controllers=plan.controllers,
-        log_dirs=plan.log_dirs,
+        log_dirs=max(plan.log_dirs, 2) if LogDirs in needed else plan.log_dirs,
+        racks=plan.racks,
         network=plan.network,
         outside=plan.outside,
         proxy=_proxied(plan, needed),
@@ -72,15 +73,16 @@ def by_load(plan: TestPlan) -> frozenset[type]:
 
 
 # Capabilities that a cluster has only if it was started with them.
-AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Voters, Wire})
+AT_START: Final = frozenset({Disks, SlowDisks, Clocks, LogDirs, Voters, Wire})
 
 
 def prepared(started: ResolvedPlan) -> frozenset[type]:
     """Returns the capabilities for which a cluster that was started with this plan is prepared.
 
-    These are the capabilities that the plan's faults need, and `Wire` if requests go through the wire proxy.
+    These are the capabilities that the plan's faults need, `Wire` if requests go through the wire proxy, and `LogDirs`
+    if brokers have several log directories.
     """
-    needed = started.needed
+    needed = started.needed | (frozenset({LogDirs}) if started.plan.log_dirs > 1 else frozenset())
     return needed | {Wire} if _proxied(started.plan, needed) != NOBODY else needed
 
 

@@ -17,6 +17,8 @@ LOG: Final = "log"
 LEADER_CHANGE: Final = "leader-change"
 SEGMENT_ROLL: Final = "segment-roll"
 TXN_OPEN: Final = "txn-open"
+TRUNCATION: Final = "truncation"
+WIRE: Final = "wire"
 
 WINDOWS_MAX: Final = 10_000
 
@@ -25,9 +27,11 @@ WINDOWS_MAX: Final = 10_000
 class Trigger:
     """The event that a fault waits for.
 
-    kind     one of this module's constants LOG, LEADER_CHANGE, SEGMENT_ROLL, TXN_OPEN
+    kind     one of this module's constants LOG, LEADER_CHANGE, SEGMENT_ROLL, TXN_OPEN, TRUNCATION, WIRE
     pattern  LOG: a regular expression, searched in each new line of the servers' logs
+             WIRE: which requests or responses fire the trigger: the text of a wire rule without its action
     node     LOG: the node whose log is searched; empty: the logs of all nodes
+    hold_s   WIRE: how long the frame that fires the trigger is held at most, until the fault has started; 0: not held
     open_s   TXN_OPEN: the trigger fires when a transaction has been open for this many seconds
     """
 
@@ -35,6 +39,7 @@ class Trigger:
     pattern: str = ""
     node: str = ""
     open_s: float = 0.0
+    hold_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

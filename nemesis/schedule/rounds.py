@@ -11,7 +11,7 @@ meanwhile, only the last of them starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.model.fault_and_generator_protocols import PENDING, Context, Fault, Generator, Pending
 from harness.model.op import INFO, INVOKE, NEMESIS, Op, Process
@@ -24,9 +24,23 @@ TRANSACTIONAL: Final = frozenset({"send", "poll", "txn"})
 Answer = tuple[Op | Pending, Generator] | None
 
 
-def notice(trigger: Trigger, text: str) -> Op:
-    """Returns the event by which generators learn that a trigger fired. `text` says what was seen."""
-    return Op(-1, -1, NEMESIS, INFO, NOTICE, {"trigger": trigger, "text": text})
+class Seen(NamedTuple):
+    """A trigger that fired.
+
+    text   what was seen
+    at_s   when it happened, in seconds since the epoch; None if that is unknown
+    holds  name of the rule by which the wire proxy holds a frame until the fault has started; "" if it holds none
+    """
+
+    trigger: Trigger
+    text: str
+    at_s: float | None = None
+    holds: str = ""
+
+
+def notice(seen: Seen) -> Op:
+    """Returns the event by which generators learn that a trigger fired."""
+    return Op(-1, -1, NEMESIS, INFO, NOTICE, seen)
 
 
 def _ns(seconds: float) -> int:
@@ -42,7 +56,7 @@ class Rhythm:
     since_ns   time at which the current round started; None while the fault is not on because of this entry
     taken      whether the fault is on because of another entry
     rested_ns  the time before which the trigger is ignored
-    fired      what was seen when the trigger fired; empty if it has not fired
+    fired      what was seen when the trigger fired; None if it has not fired
     open       (process, start time) of each open transaction, the oldest first; only for TXN_OPEN
     """
 
@@ -54,7 +68,7 @@ class Rhythm:
     since_ns: int | None = None
     taken: bool = False
     rested_ns: int = 0
-    fired: str = ""
+    fired: Seen | None = None
     open: tuple[tuple[Process, int], ...] = ()
 
     def op(self, ctx: Context) -> Answer:
@@ -69,7 +83,7 @@ class Rhythm:
         if ctx.time_ns < due or self.taken or self.fault.name in ctx.busy_faults:
             return PENDING, self
         why = self._why(ctx)
-        if entry.when is not None and not why:
+        if entry.when is not None and why is None:
             return PENDING, self
         return self._start(ctx, why)
 
@@ -97,21 +111,23 @@ class Rhythm:
         jitter = self.entry.jitter_s * ctx.draw(f"schedule {self.number}", beat).random()
         return _ns(self.entry.at_s + beat * (self.entry.every_s or 0.0) + jitter)
 
-    def _why(self, ctx: Context) -> str:
+    def _why(self, ctx: Context) -> Seen | None:
         when = self.entry.when
         if when is not None and when.kind == TXN_OPEN and self.open:
             process, since_ns = self.open[0]
             open_ns = ctx.time_ns - since_ns
             if open_ns >= _ns(when.open_s):
-                return f"process {process} had a transaction open for {open_ns / 1e6:.0f} ms"
+                return Seen(when, f"process {process} had a transaction open for {open_ns / 1e6:.0f} ms")
         return self.fired
 
-    def _start(self, ctx: Context, why: str) -> Answer:
+    def _start(self, ctx: Context, why: Seen | None) -> Answer:
         start = self.fault.rounds.start
         if self.entry.for_s is not None:
             start = patient(start, effect_s=self.entry.for_s)
-        if why:
-            start = start.with_(value={**start.value, "trigger": why})
+        if why is not None:
+            point = {"point_s": why.at_s} if why.at_s is not None else {}
+            holds = {"holds": why.holds} if why.holds else {}
+            start = start.with_(value={**start.value, "trigger": why.text, **point, **holds})
         lasts = self.fault.rounds.stop is not None
         return start, replace(
             self,
@@ -119,7 +135,7 @@ class Rhythm:
             beat=self._next_beat(ctx) + 1,
             since_ns=ctx.time_ns if lasts else None,
             rested_ns=ctx.time_ns + _ns(self.entry.rest_s),
-            fired="",
+            fired=None,
         )
 
     def update(self, ctx: Context, event: Op) -> Generator:
@@ -137,10 +153,10 @@ class Rhythm:
         return self
 
     def _noticed(self, ctx: Context, event: Op) -> Generator:
-        matches = event.value["trigger"] == self.entry.when and not self.fired
+        matches = event.value.trigger == self.entry.when and self.fired is None
         off = self.since_ns is None and not self.taken
         if matches and off and ctx.time_ns >= max(_ns(self.entry.at_s), self.rested_ns):
-            return replace(self, fired=str(event.value["text"]))
+            return replace(self, fired=event.value)
         return self
 
     def _client(self, event: Op) -> Generator:

@@ -16,6 +16,7 @@ from harness.model.errors_and_exit_codes import HarnessError
 from harness.model.fault_and_generator_protocols import Env
 from harness.model.op import Op
 from nemesis.shared.effects import (
+    after_point,
     effect_s,
     facts,
     hit,
@@ -113,7 +114,7 @@ class BrokenNodes:
         with self._lock:
             self._broken += [name for name in names if name not in self._broken]
             self._acts.append((replace(env, draw=copy(env.draw), effect_s=0.0), names))
-            done = dict(self._break(env, names) or {})
+            done = dict(self._break(env, names) or {}) | after_point(env)
         return {**self._effect(env, before, names), **done}
 
     def _stop(self, env: Env) -> dict[str, Any]:
@@ -176,7 +177,7 @@ class BrokenClients:
         names = CLIENT_TARGETS[self._target](aimed, env.draw)
         signalled = [name for name in names if env.workers.signal(name, self._number)]
         self._hit += signalled
-        return op.with_(value=hit([], bool(signalled), clients=signalled))
+        return op.with_(value=hit([], bool(signalled), clients=signalled) | after_point(env))
 
     def _stop(self, env: Env) -> list[str]:
         names, self._hit = self._hit, []

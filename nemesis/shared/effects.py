@@ -15,6 +15,7 @@ EFFECT_TIMEOUT_S: Final = 20.0
 HEALTHY_TIMEOUT_S: Final = 40.0
 STOP_LEAST_S: Final = 10.0
 ASK_AGAIN_S: Final = 0.2
+POINT_MAX_MS: Final = 60_000
 
 T = TypeVar("T")
 
@@ -80,6 +81,15 @@ def leaderless(env: Env, before: Facts, lost: Sequence[str]) -> int:
     except ClusterTrouble:
         return 0
     return sum(1 for at, node in before.leaders.items() if node in lost and at in now and now[at] is None)
+
+
+def after_point(env: Env) -> dict[str, Any]:
+    """Returns {"after_ms": ms since the point of the protocol at which a trigger started the fault}.
+
+    Returns {} if no trigger did, or its time is unknown. A server whose clock has been set reports no usable time.
+    """
+    late_ms = (time.time() - env.point_s) * 1000 if env.point_s is not None else -1.0
+    return {"after_ms": round(late_ms, 1)} if 0 <= late_ms < POINT_MAX_MS else {}
 
 
 def health_s(env: Env) -> float:

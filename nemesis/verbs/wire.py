@@ -26,6 +26,7 @@ from harness.model.wire_rules import (
     PRODUCER,
     REORDER,
     RESPONSE,
+    SWAP,
     Rule,
     RuleCounts,
     rule_in,
@@ -93,6 +94,11 @@ PRESETS: Final[Mapping[str, Preset]] = {
         "A fifth of the Produce requests: each is overtaken by a Produce request on another connection",
         (Rule(REORDER, ("Produce",), probability=0.2, for_s=1.0),),
     ),
+    "swap-produce": Preset(
+        "A fifth of the Produce requests: each is overtaken by the next request on its connection; clients must have "
+        "several requests in flight (`--txn`, or `--workload delivery`)",
+        (Rule(SWAP, ("Produce",), probability=0.2, for_s=0.1),),
+    ),
     "delay-fetch": Preset(
         "Every Fetch request, delayed by 0.3 s",
         (Rule(DELAY, ("Fetch",), for_s=0.3),),
@@ -151,7 +157,7 @@ def _end(env: Env, name: str) -> dict[str, Any]:
     counts = env.cluster.clear_rules(name)
     traffic = env.cluster.wire_traffic()
     unparsed = {key: value for key in ("unparsed", "unknown") if (value := getattr(traffic, key))}
-    found = [asdict(each) for each in counts]
+    found = [{name: count for name, count in asdict(each).items() if name != "last_s"} for each in counts]
     return {
         "took_effect": _applied(counts) > 0,
         "rules": found,
@@ -177,8 +183,8 @@ def _written(text: str, nodes: Sequence[str]) -> None:
 
 
 VERB: Final = Verb(
-    "hold, drop, duplicate or cut off requests and responses of chosen Kafka APIs, or answer requests with an error; "
-    "the rules are removed later",
+    "hold, drop, duplicate, swap or cut off requests and responses of chosen Kafka APIs, or answer requests with an "
+    "error; the rules are removed later",
     _fault,
     nodes=False,
     named={name: preset.what for name, preset in PRESETS.items()},

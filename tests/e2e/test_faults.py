@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,11 +25,14 @@ from harness.generator import op
 from harness.model.capabilities import Clocks, Disks
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.fault_and_generator_protocols import Env
+from harness.model.op import Op
 from harness.model.randomness import Draw
 from harness.protocol.error_codes import ClientError
 from harness.run.roles import ViewRoles
 from nemesis import table
+from nemesis.schedule.entry import WIRE, Entry, Trigger
 from nemesis.schedule.timing import Timing
+from nemesis.schedule.triggers import Watch
 from nemesis.verbs import voters
 from tests.conftest import absent, nightly_if
 from tests.e2e.harness_command import footprint, left_behind
@@ -54,7 +58,8 @@ while True:
         producer.init_transactions(30)
         while True:
             producer.begin_transaction()
-            producer.produce("r-0", b"x" * 100)
+            for partition in range(8):
+                producer.produce("r-0", b"x" * 100, partition=partition)
             consumer.poll(0.05)
             producer.commit_transaction(30)
             time.sleep(0.05)
@@ -130,6 +135,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             needed=frozenset(need for need, refused in needed.items() if not refused),
             outside=True,
             proxy="clients",
+            log_dirs=2,
         )
     )
     clients = Clients(cluster, folder)
@@ -194,6 +200,13 @@ def _lost_bytes(started: Mapping[str, Any], ended: Mapping[str, Any], place: Pla
 
 def _damaged(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
     return all(started["damage"].values())
+
+
+def _stale(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """Pages of segments came from the past, and the broker's recovery found the end of what is right."""
+    ((node, done),) = started["damage"].items()
+    log = (place.cluster.work_dir / "nodes" / node / "server.log").read_text(errors="replace")
+    return any(file.endswith(".log") for file in done["restored"]) and "Found invalid messages in log segment" in log
 
 
 def _deleted(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
@@ -310,6 +323,36 @@ def _applied(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place)
     return ended["rules"][0]["released"] > 0 and "untouched" not in ended
 
 
+def _swapped(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """Another request overtook each request that the rule was applied to."""
+    (counts,) = ended["rules"]
+    return 0 < counts["applied"] <= counts["released"] and "untouched" not in ended
+
+
+def _in_other_dirs(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """The broker reports each moved log in its new directory, and no longer copies any."""
+    for node, moved in started["moved"].items():
+        dirs = place.cluster.log_dirs(node)
+        logs = {f"{at[0]}-{at[1]}": path for path, each in dirs.items() for at in each.logs}
+        copied = any(future for each in dirs.values() for future in each.logs.values())
+        if copied or any(not logs[name].endswith(f"/{to}") or was == to for name, (was, to) in moved.items()):
+            return False
+    return "not_moved" not in started
+
+
+def _online_again(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """One directory was offline, other brokers led its partitions, and the broker uses all directories again."""
+    (node,) = started["nodes"]
+    log = (place.cluster.work_dir / "nodes" / node / "server.log").read_text(errors="replace")
+    now = place.cluster.log_dirs(node)
+    return (
+        started["offline"] == {node: ["data2"]}
+        and bool(started["new_leaders"])
+        and "Stopping serving logs in dir" in log
+        and all(not each.error and each.logs for each in now.values())
+    )
+
+
 HEAL = "heal-network"
 WELL = "heal-links"
 # fault, the op that starts it, the op that ends it, the function that checks its effect
@@ -344,8 +387,11 @@ CASES = [
     ("disk-full:leader", "disk-full", "disk-free", _ended),
     ("flip-bits:follower", "flip-bits", "start", _damaged),
     ("truncate-tail:leader", "truncate-tail", "start", _damaged),
+    ("stale-chunks:leader", "stale-chunks", "start", _stale),
     ("damage-index:one", "damage-index", "start", _damaged),
     ("delete-checkpoint:one", "delete-checkpoint", "start", _damaged),
+    ("fail-log-dir:leader", "fail-log-dir", "mend-log-dir", _online_again),
+    ("move-log-dir:one", "move-log-dir", "", _in_other_dirs),
     ("delete-records:some", "delete-records", "", _deleted),
     ("cut-controller:follower", "cut-controller", HEAL, _dropped),
     ("elect:all", "elect", "", _moved),
@@ -358,6 +404,8 @@ CASES = [
     ("config-change:compact", "config-change", "config-back", _cleaned),
     ("rebalance:group", "rebalance", "calm", _stormed),
     ("wire:delay-all", "wire", "wire-clear", _applied),
+    ("wire:swap-produce", "wire", "wire-clear", _swapped),
+    ("wire:refuse-produce", "wire", "wire-clear", None),
 ]
 
 # Other targets of verbs that CI tests, tested at night.
@@ -369,6 +417,7 @@ AT_NIGHT = {
     "slow:all",
     "power-loss:leader",
     "config-change:compact",
+    "wire:refuse-produce",
 }
 
 
@@ -391,6 +440,28 @@ def test_fault(place: Place, name: str, begin: str, end: str, shown: Any) -> Non
         fault.nemesis.teardown(env)
     assert "unhealthy" not in ended, ended
     assert shown is None or shown(started, ended, place), (started, ended)
+    assert place.healthy() == ""
+
+
+def test_a_fault_at_a_point_of_the_protocol(place: Place) -> None:
+    """The response to a commit waits in the proxy until leaders have moved: PREPARE_COMMIT is in the log by then."""
+    when = Trigger(WIRE, "api=EndTxn;direction=response;commit=true", hold_s=10.0)
+    (fault,) = table.faults(["elect:all"], Timing())
+    assert place.healthy() == ""
+    heard: queue.SimpleQueue[Op] = queue.SimpleQueue()
+    watch = Watch([Entry(fault.name, when=when)], place.cluster, place.roles, heard.put)
+    watch.start()
+    try:
+        seen = heard.get(timeout=30).value
+        counts = place.cluster.rule_counts(seen.holds)[0]
+        assert (counts.applied, counts.released) == (1, 0)
+        start = fault.rounds.start.with_(value={"trigger": seen.text, "point_s": seen.at_s, "holds": seen.holds})
+        done = table.invoke([fault], place.env(1), start).value
+    finally:
+        watch.stop()
+    assert done["took_effect"] and done["new_leaders"] and done["trigger"] == seen.text
+    assert 0 <= done["after_ms"] < 1000
+    assert place.cluster.rule_counts(seen.holds) == ()  # the response has been forwarded
     assert place.healthy() == ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from harness.cluster.distribution import jars, java
 from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.spec import ClusterSpec
 from harness.model.errors_and_exit_codes import ClusterTrouble
+from harness.model.racks import rack
 from harness.model.wire_rules import BROKERS, Rule
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(180)]
@@ -25,7 +27,8 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluster]:
     """Brokers without a network of their own, so that effects come from the proxy, which they use too."""
-    made = LoopbackCluster(ClusterSpec(work_dir=tmp_path_factory.mktemp("wire") / "cluster", proxy="everybody"))
+    work_dir = tmp_path_factory.mktemp("wire") / "cluster"
+    made = LoopbackCluster(ClusterSpec(work_dir=work_dir, proxy="everybody", racks=3))
     try:
         made.up(print)
         yield made
@@ -104,6 +107,36 @@ def test_a_duplicated_request_is_stored_twice_unless_it_is_idempotent(cluster: L
     assert ends(cluster, topic) == 3
 
 
+def test_a_swap_reverses_records_unless_their_producer_is_idempotent(cluster: LoopbackCluster, topic: str) -> None:
+    """Two requests are in flight, and the second arrives first: only sequence numbers keep the order of the log.
+
+    Brokers accept any sequence number from a producer that they do not know, so each producer first sends a record. An
+    idempotent producer of librdkafka ends with an error when a broker refuses its second record.
+    """
+    for idempotent in (False, True):
+        config = {"linger.ms": 0, "batch.num.messages": 1, "enable.idempotence": idempotent}
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **config})
+        producer.produce(topic, b"", partition=0)
+        assert producer.flush(20) == 0
+        cluster.apply_rules("test", [Rule("swap", ("Produce",), for_s=2, count=1)], 1)
+        for name in ("first", "second"):
+            producer.produce(topic, f"{name}, {idempotent}".encode(), partition=0)
+        with pytest.raises(KafkaException, match="OUT_OF_ORDER") if idempotent else nullcontext():
+            producer.flush(20)
+        assert cluster.rule_counts("test")[0].applied == 1
+    assert values(cluster, topic, 5) == [b"", b"second, False", b"first, False", b"", b"first, True"]
+    assert ends(cluster, topic) == 5
+
+
+def values(cluster: LoopbackCluster, topic: str, count: int) -> list[bytes]:
+    """The first records of the log."""
+    consumer = Consumer({"bootstrap.servers": cluster.direct_bootstrap, "group.id": "values"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = consumer.consume(count, 20)
+    consumer.close()
+    return [message.value() or b"" for message in found]
+
+
 @pytest.mark.parametrize(
     "rule",
     [Rule("drop", ("Produce",), "response", count=1), Rule("cut", ("Produce",), count=1)],
@@ -149,6 +182,33 @@ def test_brokers_that_fetch_slowly_acknowledge_slowly(cluster: LoopbackCluster, 
     assert error is None
     assert took_s > 0.7
     assert cluster.clear_rules("test")[0].applied > 0
+
+
+def test_a_follower_serves_the_consumers_of_its_rack(cluster: LoopbackCluster, topic: str) -> None:
+    """The leader names the follower; from then on the consumer gets new records although it cannot reach the leader."""
+    assert send(cluster, topic)[0] is None
+    leader = cluster.nodes[leader_of(cluster, topic) - 1]
+    follower = next(node for node in cluster.nodes if node != leader)
+    number = cluster.nodes.index(follower) + 1
+    config = {"bootstrap.servers": cluster.bootstrap, "group.id": "racks", "client.rack": rack(number, 3)}
+    consumer = Consumer(config)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    assert len(consumer.consume(1, 20)) == 1
+    cluster.apply_rules("test", [Rule("delay", ("Fetch",), node=follower, for_s=0.0)], 1)
+    assert _soon(lambda: consumer.poll(0.1) is None and cluster.rule_counts("test")[0].applied > 2)
+    producer = Producer({"bootstrap.servers": cluster.direct_bootstrap})  # a client of the listener of brokers
+    cluster.apply_rules("test", [Rule("drop", ("Fetch",), node=leader), Rule("delay", ("Fetch",), node=follower)], 1)
+    producer.produce(topic, b"later", partition=0)
+    producer.flush(20)
+    (later,) = consumer.consume(1, 20)
+    assert later.value() == b"later"
+    assert cluster.rule_counts("test")[0].applied == 0
+    consumer.close()
+
+
+def leader_of(cluster: LoopbackCluster, topic: str) -> int:
+    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
+    return int(admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader)
 
 
 def test_silence_is_a_partition_of_clients_that_brokers_do_not_notice(cluster: LoopbackCluster, topic: str) -> None:

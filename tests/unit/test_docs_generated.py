@@ -34,7 +34,7 @@ def test_every_generated_page_is_compared(made: dict[str, Any]) -> None:
 def test_every_anomaly_has_a_section(made: dict[str, Any]) -> None:
     records = [name for name, anomaly in CATALOGUE.items() if anomaly.kind == "records"]
     sections = re.findall(r"^## (.*)$", made["anomalies"](), re.MULTILINE)
-    assert sections == [*records, "Cycles", "Pipelines", "Share groups", "Upgrades", "The metadata log"]
+    assert sections == [*records, "Cycles", "Pipelines", "Share groups", "Upgrades", "The metadata log", "Liveness"]
 
 
 def test_every_file_that_is_named_is_there(made: dict[str, Any]) -> None:

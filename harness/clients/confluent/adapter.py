@@ -35,6 +35,7 @@ from harness.protocol.error_codes import ClientError, TopicPartition
 
 _EOF: Final = ck.KafkaError._PARTITION_EOF
 _GROUPS: Final = frozenset({"group.protocol"})
+PAYLOAD: Final = "payload"  # header of a tombstone
 CLOSE_TIMEOUT_S: Final = 5.0
 GRACE_S: Final = 0.2  # extra time for a call to return by itself after its timeout
 METADATA_TIMEOUT_S: Final = 1.0
@@ -56,6 +57,14 @@ class ConfluentProducer:
         self._producer: Any = made_with(ck.Producer, producer_config(settings), "producer")
 
     def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
+        return self._send(partition, payload)
+
+    def send_keyed(self, partition: TopicPartition, key: bytes, payload: bytes, tombstone: bool) -> Delivery:
+        if tombstone:
+            return self._send(partition, None, key=key, headers=[(PAYLOAD, payload)])
+        return self._send(partition, payload, key=key)
+
+    def _send(self, partition: TopicPartition, value: bytes | None, **more: Any) -> Delivery:
         delivery = Delivery()
 
         def report(error: Any, message: Any) -> None:
@@ -69,7 +78,7 @@ class ConfluentProducer:
             delivery.done = True
 
         try:
-            self._producer.produce(partition[0], payload, partition=partition[1], on_delivery=report)
+            self._producer.produce(partition[0], value, partition=partition[1], on_delivery=report, **more)
         except (ck.KafkaException, BufferError) as error:
             raise converted(error) from None
         return delivery
@@ -118,6 +127,12 @@ class ConfluentProducer:
         # Not Producer.close(), which flushes without a timeout.
         holder, self._producer = [self._producer], None
         destroy_beside(holder)
+
+
+def _payload(message: Any) -> bytes | None:
+    """Returns the payload of a consumed record: its value or, for a tombstone, the header in which it was sent."""
+    value: bytes | None = message.value()
+    return value if value is not None else dict(message.headers() or ()).get(PAYLOAD)
 
 
 def _list(positions: Mapping[TopicPartition, int]) -> list[Any]:
@@ -187,7 +202,7 @@ class ConfluentConsumer:
                 topic, partition, offset = message.topic(), message.partition(), message.offset()
                 error = message.error()
                 if error is None:
-                    records.append(Record(topic, partition, offset, message.value()))
+                    records.append(Record(topic, partition, offset, _payload(message)))
                 elif error.code() == _EOF:
                     ends[topic, partition] = offset
                 else:

@@ -182,6 +182,7 @@ def consumer_config(settings: Settings) -> dict[str, Any]:
             "fetch.wait.max.ms": FETCH_WAIT_MS,
             "queued.max.messages.kbytes": 16384,
         }
+        | settings.of_rack
         | _user_properties("consumer", settings.consumer_config)
     )
 

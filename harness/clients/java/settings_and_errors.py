@@ -115,6 +115,7 @@ def consumer(settings: Settings) -> dict[str, str]:
         "key.deserializer": _SERDE + "StringDeserializer",
         "value.deserializer": _SERDE + "StringDeserializer",
         "value.deserializer.encoding": "ISO-8859-1",
+        **settings.of_rack,
     }
     user_properties = _user_properties("consumer", settings.consumer_config)
     if user_properties.get("group.protocol", "classic").lower() == "classic":  # otherwise brokers set them (KIP-848)

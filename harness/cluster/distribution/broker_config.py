@@ -15,6 +15,7 @@ from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java
 from harness.cluster.distribution.versions import parse_version
 from harness.model.errors_and_exit_codes import BadInput
+from harness.model.racks import rack
 
 MAX_NODES = 30
 MAX_CONTROLLERS = 5
@@ -105,6 +106,12 @@ def defaults(node_count: int) -> dict[str, str]:
         "num.io.threads": "4",
         "background.threads": "4",
     }
+
+
+def of_rack(node: Node, racks: int) -> dict[str, str]:
+    """Returns the settings of a broker in a rack. As leader it sends consumers to the replica in their own rack."""
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    return {"broker.rack": rack(node.id, racks), "replica.selector.class": selector}
 
 
 def check_overrides(overrides: Mapping[str, str]) -> None:

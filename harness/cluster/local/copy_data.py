@@ -25,6 +25,8 @@ from typing import Any, Final
 
 import orjson
 
+from harness.cluster.local.file_damage_kinds import folders
+
 _OF_NODE: Final = ("meta.properties", ".kafka_cleanshutdown", "*-checkpoint")
 _PIECE: Final = 1 << 20
 
@@ -60,11 +62,6 @@ def keep(target: Path, prefix: str, most: int, nodes: Mapping[str, Path]) -> dic
         for node, file in files:
             _copy(file, target / node / name / file.name)
     return {"bytes": taken, "left_out": left_out}
-
-
-def folders(data: Path) -> list[Path]:
-    """Returns a server's log directories: DATA, DATA2, ..."""
-    return [data, *sorted(path for path in data.parent.glob(f"{data.name}[2-9]") if path.is_dir())]
 
 
 def _keep_own(data: Path, target: Path) -> None:

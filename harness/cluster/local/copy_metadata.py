@@ -20,7 +20,7 @@ from typing import Final
 
 import orjson
 
-from harness.cluster.local.copy_data import folders
+from harness.cluster.local.file_damage_kinds import folders
 
 LOG: Final = "__cluster_metadata-0"
 EPOCHS: Final = "leader-epochs.json"

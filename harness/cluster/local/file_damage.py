@@ -4,7 +4,8 @@ Run in the supervisor's mount namespace, as `python -m harness.cluster.local.fil
 
     KIND DATA PREFIX SEED    damage files of topics whose names begin with PREFIX; prints what was done, as JSON
 
-KIND is one of the kinds in `harness.cluster.local.file_damage_kinds`, or one of these:
+KIND is one of the kinds in `harness.cluster.local.file_damage_kinds` or `harness.cluster.local.stale_chunks`, or one of
+these:
 
     flip-bits          flip one bit in each of a few places of the largest segment, in bytes that a checksum covers
     truncate-tail      cut off the last part of the largest segment, most likely in the middle of a batch
@@ -32,7 +33,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.cluster.local import file_damage_kinds
+from harness.cluster.local import file_damage_kinds, stale_chunks
 from harness.protocol.segment_file import covered
 
 FLIPS: Final = 8
@@ -149,6 +150,7 @@ KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = 
     "format": partial(_formatted, True),
     "format-unsynced": partial(_formatted, False),
     **file_damage_kinds.KINDS,
+    **stale_chunks.KINDS,
 }
 
 

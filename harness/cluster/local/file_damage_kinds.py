@@ -15,8 +15,8 @@
     no-point-no-marker         delete recovery-point-offset-checkpoint and the clean shutdown file
     point-bad                  put a malformed line into recovery-point-offset-checkpoint
     point-high                 set the recovery points beyond the ends of the logs
-    folder-fails               make the second log directory (data2) unusable
-    folder-back                make the second log directory usable again
+    folder-fails               make the last log directory (such as data2) unusable
+    folder-back                make this log directory usable again
 
 Sources: KAFKA-615 (the recovery point); Kafka's LogLoader and LogManager, 3.9 to 4.3.
 """
@@ -35,10 +35,16 @@ from harness.protocol.segment_file import covered
 POINT: Final = "recovery-point-offset-checkpoint"
 MARKER: Final = ".kafka_cleanshutdown"
 EPOCHS: Final = "leader-epoch-checkpoint"
+ASIDE: Final = "aside-"  # prefix of the name of a log directory that fails
 PAGE: Final = 4096
 SHORTER: Final = 3  # bytes: entries have 8 or 12
 BEYOND: Final = 1_000_000  # an offset that no log of a run reaches
 Damage = Callable[[Path, str, random.Random], dict[str, Any]]
+
+
+def folders(data: Path) -> list[Path]:
+    """Returns a server's log directories: DATA, DATA2, ..."""
+    return [data, *sorted(path for path in data.parent.glob(f"{data.name}[2-9]") if path.is_dir())]
 
 
 def logs(data: Path, prefix: str) -> list[Path]:
@@ -183,29 +189,27 @@ def _point_high(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _folder_fails(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Replaces the second log directory with a file.
+    """Replaces the last log directory, which is not the first, with a file.
 
     Files that are already open keep working, but no file can be opened or created there.
     """
-    second, aside = _second(data)
-    if not second.is_dir() or aside.exists():
+    several = folders(data)
+    last = several[-1]
+    if len(several) < 2 or any(data.parent.glob(f"{ASIDE}*")):
         return {}
-    second.rename(aside)
-    second.touch()
-    return {"failed": second.name}
+    last.rename(last.with_name(f"{ASIDE}{last.name}"))
+    last.touch()
+    return {"failed": last.name}
 
 
 def _folder_back(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    second, aside = _second(data)
-    if not aside.is_dir():
+    aside = next(data.parent.glob(f"{ASIDE}*"), None)
+    if aside is None:
         return {}
-    second.unlink(missing_ok=True)
-    aside.rename(second)
-    return {"back": second.name}
-
-
-def _second(data: Path) -> tuple[Path, Path]:
-    return data.with_name(f"{data.name}2"), data.with_name(f"aside-{data.name}2")
+    last = aside.with_name(aside.name.removeprefix(ASIDE))
+    last.unlink(missing_ok=True)
+    aside.rename(last)
+    return {"back": last.name}
 
 
 KINDS: Final[dict[str, Damage]] = {

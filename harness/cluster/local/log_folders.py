@@ -21,8 +21,7 @@ from typing import Any
 
 import orjson
 
-from harness.cluster.local.copy_data import folders
-from harness.cluster.local.file_damage_kinds import EPOCHS, MARKER, POINT, logs
+from harness.cluster.local.file_damage_kinds import EPOCHS, MARKER, POINT, folders, logs
 
 
 def points(text: str) -> dict[str, int]:

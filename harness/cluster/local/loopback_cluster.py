@@ -19,17 +19,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.cluster import checkpoint_files
-from harness.cluster.distribution import (
-    broker_config,
-    java,
-    migration_config,
-    upgrade_pairs,
-    versions,
-)
+from harness.cluster.distribution import broker_config, java, migration_config, upgrade_pairs, versions
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local import (
     dynamic_quorum,
     layout,
+    log_dirs,
     log_tail,
     migration,
     namespaces,
@@ -42,6 +37,7 @@ from harness.cluster.local import (
 )
 from harness.cluster.local.clocks import Clocks
 from harness.cluster.local.layout import Layout
+from harness.cluster.local.log_dirs import LogDirectories
 from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.ports import Ports
 from harness.cluster.local.query_servers import ServerQueries
@@ -52,11 +48,12 @@ from harness.cluster.local.supervisor_client import Control, Refused
 from harness.cluster.local.wire_faults import WireProxy
 from harness.cluster.spec import NOBODY, ClusterSpec
 from harness.model import capabilities
-from harness.model.capabilities import STOP_S, CommandResult, UpgradePath
+from harness.model.capabilities import STOP_S, CommandResult, LogDir, UpgradePath
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol import quorum_voters
 from harness.protocol.brokers_metadata_views import View
+from harness.protocol.error_codes import TopicPartition
 
 Progress = Callable[[str], None]
 
@@ -97,8 +94,8 @@ class Running:
 
 
 class LoopbackCluster:
-    """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data,
-    MetadataLogs, Voters, Wire, Clocks, Releases and Logs (harness.model.capabilities), but not Network.
+    """Satisfies the protocols Cluster, Hosts, Processes, MetadataServers, Files, LogDirs, LogFolders, Checkpoints,
+    Data, MetadataLogs, Voters, Wire, Clocks, Releases and Logs (harness.model.capabilities), but not Network.
 
     Thread-safe once `up` has returned. If Clocks is needed, every server has its own clock
     (harness.cluster.local.clocks).
@@ -114,6 +111,7 @@ class LoopbackCluster:
         self._releases, self.work_dir = releases.named(spec), spec.work_dir
         self.version = self._releases[0]
         broker_config.check_overrides(spec.kafka_config)
+        log_dirs.check(spec.log_dirs, self.version, spec.metadata_kept)
         self._ports = Ports()
         self._all = self._places()
         self.layout = replace(self._all, controllers=()) if spec.migrates else self._all
@@ -167,6 +165,7 @@ class LoopbackCluster:
             first.template,
             storage_format.random_id(),
             self.spec.log_dirs,
+            self.spec.racks,
             first.jvm_flags,
         )
         addresses = {place.name: place.address for place in self._all.places}
@@ -263,8 +262,7 @@ class LoopbackCluster:
 
     def seen_by(self, node: str) -> frozenset[str]:
         """Returns the names of the brokers that `node` regards as registered; empty if `node` does not answer."""
-        place = next(place for place in self.layout.brokers if place.name == self._known(node))
-        view = self._queries.view(place)
+        view = self._queries.view(self._broker(node))
         ids = view.brokers if view else frozenset()
         return frozenset(other.name for other in self.layout.brokers if other.id in ids)
 
@@ -464,6 +462,30 @@ class LoopbackCluster:
 
     def clock_ahead_s(self, node: str) -> tuple[float, float] | None:
         return self.clocks.ahead_s(self._known(node))
+
+    # --- log directories ------------------------------------------------------------------------------
+
+    @property
+    def _directories(self) -> LogDirectories:
+        return LogDirectories(self._socket, self.files, self.spec.log_dirs)
+
+    def _broker(self, node: str) -> Node:
+        return next(place for place in self.layout.brokers if place.name == self._known(node))
+
+    def log_dirs(self, node: str) -> Mapping[str, LogDir]:
+        return self._directories.describe(self._broker(node))
+
+    def move_logs(self, node: str, moves: Mapping[str, Sequence[TopicPartition]]) -> Mapping[TopicPartition, str]:
+        return self._directories.move(self._broker(node), moves)
+
+    def fail_log_dir(self, node: str) -> str:
+        return self._directories.fail(self._known(node))
+
+    def mend_log_dir(self, node: str) -> None:
+        """Repairs the failed log directory of a node; kills its server first, because it would not use it again."""
+        if self._directories.failed(self._known(node)):
+            self.kill(node)
+            self._directories.mend(node)
 
     # --- files and logs -------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class Servers:
     template    formatted storage, which is copied for each node; None with ZooKeeper, where brokers create their own
     cluster_id  id of the cluster, written into the copies of the template
     log_dirs    number of log directories of each broker; the first also contains the metadata log
+    racks       number of racks of the brokers; 0: none
     jvm_flags   JVM flags of brokers
     mode        mode of the servers in a migration from ZooKeeper (`migration_config`); empty: none
     """
@@ -47,6 +48,7 @@ class Servers:
     template: Template | None
     cluster_id: str
     log_dirs: int = 1
+    racks: int = 0
     jvm_flags: tuple[str, ...] = ()
     mode: str = ""
 
@@ -116,12 +118,14 @@ class Servers:
         if not isinstance(place, Node):
             return "zoo.cfg", zookeeper.config(place, layout.zookeepers, data)
         connect = zookeeper.connect(layout.zookeepers)
+        racked = broker_config.of_rack(place, self.racks) if self.racks else {}
+        overrides = {**racked, **self.overrides}
         if self.mode:
             return "server.properties", migration_config.properties(
-                place, layout.brokers, layout.controllers, self.version, data, self.overrides, connect, self.mode
+                place, layout.brokers, layout.controllers, self.version, data, overrides, connect, self.mode
             )
         return "server.properties", broker_config.properties(
-            place, layout.brokers, self.version, data, self.overrides, layout.voters, connect
+            place, layout.brokers, self.version, data, overrides, layout.voters, connect
         )
 
 

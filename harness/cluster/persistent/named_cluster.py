@@ -16,10 +16,11 @@ from harness.cluster.json_messages import Closed
 from harness.cluster.local import namespaces, process_owner
 from harness.cluster.persistent import client, rpc
 from harness.cluster.persistent.client import KeeperChild, State
-from harness.model.capabilities import STOP_S, CommandResult, LinkCounts, LinkQuality
+from harness.model.capabilities import STOP_S, CommandResult, LinkCounts, LinkQuality, LogDir
 from harness.model.errors_and_exit_codes import ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.brokers_metadata_views import View
+from harness.protocol.error_codes import TopicPartition
 
 HOLD_TIMEOUT_S: Final = 200.0
 
@@ -227,6 +228,22 @@ class NamedCluster:
 
     def free(self, nodes: Sequence[str]) -> None:
         self._call("free", list(nodes))
+
+    # --- LogDirs --------------------------------------------------------------------------------------
+
+    def log_dirs(self, node: str) -> Mapping[str, LogDir]:
+        directories: Mapping[str, LogDir] = self._call("log_dirs", node)
+        return directories
+
+    def move_logs(self, node: str, moves: Mapping[str, Sequence[TopicPartition]]) -> Mapping[TopicPartition, str]:
+        errors: Mapping[TopicPartition, str] = self._call("move_logs", node, dict(moves))
+        return errors
+
+    def fail_log_dir(self, node: str) -> str:
+        return str(self._call("fail_log_dir", node))
+
+    def mend_log_dir(self, node: str) -> None:
+        self._call("mend_log_dir", node)
 
     # --- Files, LogFolders, Checkpoints, Data, Logs, ServerLogs ---------------------------------------
 

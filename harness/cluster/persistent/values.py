@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from harness.model.capabilities import CommandResult, LinkCounts, LinkQuality
+from harness.model.capabilities import CommandResult, LinkCounts, LinkQuality, LogDir
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.brokers_metadata_views import PartitionView, View
 
 _TYPE: Final = "is"
 _RECORDS: Final[Mapping[str, Any]] = {
     kind.__name__: kind
-    for kind in (CommandResult, LinkCounts, LinkQuality, PartitionView, Rule, RuleCounts, Traffic, View)
+    for kind in (CommandResult, LinkCounts, LinkQuality, LogDir, PartitionView, Rule, RuleCounts, Traffic, View)
 }
 
 

@@ -17,7 +17,8 @@ from harness.cluster.wire_proxy.connection_parts import QueuedFrame, Sent, Share
 from harness.cluster.wire_proxy.loop import WAITING_BYTES_MAX, Endpoint
 from harness.cluster.wire_proxy.rules import ActiveRule, HeldFrame
 from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
-from harness.model.wire_rules import ANSWER, CUT, DROP, DUPLICATE, NAMES
+from harness.cluster.wire_proxy.swaps import Swaps
+from harness.model.wire_rules import ANSWER, CUT, DROP, DUPLICATE, NAMES, SWAP
 from harness.protocol import request_head
 from harness.protocol.request_head import Request
 
@@ -45,6 +46,7 @@ class Connection:
         self._drops_responses: ActiveRule | None = None  # the same for responses
         self._overdue: list[Sent] = []  # requests to answer before the response that is being completed
         self._lingers = False
+        self._swaps = Swaps()
         self._requests = Splitter(
             request_head.REQUEST_BYTES_MIN,
             request_head.REQUEST_BYTES_MAX,
@@ -124,7 +126,8 @@ class Connection:
         if not request.answered:
             counters.unanswered += 1
         actives = self._shared.rules.requests
-        active = rules.first(actives, request, self._node, self._sender) if actives else None
+        free = bool(actives) and not self._swaps.wanted
+        active = rules.first(actives, request, self._node, self._sender) if free else None
         if active is None and not self._to_broker:
             self._passes(Sent(request))
             return PASS
@@ -146,7 +149,10 @@ class Connection:
         if self._drops_requests:
             return
         active, sent = self._request_taken
-        if active is None:
+        if self._swaps.wanted:
+            self._swaps.overtake(self._to_broker, frame, sent)
+            self.pump()
+        elif active is None:
             self._queue(self._to_broker, QueuedFrame(frame, (sent,)))
         elif active.rule.action == ANSWER:
             self._queue(self._to_broker, self._refused(active, frame, sent))
@@ -156,6 +162,8 @@ class Connection:
             self._queue(self._to_broker, QueuedFrame(frame, (sent,), cut=True))
         elif active.rule.action == DUPLICATE:
             self._queue(self._to_broker, QueuedFrame(frame + frame, (sent, sent._replace(repeated=True))))
+        elif active.rule.action == SWAP:
+            self._queue(self._to_broker, self._swaps.wait(QueuedFrame(frame, (sent,), self._hold(active, sent))))
         else:
             self._queue(self._to_broker, QueuedFrame(frame, (sent,), self._hold(active, sent)))
             if active.rule.cut:
@@ -194,11 +202,12 @@ class Connection:
             self._shared.free(self._shared.rules.released_by(sent.request, self.number))
         actives = self._shared.rules.responses
         active = None
-        if actives and not sent.repeated:
+        if actives and not sent.repeated and not sent.swapped:
             active = rules.first(actives, sent.request, self._node, self._sender)
         self._response_taken = active, sent
         # The proxy's own answers come before or after a whole response.
-        return PASS if active is None and not sent.repeated and not self._to_client and not own_answers else WHOLE
+        own = sent.repeated or sent.swapped or own_answers
+        return PASS if active is None and not own and not self._to_client else WHOLE
 
     def _answered(self, correlation: int) -> Sent | None:
         """Returns the request that a broker's response with this correlation id answers; None if there is none.
@@ -223,7 +232,8 @@ class Connection:
             return
         self._give(self._overdue)
         if active is None:
-            self._queue(self._to_client, QueuedFrame(frame))
+            for each in self._swaps.in_order(sent, frame):
+                self._queue(self._to_client, QueuedFrame(each))
         elif active.rule.action == DROP:
             self._drops_responses = active
         elif active.rule.action == CUT:

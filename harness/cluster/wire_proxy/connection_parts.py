@@ -22,11 +22,15 @@ class Sent(NamedTuple):
     repeated  whether this is the copy of a duplicated request; the response to the copy is discarded
     answer    the response that the proxy gives instead of the broker, once all earlier requests have been answered;
               empty if the broker answers
+    swapped   whether the request was swapped with another one that is answered, too (see `swaps`)
+    after     for a request that overtook another one: the correlation id of the other, whose response comes first
     """
 
     request: Request
     repeated: bool = False
     answer: bytes = b""
+    swapped: bool = False
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

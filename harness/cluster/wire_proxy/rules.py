@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harness.model.randomness import Draw
-from harness.model.wire_rules import ANSWER, APIS, HOLD, OTHERS, PRODUCER, REORDER, REQUEST, Rule, RuleCounts
+from harness.model.wire_rules import (
+    ANSWER,
+    APIS,
+    HOLD,
+    OTHERS,
+    PRODUCER,
+    REORDER,
+    REQUEST,
+    SWAP,
+    WATCH,
+    Rule,
+    RuleCounts,
+)
 from harness.protocol.request_head import Request
 
 
@@ -25,6 +38,8 @@ class ActiveRule:
         self.until_by = OTHERS if rule.action == REORDER else rule.until_by
         self.requests = rule.direction == REQUEST
         self.matched = self.applied = self.released = self.lost = 0
+        self.last_s = 0.0
+        self.undecided = 0  # frames that wait for another to be swapped with
         self.busy: set[bytes] = set()  # transactional ids that have a held frame
         self._draw = Draw.of(seed, "wire", number)
         self._complained = False
@@ -41,13 +56,14 @@ class ActiveRule:
         if rule.commit is not None and request.commit is not rule.commit:
             return False
         self.matched += 1
-        if rule.count is not None and self.applied >= rule.count:
+        if rule.count is not None and self.applied + self.undecided >= rule.count:
             return False
         if rule.in_turn and request.txn in self.busy:
             return False
         if rule.probability < 1.0 and self._draw.random() >= rule.probability:
             return False
-        self.applied += 1
+        self.last_s = time.time()
+        self.applied += rule.action != SWAP  # a swap counts only once another request has come
         return True
 
     def not_applied(self, why: str) -> None:
@@ -58,7 +74,7 @@ class ActiveRule:
             print(f"cannot answer {'|'.join(self.rule.api)} with {self.rule.error}: {why}", flush=True)
 
     def counts(self) -> RuleCounts:
-        return RuleCounts(self.matched, self.applied, self.released, self.lost)
+        return RuleCounts(self.matched, self.applied, self.released, self.lost, self.last_s)
 
 
 @dataclass(eq=False, slots=True)
@@ -68,6 +84,7 @@ class HeldFrame:
     until_s     time at which the frame will be forwarded, on the caller's clock; 0 once the frame has been released
     connection  number of the frame's connection
     done        whether the frame has been forwarded or discarded
+    swapped     whether another frame has overtaken this one because of a rule that swaps
     """
 
     active: ActiveRule
@@ -75,6 +92,7 @@ class HeldFrame:
     until_s: float
     connection: int
     done: bool = False
+    swapped: bool = False
 
 
 @dataclass(slots=True)
@@ -113,6 +131,7 @@ class Rules:
                 active.busy.add(request.txn)
             if active.until:
                 self.waiting.append(held)
+        active.undecided += active.rule.action == SWAP
         return held
 
     def release(self, held: HeldFrame, arrived: bool) -> None:
@@ -124,6 +143,9 @@ class Rules:
             return
         held.done = True
         held.active.busy.discard(held.request.txn)
+        if held.active.rule.action == SWAP:
+            held.active.undecided -= 1
+            held.active.applied += held.swapped
         if arrived:
             held.active.released += 1
         else:
@@ -154,8 +176,8 @@ class Rules:
 
 
 def first(actives: Sequence[ActiveRule], request: Request, node: str, sender: str) -> ActiveRule | None:
-    """Returns the first rule that applies to a frame; None if none does."""
+    """Returns the first rule that applies to a frame; None if none does. Rules that only watch apply besides it."""
     for active in actives:
-        if active.takes(request, node, sender):
+        if active.takes(request, node, sender) and active.rule.action != WATCH:
             return active
     return None

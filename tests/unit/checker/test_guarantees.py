@@ -118,7 +118,15 @@ def test_what_is_weaker_never_promises_more(places: Mapping[str, tuple[int, int]
 FAULTS: Final = sorted(
     f"{verb}:{target}" for verb, row in nemeses.VERBS.items() for target in row.targets if target not in CLIENT_TARGETS
 )
-TAKE_COPIES: Final = {"power-loss", "flip-bits", "truncate-tail", "damage-index", "delete-checkpoint", "elect-unclean"}
+TAKE_COPIES: Final = {
+    "power-loss",
+    "flip-bits",
+    "truncate-tail",
+    "stale-chunks",
+    "damage-index",
+    "delete-checkpoint",
+    "elect-unclean",
+}
 PLANS: Final = (
     SAFE,
     replace(SAFE, replication=1, min_insync_replicas=1),

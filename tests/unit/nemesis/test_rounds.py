@@ -118,16 +118,16 @@ def after(generator: Generator, at_s: float) -> Generator:
 def test_a_notice_sets_it_off_once_and_the_start_says_why() -> None:
     waiting = rhythm_of(Entry("kill:leader", at_s=2, for_s=3, when=LINE))
     assert waiting.op(context(5)) == (PENDING, waiting)
-    early = waiting.update(context(1), rounds.notice(LINE, "n1: elected"))
+    early = waiting.update(context(1), rounds.notice(rounds.Seen(LINE, "n1: elected")))
     assert next_op(early, 5) is None
-    other = waiting.update(context(5), rounds.notice(replace(LINE, node="n2"), "n2: elected"))
+    other = waiting.update(context(5), rounds.notice(rounds.Seen(replace(LINE, node="n2"), "n2: elected")))
     assert next_op(other, 5) is None
-    fired = waiting.update(context(5), rounds.notice(LINE, "n1: elected"))
+    fired = waiting.update(context(5), rounds.notice(rounds.Seen(LINE, "n1: elected")))
     start = next_op(fired, 5)
     assert start is not None
     assert start.value == {"target": "leader", "trigger": "n1: elected"}
     on = after(fired, 5)
-    assert next_op(on.update(context(6), rounds.notice(LINE, "again")), 7.9) is None
+    assert next_op(on.update(context(6), rounds.notice(rounds.Seen(LINE, "again"))), 7.9) is None
     stop = next_op(on, 8)
     assert stop is not None and stop.f == "restart"
     assert after(on, 8).op(context(9)) is None
@@ -135,9 +135,9 @@ def test_a_notice_sets_it_off_once_and_the_start_says_why() -> None:
 
 def test_between_rounds_it_rests() -> None:
     entry = Entry("kill:client", when=LINE, times=2, rest_s=10)
-    once = after(rhythm_of(entry).update(context(1), rounds.notice(LINE, "a")), 1)
-    assert next_op(once.update(context(10), rounds.notice(LINE, "b")), 12) is None
-    assert next_op(once.update(context(11), rounds.notice(LINE, "c")), 12) is not None
+    once = after(rhythm_of(entry).update(context(1), rounds.notice(rounds.Seen(LINE, "a"))), 1)
+    assert next_op(once.update(context(10), rounds.notice(rounds.Seen(LINE, "b"))), 12) is None
+    assert next_op(once.update(context(11), rounds.notice(rounds.Seen(LINE, "c"))), 12) is not None
 
 
 def test_an_open_transaction_sets_it_off() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.model.op import Op
 from nemesis.schedule import entry, triggers
 from nemesis.schedule.entry import Entry, Trigger
+from nemesis.schedule.rounds import Seen
 from tests.unit.nemesis.test_faults import NODES, FakeCluster, FakeRoles
 
 ANY = Trigger(entry.LOG, r"elected \w+")
@@ -51,9 +53,9 @@ def test_only_new_and_whole_lines_count(cluster: Logged) -> None:
     cluster.log("n1", "elected n")
     assert watch.look(wanted) == []
     cluster.log("n1", "1\nelected again\n")
-    assert watch.look(wanted) == [(ANY, "n1 logged: elected n1")]
+    assert watch.look(wanted) == [Seen(ANY, "n1 logged: elected n1")]
     cluster.log("n2", "elected n2\n[LocalLog partition=r-0-1, dir=x] Rolled new log segment at offset 7\n")
-    assert [trigger for trigger, _ in watch.look(wanted)] == [ANY, ON_N2, ROLL]
+    assert [seen.trigger for seen in watch.look(wanted)] == [ANY, ON_N2, ROLL]
     cluster.log("n3", "[LocalLog partition=__consumer_offsets-1] Rolled new log segment at offset 7\n")
     assert watch.look(wanted) == []
 
@@ -64,7 +66,7 @@ def test_a_recreated_log_is_read_from_its_beginning(cluster: Logged) -> None:
     wanted = watch.patterns([ANY])
     watch.look(wanted)
     (cluster.folder / "n1").write_text("elected n3\n")
-    assert watch.look(wanted) == [(ANY, "n1 logged: elected n3")]
+    assert watch.look(wanted) == [Seen(ANY, "n1 logged: elected n3")]
 
 
 def test_a_leader_that_changed_counts_and_one_that_is_missing_does_not() -> None:
@@ -106,12 +108,12 @@ def test_the_thread_tells_of_what_it_sees_and_asks_again_after_trouble(cluster: 
     try:
         while heard.empty():
             cluster.log("n1", "elected n1\n")
-        assert heard.get().value == {"trigger": ANY, "text": "n1 logged: elected n1"}
+        assert heard.get().value == Seen(ANY, "n1 logged: elected n1")
         assert known.wait(10)
         cluster.up_nodes.discard("n2")
-        while (op := heard.get(timeout=10)).value["trigger"] != change:
+        while (op := heard.get(timeout=10)).value.trigger != change:
             pass
-        assert "changed from n2 to n1" in op.value["text"]
+        assert "changed from n2 to n1" in op.value.text
     finally:
         watch.stop()
     watch.stop()
@@ -124,3 +126,17 @@ def test_triggers_of_logs_need_logs() -> None:
     triggers.refuse_unsupported(
         [Entry("kill:leader"), Entry("kill:n1", when=Trigger(entry.LEADER_CHANGE))], FakeCluster(), ""
     )
+
+
+def test_a_line_tells_when_its_point_was(cluster: Logged) -> None:
+    watch = triggers.LogWatch(cluster, NODES, "r-")
+    truncation = Trigger(entry.TRUNCATION)
+    wanted = watch.patterns([truncation])
+    watch.look(wanted)
+    at_s = time.mktime((2026, 11, 24, 22, 54, 32, 0, 0, -1)) + 0.27
+    line = "[2026-11-24 22:54:32,270] INFO [UnifiedLog partition=r-1-0, dir=/d] Truncating to"
+    cluster.log("n1", f"{line} 0 has no effect as the largest offset in the log is -1 (x)\n")
+    assert watch.look(wanted) == []
+    cluster.log("n1", f"{line} offset 7 (x)\n")
+    (seen,) = watch.look(wanted)
+    assert seen.trigger == truncation and seen.at_s == pytest.approx(at_s)

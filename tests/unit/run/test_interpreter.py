@@ -230,7 +230,7 @@ def test_a_notice_reaches_the_generator_and_not_the_history(run: Run) -> None:
         while len(run.events) < 20:
             time.sleep(0.01)
         assert run.interpreter is not None
-        run.interpreter.notice(rounds.notice(trigger, "n1 logged: x"))
+        run.interpreter.notice(rounds.notice(rounds.Seen(trigger, "n1 logged: x")))
 
     threading.Thread(target=tell, daemon=True).start()
     load = TimeLimit(any_(rounds.Rhythm(entry, fault, 0), Clients(Rate(SENDS, SECOND // 100))), 3 * SECOND)

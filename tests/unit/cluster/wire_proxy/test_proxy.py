@@ -221,6 +221,32 @@ def test_reordering_across_connections(place: Place) -> None:
     assert [body[4:8] for body in place.broker.requests] == [b"\0\0\0\2", b"\0\0\0\1"]
 
 
+def test_a_swap_reverses_two_requests_of_a_connection_and_not_their_responses(place: Place) -> None:
+    place.apply(Rule("swap", ("Produce",), for_s=60, count=2))
+    client = place.connect()
+    client.sendall(framed(produce(1)) + framed(produce(2)) + framed(fetch(3)) + framed(produce(4)) + framed(fetch(5)))
+    assert [correlation(read(client)) for _ in range(5)] == [1, 2, 3, 4, 5]
+    assert [correlation(body[4:8]) for body in place.broker.requests] == [2, 1, 3, 5, 4]
+    assert place.counts() == [RuleCounts(2, 2, 2)]
+
+
+def test_a_swap_of_requests_without_response(place: Place) -> None:
+    place.apply(Rule("swap", ("Produce",), for_s=60))
+    client = place.connect()
+    client.sendall(framed(produce(1, acks=0)) + framed(fetch(2)) + framed(produce(3)) + framed(produce(4, acks=0)))
+    assert [correlation(read(client)) for _ in range(2)] == [2, 3]
+    assert [correlation(body[4:8]) for body in place.broker.requests] == [2, 1, 4, 3]
+
+
+def test_a_request_that_no_other_follows_is_not_swapped(place: Place) -> None:
+    place.apply(Rule("swap", ("Produce",), for_s=0.1))
+    client = place.connect()
+    for number in range(3):
+        client.sendall(framed(produce(number)))
+        assert correlation(read(client)) == number
+    assert place.counts() == [RuleCounts(3, 0, 3)]
+
+
 def test_clearing_lets_go_what_is_held(place: Place) -> None:
     place.apply(Rule("hold", for_s=60), Rule("hold", direction="response", for_s=60))
     client = place.connect()

@@ -100,6 +100,7 @@ def test_cleared_rules_no_longer_apply() -> None:
         ({"action": "drop", "count": 1.5}, "count"),
         ({"action": "delay", "for_s": None}, "for_s must be a number"),
         ({"action": "duplicate", "direction": "response"}, "can duplicate requests only"),
+        ({"action": "swap", "direction": "response"}, "can swap requests only"),
         ({"action": "drop", "cut": True}, "needs action: hold and direction: request"),
         ({"action": "drop", "until": "Fetch"}, "needs action: hold"),
         ({"action": "drop", "commit": True}, "needs api: EndTxn"),
