@@ -189,3 +189,27 @@ def test_a_groups_offsets_that_are_reset_are_found(tmp_path: Path, monkeypatch: 
 
     result = planted(tmp_path / "runs", monkeypatch, Planted(nothing, reset))
     assert result.valid == "invalid" and found(result) == {"offset-not-kept"}, result
+
+
+# --- from ZooKeeper to KRaft --------------------------------------------------------------------------
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("faults", "mode", "seconds"),
+    [
+        ("migrate-to-kraft", "kraft", "110"),
+        ("migrate-to-kraft,leader-kill", "kraft", "230"),
+        ("migrate-to-kraft,migrate-back", "zookeeper", "130"),
+        pytest.param("migrate-to-kraft,migrate-back,leader-kill", "zookeeper", "340", marks=pytest.mark.timeout(600)),
+    ],
+)
+def test_a_migration_from_zookeeper(tmp_path: Path, faults: str, mode: str, seconds: str) -> None:
+    before = footprint()
+    ran = run(tmp_path, "--nemesis", faults, "--time-limit", seconds, "--txn", *UNDER, timeout_s=580)
+    assert ran.code == 0, ran.out + ran.err
+    last = steps(ran, "migrate")[-1]
+    assert last["complete"] and {last["modes"][node] for node in ("n1", "n2", "n3")} == {mode}, last
+    assert any(value.get("dual_write") for value in steps(ran, "migrate"))
+    assert (mode == "kraft") == any(value.get("retired") for value in steps(ran, "migrate"))
+    assert left_behind(before) == {}
