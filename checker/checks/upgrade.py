@@ -33,6 +33,8 @@ from harness.model.check_result import AnomalyFound, Result, Verdict
 VERBS: Final = ("upgrade", "roll-back", "finalize", "downgrade", "migrate")
 HALF_WAY, BACK = "migrate:to-kraft", "migrate:back"  # a migration that goes back was never complete
 SHOWN: Final = 8
+# A server knows this feature from its log, which may be ahead of the metadata whose epoch it reports.
+WITHOUT_EPOCH: Final = frozenset({"kraft.version"})
 # An open transaction is aborted after 900 s; this close to it, its end proves nothing.
 OPEN_S: Final = 840.0
 # Answers to a commit that mean that the transaction is lost. Others, such as timeouts, leave the outcome open.
@@ -51,15 +53,43 @@ Rows = list[dict[str, Any]]
 
 
 def steps(source: Source) -> list[dict[str, Any]]:
-    """Returns the value of each completed op of an upgrade, in order, with `verb`, `fault` and `time_ns`."""
-    found = []
+    """Returns the value of each completed op of an upgrade, in order, with `verb`, `fault` and `begun_ns`.
+
+    The value of an op that failed with an error has no field `nodes`.
+    """
+    found, begun_ns = [], dict[str, int]()
     for row in source.small("nemesis").to_pylist():
-        verb = str(row["fault"] or "").partition(":")[0]
-        if verb in VERBS and row["phase"] == "complete":
-            value = orjson.loads(row["value"])
-            fields = value if isinstance(value, dict) else {}
-            found.append({**fields, "verb": verb, "fault": row["fault"], "time_ns": row["time_ns"]})
+        fault = str(row["fault"] or "")
+        verb = fault.partition(":")[0]
+        if verb not in VERBS:
+            continue
+        if row["phase"] != "complete":
+            begun_ns[fault] = row["time_ns"]
+            continue
+        value = orjson.loads(row["value"])
+        fields = value if isinstance(value, dict) else {}
+        at_ns = begun_ns.get(fault, row["time_ns"])
+        found.append({**fields, "verb": verb, "fault": fault, "begun_ns": at_ns})
     return found
+
+
+def healed(source: Source) -> bool:
+    """Returns whether every server was up and every replica in sync after the load."""
+    for row in source.small("nemesis").to_pylist():
+        if row["f"] == "heal" and row["phase"] == "complete":
+            value = orjson.loads(row["value"])
+            return isinstance(value, dict) and not value.get("unhealthy")
+    return False
+
+
+def _lowered_ns(done: Sequence[Row]) -> int | None:
+    """Returns when a request that may have lowered features was sent first; None if there was none."""
+    times = (
+        step["begun_ns"]
+        for step in done
+        if step["verb"] == "downgrade" and ("nodes" not in step or ("asked" in step and not step.get("refused")))
+    )
+    return min(times, default=None)
 
 
 def regressions(reports: Sequence[Row], done: Sequence[Row]) -> Rows:
@@ -68,10 +98,10 @@ def regressions(reports: Sequence[Row], done: Sequence[Row]) -> Rows:
     reports  the events `features`, in order of time
     done     the result of `steps`
     """
-    asked_ns = min((step["time_ns"] for step in done if step["verb"] == "downgrade" and "asked" in step), default=None)
-    counted = [report for report in reports if asked_ns is None or report["time_ns"] < asked_ns]
+    lowered_ns = _lowered_ns(done)
+    counted = [report for report in reports if lowered_ns is None or report["time_ns"] < lowered_ns]
     found = {}
-    for name in sorted({name for report in counted for name in report["levels"]}):
+    for name in sorted({name for report in counted for name in report["levels"]} - WITHOUT_EPOCH):
         highest: Row | None = None
         for report in sorted(counted, key=lambda one: (one["epoch"], -one["levels"].get(name, 0))):
             level = report["levels"].get(name, 0)
@@ -79,7 +109,7 @@ def regressions(reports: Sequence[Row], done: Sequence[Row]) -> Rows:
                 highest = report
             else:
                 found[report["detail"], name] = _regression(report, name, highest["levels"][name], highest["detail"])
-    acknowledged = {} if asked_ns is not None else _acknowledged(done)
+    acknowledged = {} if lowered_ns is not None else _acknowledged(done)
     for report in counted:
         for name, level in acknowledged.items() if report.get("final") else ():
             if report["levels"].get(name, 0) < level:
@@ -141,7 +171,10 @@ def transaction_lost(left: Row, found: Row) -> Rows:
 
 
 def not_started(done: Sequence[Row]) -> Rows:
-    """Returns the servers that did not start with a version, although the version starts on empty folders."""
+    """Returns the servers that did not start with a version, although the version starts on empty folders.
+
+    If the cluster was healthy after the load, they have started later.
+    """
     return [
         {"server": step["nodes"][0], "version": step.get("version"), "error": step["ended"]}
         for step in done
@@ -194,7 +227,7 @@ def check(source: Source, options: CheckOptions) -> Result:
         *_anomaly(record_not_kept.ANOMALY, records_lost(left, found) if "values" in found else [], options),
         *_anomaly(offset_not_kept.ANOMALY, offsets_lost(left, seen), options),
         *_anomaly(transaction_not_kept.ANOMALY, transaction_lost(left, found), options),
-        *_anomaly(version_does_not_start.ANOMALY, not_started(done), options),
+        *_anomaly(version_does_not_start.ANOMALY, [] if healed(source) else not_started(done), options),
     )
     reasons = (*undone(done, options.expected_faults), *_unproven(left, found))
     figures = {
@@ -209,5 +242,5 @@ def check(source: Source, options: CheckOptions) -> Result:
 
 def _figures(step: Row) -> dict[str, Any]:
     """Returns the fields of a step that a report shows."""
-    shown = ("fault", "time_ns", "nodes", "from", "version", "took_effect", "asked", "refused", "versions", "why")
+    shown = ("fault", "begun_ns", "nodes", "from", "version", "took_effect", "asked", "refused", "versions", "why")
     return {name: step[name] for name in shown if name in step}

@@ -17,8 +17,8 @@ def report(time_ns: int, server: str, epoch: int, level: int, final: bool = Fals
     return {"time_ns": time_ns, "detail": server, "epoch": epoch, "levels": levels, "final": final}
 
 
-FINALIZED = {"verb": "finalize", "time_ns": 50, "asked": {"metadata.version": 27}, "took_effect": True}
-DOWNGRADED = {"verb": "downgrade", "time_ns": 80, "asked": {"metadata.version": 21}}
+FINALIZED = {"verb": "finalize", "begun_ns": 50, "asked": {"metadata.version": 27}, "took_effect": True}
+DOWNGRADED = {"verb": "downgrade", "begun_ns": 80, "nodes": [], "asked": {"metadata.version": 21}}
 
 
 def test_levels_that_only_rise_are_no_regression() -> None:
@@ -48,6 +48,19 @@ def test_other_levels_at_the_same_epoch_are_a_regression() -> None:
 def test_after_a_request_to_downgrade_lower_levels_are_expected() -> None:
     reports = [report(60, "n1", 90, 27), report(81, "n1", 120, 21), report(99, "n1", 120, 21, final=True)]
     assert upgrade.regressions(reports, [FINALIZED, DOWNGRADED]) == []
+
+
+def test_a_downgrade_that_was_refused_lowers_nothing_and_one_without_an_answer_may() -> None:
+    reports = [report(60, "n1", 90, 27), report(81, "n1", 120, 21)]
+    assert upgrade.regressions(reports, [FINALIZED, {**DOWNGRADED, "refused": "no"}])
+    unanswered = {"verb": "downgrade", "begun_ns": 80, "took_effect": False}  # the op failed with an error
+    assert upgrade.regressions(reports, [FINALIZED, unanswered]) == []
+
+
+def test_kraft_version_has_no_epoch() -> None:
+    ahead, behind = report(60, "n1", 90, 27), report(61, "n2", 90, 27)
+    ahead["levels"]["kraft.version"] = 1
+    assert upgrade.regressions([ahead, behind], []) == []
 
 
 def test_what_was_left_and_is_there_is_no_witness() -> None:
