@@ -74,11 +74,14 @@ def steps(source: Source) -> list[dict[str, Any]]:
 
 
 def healed(source: Source) -> bool:
-    """Returns whether every server was up and every replica in sync after the load."""
+    """Returns whether every server was up and every replica in sync after the load.
+
+    Only the value of an op that failed with an error has the field `took_effect`.
+    """
     for row in source.small("nemesis").to_pylist():
         if row["f"] == "heal" and row["phase"] == "complete":
             value = orjson.loads(row["value"])
-            return isinstance(value, dict) and not value.get("unhealthy")
+            return isinstance(value, dict) and not value.get("unhealthy") and "took_effect" not in value
     return False
 
 
