@@ -36,6 +36,7 @@ KRAFT: Final = "kraft"
 DUAL_WRITE: Final = re.compile(rb"Completed migration of metadata from Zoo[Kk]eeper to KRaft|to DUAL_WRITE")
 NODES: Final = ("/controller", "/migration")
 LOG_BYTES_MAX: Final = 32 << 20
+OUT_OF_SYNC: Final = "replicas out of sync"  # as harness.run.roles says it
 
 
 def _cluster(env: Env) -> Migration:
@@ -143,6 +144,16 @@ def _back(env: Env, seen: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     return hit([], False, why="no broker has migrated"), True
 
 
+def _roll_mends(env: Env, still: str) -> bool:
+    """Returns whether the way back goes on although replicas are out of sync.
+
+    Without the controllers, a broker with the migration enabled may no longer be able to change its ISRs, until its
+    restart without the migration (see docs/use/upgrades.md).
+    """
+    half_way = not _controllers(env) and MIGRATION in {_cluster(env).mode(node) for node in env.cluster.nodes}
+    return half_way and OUT_OF_SYNC in still
+
+
 class Steps:
     """Calls `act` for each op, when the cluster is healthy. What it remembers lasts as long as the run."""
 
@@ -152,13 +163,14 @@ class Steps:
 
     def __call__(self, env: Env) -> dict[str, Any]:
         still = wait_healthy(env)
-        if still:
+        if still and not _roll_mends(env, still):
             return completed({**hit([], False, why=f"no step was taken: {still}"), **_state(env)}, False)
         try:
             value, done = self._act(env, self._seen)
         except OSError as error:
             raise ClusterTrouble(str(error)) from None
-        return completed({**value, **_state(env)}, done and "ended" not in value)
+        went_on = {"went_on_although": still} if still else {}
+        return completed({**value, **went_on, **_state(env)}, done and "ended" not in value)
 
 
 ACTS: Final[Mapping[str, Callable[[Env, dict[str, Any]], tuple[dict[str, Any], bool]]]] = {
