@@ -1,4 +1,4 @@
-"""Prepares servers for a metadata quorum whose voters can be changed while it runs (KIP-853, kraft.version 1).
+"""A metadata quorum whose voters can be changed while it works (KIP-853, kraft.version 1): its servers, its changes.
 
 The servers have been laid out for a quorum with fixed voters. Here they get the addresses of the controllers instead of
 the voters, and the first voters get a snapshot at offset 0 that names them. Kafka's storage tool makes this snapshot;
@@ -12,19 +12,22 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from harness.cluster.distribution import broker_config, combined_output
 from harness.cluster.distribution.broker_config import Node
+from harness.cluster.local.query_servers import ServerQueries
 from harness.cluster.local.servers import Servers
 from harness.model.errors_and_exit_codes import ClusterTrouble
+from harness.protocol import quorum_voters
 
 SINCE: Final = (3, 9, 0)
-LISTENER: Final = "CONTROLLER"
+_LISTENER: Final = "CONTROLLER"
 _SNAPSHOT: Final = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 _TIMEOUT_S: Final = 60.0
+_CHANGE_S: Final = 5.0  # time that the leader gives a controller to show that it has caught up
 
 
 def first_voters(controllers: Sequence[Node]) -> tuple[Node, ...]:
@@ -85,3 +88,43 @@ def _formatted(servers: Servers, voters: Sequence[Node], ids: dict[str, str], wo
     if done.returncode or not (data / _SNAPSHOT).exists():
         raise ClusterTrouble(f"Kafka could not format a quorum whose voters can change: {done.stdout.strip()[-2000:]}")
     return data / _SNAPSHOT
+
+
+# --- changes ------------------------------------------------------------------------------------------
+
+
+def voters(queries: ServerQueries) -> list[str]:
+    """Returns the names of the voters according to the quorum's leader. Empty if no controller leads."""
+    states = [state for _, state in queries.quorum()]
+    ids = max(states).voters if states else ()
+    return [place.name for place in queries.layout.voters if place.id in ids]
+
+
+def add(queries: ServerQueries, ids: Mapping[str, str], node: str) -> None:
+    """Asks the quorum's leader to make a controller a voter. Raises ClusterTrouble with the leader's error.
+
+    ids  controller -> id of its metadata directory, as `prepare` returned them
+    """
+    place = _controller(queries, ids, node)
+    at = (_LISTENER, place.address, place.controller_port)
+    _change(queries, quorum_voters.add_request(place.id, ids[node], *at, _CHANGE_S))
+
+
+def remove(queries: ServerQueries, ids: Mapping[str, str], node: str) -> None:
+    """Asks the quorum's leader to remove a voter; see `add`."""
+    _change(queries, quorum_voters.remove_request(_controller(queries, ids, node).id, ids[node]))
+
+
+def _controller(queries: ServerQueries, ids: Mapping[str, str], node: str) -> Node:
+    if node not in ids:
+        raise ClusterTrouble(f"{node}: the voters of this quorum cannot be changed")
+    return next(place for place in queries.layout.controllers if place.name == node)
+
+
+def _change(queries: ServerQueries, request: bytes) -> None:
+    try:
+        error = quorum_voters.error(queries.ask_leader(request))
+    except ValueError as broken:
+        raise ClusterTrouble(str(broken)) from None
+    if error:
+        raise ClusterTrouble(error)

@@ -51,7 +51,6 @@ from harness.model import capabilities
 from harness.model.capabilities import STOP_S, CommandResult, LogDir, UpgradePath
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
-from harness.protocol import quorum_voters
 from harness.protocol.brokers_metadata_views import View
 from harness.protocol.error_codes import TopicPartition
 
@@ -63,7 +62,6 @@ _LOGS = ("supervisor.log", "forward.log", _WIRE_LOG)
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
 _FILES_TIMEOUT_S = 120.0
-_VOTER_TIMEOUT_S = 5.0
 
 
 @dataclass(slots=True)
@@ -278,28 +276,13 @@ class LoopbackCluster:
         return [{"node": node, **state._asdict()} for node, state in self._queries.quorum()]
 
     def voters(self) -> list[str]:
-        states = self._queries.quorum()
-        ids = max(state for _, state in states).voters if states else ()
-        return [place.name for place in self.layout.voters if place.id in ids]
+        return dynamic_quorum.voters(self._queries)
 
     def add_voter(self, node: str) -> None:
-        place = self._controller(node)
-        at = (dynamic_quorum.LISTENER, place.address, place.controller_port)
-        self._change_voters(quorum_voters.add_request(place.id, self._directory_ids[node], *at, _VOTER_TIMEOUT_S))
+        dynamic_quorum.add(self._queries, self._directory_ids, node)
 
     def remove_voter(self, node: str) -> None:
-        self._change_voters(quorum_voters.remove_request(self._controller(node).id, self._directory_ids[node]))
-
-    def _controller(self, node: str) -> Node:
-        """Returns a controller. Raises ClusterTrouble if the cluster was not prepared for changes of its voters."""
-        if node not in self._directory_ids:
-            raise ClusterTrouble(f"{node}: the voters of this quorum cannot be changed")
-        return next(place for place in self.layout.controllers if place.name == node)
-
-    def _change_voters(self, request: bytes) -> None:
-        error = quorum_voters.error(self._queries.ask_leader(request))
-        if error:
-            raise ClusterTrouble(error)
+        dynamic_quorum.remove(self._queries, self._directory_ids, node)
 
     def silent(self) -> list[str]:
         """Returns the names of the metadata servers (dedicated controllers, ZooKeepers) that do not answer."""
