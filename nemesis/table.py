@@ -269,6 +269,11 @@ def mark(f: str) -> Generator:
     return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, f, None, None, {"span": ""})))
 
 
+def settling(clients: int) -> Generator:
+    """Returns the generator of the op that looks whether the healed cluster settles. `clients`: number of clients."""
+    return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, SETTLE, {"clients": clients}, None, {"span": ""})))
+
+
 def _again(chosen: Sequence[Fault], mended: Fault) -> None:
     """Applies the faults again that are still on, but were undone together with the fault `mended`."""
     shared = [need for need in mended.needs if need in MENDED_TOGETHER]
@@ -304,7 +309,7 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     if op.f in MARKS:
         return op
     if op.f == SETTLE:
-        return op.with_(value=settle(env))
+        return op.with_(value={**(op.value or {}), **settle(env)})
     if op.f == "heal":
         still, started = heal(patience(env, op))
         value: dict[str, Any] = {"started": started} if started else {}

@@ -19,6 +19,11 @@ LED: Final = Guarantee(
     "a partition has a leader as long as one in-sync replica is available",
     f"{DOCUMENTED}: Design, 4.7; KIP-966",
 )
+SERVED: Final = Guarantee(
+    LOG,
+    "brokers that have settled serve every client",
+    f"{DOCUMENTED}: Design, 4.7; retries, delivery.timeout.ms",
+)
 ENDED: Final = Guarantee(
     (*LOG, transaction_log_kept),
     "the coordinator ends every transaction, at the latest after its timeout",
@@ -28,7 +33,7 @@ ENDED: Final = Guarantee(
 
 def prose(witness: Witness, phrases: Phrases) -> str:
     lines = [f"{node}: {line}" for node, logged in sorted(witness.get("logged", {}).items()) for line in logged[-1:]]
-    said = f"; the brokers' last lines about it: {' | '.join(lines)}" if lines else "; the brokers logged nothing of it"
+    said = f"; the brokers' last lines about it: {' | '.join(lines)}" if lines else ""
     return f"{witness['where']}: {witness['state']}, for {witness['waited_s']:g} s after healing{said}"
 
 
@@ -45,4 +50,5 @@ STUCK: Final[dict[str, Anomaly]] = {
         "The last stable offset of a partition does not move: a transaction is never ended (a hanging transaction).",
         ENDED,
     ),
+    "client": _row("stuck-client", "A client is never served, although the healthy cluster serves others.", SERVED),
 }

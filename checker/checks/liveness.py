@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
+import pyarrow as pa
 
 from checker.anomalies.stuck import STUCK
 from checker.kernels.missing_lines import lines_missing
+from checker.kernels.unserved import COLUMNS, unserved
 from checker.tables.buckets_of_a_history import Source
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
@@ -22,25 +24,35 @@ SETTLE: Final = "settle"  # the op of nemesis.shared.liveness
 SHOWN: Final = 8
 
 
-def _looked(source: Source) -> Mapping[str, Any] | None:
-    """Returns the value of the last completed `settle`; None if there is none."""
-    rows = source.small("nemesis").to_pylist()
-    values = [orjson.loads(row["value"]) for row in rows if row["f"] == SETTLE and row["phase"] == "complete"]
-    last = values[-1] if values else None
-    return last if isinstance(last, dict) else None
+def _looked(source: Source) -> tuple[Mapping[str, Any], int]:
+    """Returns the value and the time of the last completed `settle`; ({}, 0) if there is none."""
+    rows = [row for row in source.small("nemesis").to_pylist() if row["f"] == SETTLE and row["phase"] == "complete"]
+    value = orjson.loads(rows[-1]["value"]) if rows else None
+    return (value, rows[-1]["time_ns"]) if isinstance(value, dict) else ({}, 0)
+
+
+def _unserved(source: Source, looked: Mapping[str, Any], since_ns: int) -> list[Mapping[str, Any]]:
+    """Returns the clients that were never served after the cluster had settled."""
+    clients = looked.get("clients")
+    if "settled_s" not in looked or type(clients) is not int:
+        return []
+    return unserved(pa.concat_tables(source.parts[0].ops(*COLUMNS)), clients, since_ns)
 
 
 def check(source: Source, options: CheckOptions) -> Result:
     """Judges the last look at the healed cluster."""
-    looked = _looked(source) or {}
+    looked, at_ns = _looked(source)
     found: list[AnomalyFound] = []
-    stuck = looked.get("stuck") if not lines_missing(source.meta) else None
+    whole = not lines_missing(source.meta)  # a missing line may contain what shows that something went on
+    stuck = [row for row in looked.get("stuck") or () if isinstance(row, dict)] if whole else []
+    clients = _unserved(source, looked, at_ns) if whole else []
     for kind, anomaly in STUCK.items():
-        rows = [
+        rows: list[Mapping[str, Any]] = [
             {**{name: row.get(name) for name in ("where", "state", "logged")}, "waited_s": looked.get("waited_s", 0)}
-            for row in stuck or ()
-            if isinstance(row, dict) and row.get("kind") == kind
+            for row in stuck
+            if row.get("kind") == kind
         ]
+        rows += clients if kind == "client" else ()
         if rows:
             bad = anomaly.bad(rows, options)
             promise = anomaly.promised(options.settings)

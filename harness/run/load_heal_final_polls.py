@@ -41,7 +41,6 @@ from harness.run.upgrade_watch import NoWatch, UpgradeWatch
 from nemesis import table as nemeses
 from nemesis.schedule import triggers
 from nemesis.schedule.upcoming import Ahead
-from nemesis.shared.liveness import SETTLE
 from workloads.table import LOG_MODEL
 
 Say = Callable[[str], None]
@@ -75,7 +74,7 @@ def whole_run(resolved: ResolvedPlan) -> Generator:
         parts = [Clients(resolved.workload.before), Barrier(parts[0])]
     parts.append(Barrier(nemeses.healing(resolved.faults, final_s)))
     if LIVENESS in resolved.workload.checks and resolved.plan.cluster not in WITHOUT_ISR:
-        parts.append(Barrier(nemeses.mark(SETTLE)))
+        parts.append(Barrier(nemeses.settling(resolved.plan.concurrency)))
     if final is not None:
         finished = nemeses.mark(nemeses.FINAL_POLLS_COMPLETE)
         polls = Then((Clients(final), finished))

@@ -132,9 +132,29 @@ def _detail(data: Mapping[str, Any]) -> str:
         applied = sum(int(rule.get("applied", 0)) for rule in rules if isinstance(rule, dict))
         parts.append(f"the rules were applied {applied:,} times")
     parts += upgrade_text.of_value(data)
+    parts += _of_directories(data)
     if isinstance(data.get("trigger"), str):
-        parts.append(f"when {data['trigger']}")
+        late = data.get("after_ms")
+        delay = f", {late:.0f} ms after that" if isinstance(late, int | float) else ""
+        parts.append(f"when {data['trigger']}{delay}")
     return "; ".join(filter(None, parts))
+
+
+def _of_directories(data: Mapping[str, Any]) -> list[str]:
+    """Describes what a fault on log directories, or with stale pages, did."""
+    found = []
+    offline, moved, damage = (data.get(name) for name in ("offline", "moved", "damage"))
+    if isinstance(offline, dict):
+        names = [f"{name} of {node}" for node, listed in offline.items() for name in listed]
+        found.append(f"offline: {', '.join(names) or 'no log directory'}")
+    if isinstance(moved, dict):
+        count = sum(len(logs) for logs in moved.values())
+        found.append(f"{count} logs were moved to other directories of their broker")
+    for done in damage.values() if isinstance(damage, dict) else ():
+        if isinstance(done, dict) and isinstance(done.get("restored"), dict):
+            pages = sum(len(places) for places in done["restored"].values())
+            found.append(f"{pages} pages in {len(done['restored'])} files are as they were before")
+    return found
 
 
 def of_run(run: Path) -> list[Span]:

@@ -159,7 +159,9 @@ class Watch:
         patterns = logs.patterns(self._triggers) if logs is not None else {}
         wire = WirePoints(cluster, self._schedule) if offers(cluster, Wire) else None
         last_query_s = 0.0
-        while not self._ended.wait(POLL_S):
+        took_s = 0.0
+        while not self._ended.wait(max(POLL_S, took_s)):  # queries to a remote cluster take longer
+            began = time.monotonic()
             try:
                 found = logs.look(patterns) if logs is not None and patterns else []
                 for seen in [*found, *(wire.look() if wire is not None else ())]:
@@ -171,6 +173,8 @@ class Watch:
                         self._emit(notice(Seen(trigger, text)))
             except (HarnessError, OSError):
                 continue
+            finally:
+                took_s = time.monotonic() - began
         if wire is not None:
             with suppress(HarnessError, OSError):
                 wire.clear()

@@ -18,6 +18,8 @@ from nemesis.shared import liveness
 
 KEPT = InternalTopic(replication=3, min_insync_replicas=2, unclean_election=False)
 SAFE = Settings(replication=3, min_insync_replicas=2, unclean_election=False, txn=True, transactions_topic=KEPT)
+SECOND = 1_000_000_000
+SETTLED = {"settled_s": 0.4}
 LINES = {"n2": ["[x] first", "[x] Truncating r-0-0"]}
 
 
@@ -65,3 +67,60 @@ def test_a_run_that_did_not_look_is_not_judged() -> None:
 def test_lost_copies_promise_nothing() -> None:
     value = {"waited_s": 30.2, "stuck": [_stuck("partition")], "count": 1}
     assert _judged(value, Settings(replication=3, min_insync_replicas=2, damaged_copies=1000)).promised is False
+
+
+def _polls(*rows: tuple[int, int, int, str]) -> list[Op]:
+    """Polls of clients: (process, start in s, end in s, type)."""
+    found = []
+    for process, start_s, end_s, type_ in rows:
+        found.append((start_s, Op(0, start_s * SECOND, process, "invoke", "poll", [["poll"]])))
+        value = [["poll", []]] if type_ == "ok" else [["poll"]]
+        error = None if type_ == "ok" else "poll: _TIMED_OUT"
+        found.append((end_s, Op(0, end_s * SECOND, process, type_, "poll", value, error)))
+    return [op for _, op in sorted(found, key=lambda pair: pair[0])]
+
+
+def _with_settle(ops: list[Op], clients: int = 2) -> Result:
+    settle = [
+        Op(0, 10 * SECOND, NEMESIS, INFO, liveness.SETTLE, {"clients": clients}, None, {"phase": "invoke"}),
+        Op(
+            0,
+            10 * SECOND + 1,
+            NEMESIS,
+            INFO,
+            liveness.SETTLE,
+            SETTLED | {"clients": clients},
+            None,
+            {"phase": "complete"},
+        ),
+    ]
+    ordered = sorted([*ops, *settle], key=lambda op: op.time_ns)
+    numbered = [
+        Op(n, op.time_ns, op.process, op.type, op.f, op.value, op.error, op.extra) for n, op in enumerate(ordered)
+    ]
+    return judge(in_memory(of_ops(numbered)), CheckOptions(checks=("liveness",), settings=SAFE))
+
+
+SERVED_BEFORE = ((0, 1, 2, "ok"), (1, 3, 4, "ok"))
+OTHERS = ((0, 12, 13, "ok"),)
+FAILS = ((1, 11, 21, "info"), (3, 22, 32, "info"), (5, 33, 43, "fail"))
+
+
+def test_a_client_that_is_never_served_is_stuck() -> None:
+    (found,) = _with_settle(_polls(*SERVED_BEFORE, *OTHERS, *FAILS)).anomalies
+    (witness,) = found.witnesses
+    assert found.name == "stuck-client" and witness["where"] == "client 1 (process 1, 3, 5)"
+    assert witness["waited_s"] == 32.0 and witness["state"].startswith("3 operations, none of which succeeded")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (*SERVED_BEFORE, *OTHERS, *FAILS[:2], (5, 33, 43, "ok")),  # served at last
+        (*SERVED_BEFORE, *OTHERS, *FAILS[:2]),  # for less than 30 s
+        (*SERVED_BEFORE[:1], *OTHERS, *FAILS),  # never served before: its settings may be wrong
+        (*SERVED_BEFORE, *FAILS),  # nobody is served
+    ],
+)
+def test_other_clients_are_not_stuck(rows: tuple[tuple[int, int, int, str], ...]) -> None:
+    assert _with_settle(_polls(*rows)).valid == "valid"

@@ -99,3 +99,23 @@ def test_the_trigger_of_a_fault_is_described() -> None:
     value = '{"nodes": ["n1"], "took_effect": true, "trigger": "n1 logged: rolled"}'
     (span,) = fault_spans.of_rows([row(1, "start", "invoke"), row(2, "start", "complete", value)])
     assert span.detail == "when n1 logged: rolled"
+
+
+def test_the_delay_from_a_point_is_told() -> None:
+    value = '{"nodes": ["n1"], "took_effect": true, "trigger": "n1 logged: rolled", "after_ms": 63.2}'
+    (span,) = fault_spans.of_rows([row(1, "start", "invoke"), row(2, "start", "complete", value)])
+    assert span.detail == "when n1 logged: rolled, 63 ms after that"
+
+
+@pytest.mark.parametrize(
+    ("value", "detail"),
+    [
+        ({"offline": {"n1": ["data2"]}, "new_leaders": {}}, "offline: data2 of n1"),
+        ({"moved": {"n1": {"t-0": ["data", "data2"]}}}, "1 logs were moved to other directories of their broker"),
+        ({"damage": {"n1": {"restored": {"a": [0, 4096]}}}}, "2 pages in 1 files are as they were before"),
+    ],
+)
+def test_directories_and_stale_pages_are_described(value: dict[str, Any], detail: str) -> None:
+    data = json.dumps({"nodes": ["n1"], "took_effect": True, **value})
+    (span,) = fault_spans.of_rows([row(1, "start", "invoke"), row(2, "start", "complete", data)])
+    assert span.detail == detail
