@@ -15,8 +15,8 @@ Automatic commits are not considered, because no op records them. Nothing is fou
 before KIP-447, offsets in transactions were accepted without the member's generation, and some clients do not record
 revocations.
 
-A witness is {key, ops}: the op with the first member's assignment, the op with its last commit, and the same two ops of
-the second member. There is at most one witness per key and second assignment. Native rules only. Sources: Kafka
+A witness is {key, ops, committed}: `ops` are the op with the first member's assignment, the op with its last commit, and
+the same two ops of the second member; `committed` are the offsets of the two commits. There is at most one witness per key and second assignment. Native rules only. Sources: Kafka
 documentation, Design, 4.5 The Consumer; KIP-429; KIP-447; KIP-848.
 """
 
@@ -34,7 +34,7 @@ from checker.anomalies.guarantees import DOCUMENTED, Guarantee, group_log_kept, 
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.missing_lines import may_lie_between
-from checker.kernels.witness import int_lists, table
+from checker.kernels.witness import int_lists, pairs_of, table
 from checker.tables.packing import Ints, empty, order, ranks
 from checker.tables.schema import OK, is_one
 from harness.model.values_as_text import joined
@@ -48,12 +48,14 @@ class Ownerships:
     assigned op that recorded the assignment
     invoked  index of the invocation of the member's last commit of the key, before the next event of the key
     commit   op of this commit
+    offset   the committed offset
     """
 
     key: Ints
     assigned: Ints
     invoked: Ints
     commit: Ints
+    offset: Ints
 
 
 def _ownerships(bucket: Bucket) -> Ownerships:
@@ -77,7 +79,7 @@ def _ownerships(bucket: Bucket) -> Ownerships:
     by = order(place, commit)
     last = by[np.append(place[by][1:] != place[by][:-1], np.ones(min(1, len(by)), np.bool_))]
     last = last[order(key[last], op[place[last]])]
-    return Ownerships(key[last], op[place[last]], invoked[last], commit[last])
+    return Ownerships(key[last], op[place[last]], invoked[last], commit[last], commits["offset"][owned][last])
 
 
 def _events(bucket: Bucket) -> dict[str, Ints]:
@@ -90,12 +92,12 @@ def _events(bucket: Bucket) -> dict[str, Ints]:
 
 
 def _commits(bucket: Bucket) -> dict[str, Ints]:
-    """Returns the commits that prove membership, as columns: key (rank), process, op, invoked (index)."""
+    """Returns the commits that prove membership, as columns: key (rank), process, op, invoked (index), offset."""
     rows = bucket.small.commits
     key = bucket.key_ranks(_column(rows, "key"))
     counts = (key >= 0) & (_column(rows, "type") == OK) & (_column(rows, "fetched") == 0)
     columns = {"key": key, "invoked": _column(rows, "invoke_index")}
-    columns |= {name: _column(rows, name) for name in ("process", "op")}
+    columns |= {name: _column(rows, name) for name in ("process", "op", "offset")}
     return {name: column[counts] for name, column in columns.items()}
 
 
@@ -107,9 +109,9 @@ def _column(rows: pa.Table, name: str) -> Ints:
 def find(bucket: Bucket) -> pa.Table:
     """Returns a witness for each assignment of a key that another member still owned."""
     fenced = bucket.options.settings.commits_fenced
-    owned = _ownerships(bucket) if fenced else Ownerships(empty(), empty(), empty(), empty())
+    owned = _ownerships(bucket) if fenced else Ownerships(*[empty() for _ in Ownerships.__slots__])
     if len(owned.key) == 0:
-        return table({"key": empty(), "ops": int_lists(empty(), empty())})
+        return table({"key": empty(), "ops": int_lists(empty(), empty()), "committed": pairs_of(empty(), empty())})
     # The latest commit of any earlier assignment of the key. Those of the same member are earlier than its assignment.
     top = int(owned.invoked.max()) + 1
     latest = np.maximum.accumulate(owned.key * top + owned.invoked)
@@ -121,7 +123,13 @@ def find(bucket: Bucket) -> pa.Table:
     first, second = first[both], second[both]
     ops = np.stack([owned.assigned[first], owned.commit[first], owned.assigned[second], owned.commit[second]], axis=1)
     lengths = np.full(len(first), 4, np.int64)
-    return table({"key": bucket.data.keys[owned.key[second]], "ops": int_lists(ops.reshape(-1), lengths)})
+    return table(
+        {
+            "key": bucket.data.keys[owned.key[second]],
+            "ops": int_lists(ops.reshape(-1), lengths),
+            "committed": pairs_of(owned.offset[first], owned.offset[second]),
+        }
+    )
 
 
 def keep_without_gap(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]) -> pa.Table:
@@ -131,12 +139,13 @@ def keep_without_gap(bucket: Bucket, rows: pa.Table, original: Mapping[int, Any]
 
 
 def prose(witness: Witness, phrases: Phrases) -> str:
-    key, (assigned, committed, second, second_commit) = witness["key"], witness["ops"]
+    key, (assigned, commit, second, second_commit) = witness["key"], witness["ops"]
+    offset, second_offset = witness["committed"]
     return joined(
         f"key {key}: {phrases.who(assigned)} was assigned the partition{phrases.faults(assigned)}",
         f"{phrases.who(second)} was assigned it, too{phrases.faults(second)}",
-        f"after that, the group accepted commits of both, in {phrases.who(committed)} and in "
-        f"{phrases.who(second_commit)}, and neither had recorded a revocation",
+        f"after that, the group accepted commits of both, offset {offset} in {phrases.who(commit)} and offset "
+        f"{second_offset} in {phrases.who(second_commit)}, and neither had recorded a revocation",
     )
 
 

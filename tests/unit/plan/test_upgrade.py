@@ -53,7 +53,7 @@ def test_the_faults_of_a_schedule_count() -> None:
 def test_an_upgrade_is_checked_as_an_upgrade_and_promises_no_new_feature() -> None:
     plan = resolve(make(UP), ["n1", "n2", "n3"]).plan
     options = judged_by(plan, {"features": {"eligible.leader.replicas.version": 1}})
-    assert options.checks == ("queue", "upgrade")
+    assert {"queue", "upgrade"} <= set(options.checks)
     assert options.expected_faults == ("upgrade:next", "finalize:features")
     assert options.settings.eligible_leader_replicas is False
     assert "upgrade" not in judged_by(make({"kafka_version": "4.3"})).checks
@@ -62,7 +62,7 @@ def test_an_upgrade_is_checked_as_an_upgrade_and_promises_no_new_feature() -> No
 def test_a_migration_has_the_version_and_the_controllers_that_it_needs() -> None:
     plan = make(FORTH)
     assert (plan.kafka_version, plan.metadata, plan.controllers) == ("3.9.2", "zookeeper", 3)
-    assert judged_by(plan).checks == ("queue", "upgrade")
+    assert {"queue", "upgrade"} <= set(judged_by(plan).checks)
 
 
 @pytest.mark.parametrize(
