@@ -15,9 +15,10 @@ Automatic commits are not considered, because no op records them. Nothing is fou
 before KIP-447, offsets in transactions were accepted without the member's generation, and some clients do not record
 revocations.
 
-A witness is {key, ops, committed}: `ops` are the op with the first member's assignment, the op with its last commit, and
-the same two ops of the second member; `committed` are the offsets of the two commits. There is at most one witness per key and second assignment. Native rules only. Sources: Kafka
-documentation, Design, 4.5 The Consumer; KIP-429; KIP-447; KIP-848.
+A witness is {key, ops, committed}: `ops` are the op with the first member's assignment, the op with its last commit,
+and the same two ops of the second member; `committed` are the offsets of the two commits. There is at most one witness
+per key and second assignment. Native rules only. Sources: Kafka documentation, Design, 4.5 The Consumer; KIP-429;
+KIP-447; KIP-848.
 """
 
 from __future__ import annotations
