@@ -28,7 +28,7 @@ from nemesis.schedule.timing import Timing, in_turns, patience, patient
 from nemesis.shared.admin_fault import Changed
 from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.shared.effects import after_point, heal
-from nemesis.shared.liveness import SETTLE, settle
+from nemesis.shared.liveness import SETTLE, settle, within_s
 from nemesis.targets import EVERY_NODE
 from nemesis.verb import Verb
 from nemesis.verbs import (
@@ -269,9 +269,14 @@ def mark(f: str) -> Generator:
     return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, f, None, None, {"span": ""})))
 
 
-def settling(clients: int) -> Generator:
-    """Returns the generator of the op that looks whether the healed cluster settles. `clients`: number of clients."""
-    return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, SETTLE, {"clients": clients}, None, {"span": ""})))
+def settling(clients: int, transaction_timeout_s: float) -> Generator:
+    """Returns the generator of the op that looks whether the healed cluster settles.
+
+    clients                number of clients
+    transaction_timeout_s  after which coordinators abort the transactions of clients that are gone
+    """
+    value = {"clients": clients, "transaction_timeout_s": transaction_timeout_s}
+    return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, SETTLE, value, None, {"span": ""})))
 
 
 def _again(chosen: Sequence[Fault], mended: Fault) -> None:
@@ -309,7 +314,8 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     if op.f in MARKS:
         return op
     if op.f == SETTLE:
-        return op.with_(value={**(op.value or {}), **settle(env)})
+        asked = op.value or {}
+        return op.with_(value={**asked, **settle(env, within_s(asked.get("transaction_timeout_s", 0.0)))})
     if op.f == "heal":
         still, started = heal(patience(env, op))
         value: dict[str, Any] = {"started": started} if started else {}

@@ -12,6 +12,7 @@ from typing import Any, Final
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.racks import rack
 
+TRANSACTION_TIMEOUT_S: Final = 10.0
 ISOLATION: Final = ("read_committed", "read_uncommitted")
 
 
@@ -71,7 +72,7 @@ class Settings:
     record_keys: int = 0
     sub_pattern: bool = False
     session_timeout_s: float = 6.0
-    transaction_timeout_s: float = 10.0
+    transaction_timeout_s: float = TRANSACTION_TIMEOUT_S
     transactional_id: str | None = None
     producer_config: Mapping[str, Any] = field(default_factory=dict)
     consumer_config: Mapping[str, Any] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.clients import payload
+from harness.clients.settings import TRANSACTION_TIMEOUT_S
 from harness.cluster.distribution.broker_config import defaults as broker_defaults
 from harness.cluster.distribution.versions import KRAFT, ZOOKEEPER, Metadata, default_metadata, parse_version, resolve
 from harness.cluster.table import CLUSTERS
@@ -168,6 +169,12 @@ def settings(plan: TestPlan) -> Settings:
         record_keys=plan.record_keys,
         broker=dict(broker),
     )
+
+
+def transaction_timeout_s(plan: TestPlan) -> float:
+    """Returns after how many seconds brokers abort a transaction whose client is gone."""
+    timeout_ms = whole(given(plan.producer_config, "transaction.timeout.ms") or "")
+    return TRANSACTION_TIMEOUT_S if timeout_ms is None else timeout_ms / 1000
 
 
 def _commits_fenced(plan: TestPlan) -> bool | None:

@@ -74,7 +74,7 @@ def whole_run(resolved: ResolvedPlan) -> Generator:
         parts = [Clients(resolved.workload.before), Barrier(parts[0])]
     parts.append(Barrier(nemeses.healing(resolved.faults, final_s)))
     if LIVENESS in resolved.workload.checks and resolved.plan.cluster not in WITHOUT_ISR:
-        parts.append(Barrier(nemeses.settling(resolved.plan.concurrency)))
+        parts.append(Barrier(nemeses.settling(resolved.plan.concurrency, derived.transaction_timeout_s(resolved.plan))))
     if final is not None:
         finished = nemeses.mark(nemeses.FINAL_POLLS_COMPLETE)
         polls = Then((Clients(final), finished))

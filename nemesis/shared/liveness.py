@@ -2,8 +2,8 @@
 
 Three conditions are checked for each partition of the run: it has a leader; every replica is in sync; and no
 transaction is open, because the last stable offset equals the high watermark. No client starts a transaction any more,
-and a transaction whose client is gone is aborted after its timeout of ten seconds. A condition is stuck if every look
-within `STUCK_S` found it violated in the same way. Nothing is judged while a broker does not answer or is not
+and a transaction whose client is gone is aborted after its timeout, which is ten seconds by default. A condition is
+stuck if every look within `STUCK_S` found it violated in the same way; longer timeouts prolong this time. Nothing is judged while a broker does not answer or is not
 registered: then the machine or the fault is to blame, and the wait for a healthy cluster has said so.
 
 The report quotes what the brokers logged about the partition lately. Sources: KIP-98 and KIP-890 (hanging
@@ -25,6 +25,7 @@ from nemesis.shared.placement import node_of, placed
 SETTLE: Final = "settle"  # the nemesis op
 STUCK_S: Final = 30.0
 LOOK_S: Final = 0.5
+ABORT_S: Final = 20.0  # from the timeout of a transaction until its markers are written, generously
 LOG_BYTES: Final = 1 << 20
 LINES_MAX: Final = 6  # per broker
 LINE_MAX: Final = 300
@@ -70,8 +71,13 @@ def look(env: Env) -> Iterator[Open]:
             yield Open("transaction", f"{topic}-{number}", seen)
 
 
-def settle(env: Env, within_s: float = STUCK_S) -> dict[str, Any]:
-    """Waits until no condition is violated, for at most `within_s` seconds. Returns the value of the op.
+def within_s(transaction_timeout_s: float) -> float:
+    """Returns how long to wait: by then, the coordinators have aborted all transactions of clients that are gone."""
+    return max(STUCK_S, transaction_timeout_s + ABORT_S)
+
+
+def settle(env: Env, at_most_s: float = STUCK_S) -> dict[str, Any]:
+    """Waits until no condition is violated, for at most `at_most_s` seconds. Returns the value of the op.
 
     This is {"settled_s": seconds} if none is; else {"waited_s", "stuck": [{"kind", "where", "state", "logged"}, ...]}.
     `stuck` has the violations that all looks found; `why` says what kept the last look from judging.
@@ -89,7 +95,7 @@ def settle(env: Env, within_s: float = STUCK_S) -> dict[str, Any]:
         since = {each: since.get(each, waited_s) for each in now}
         if not now and not why:
             return {"settled_s": round(waited_s, 1)}
-        if waited_s >= within_s:
+        if waited_s >= at_most_s:
             break
         time.sleep(LOOK_S)
     stuck = sorted(each for each, first_s in since.items() if first_s < 2 * LOOK_S + 1.0)

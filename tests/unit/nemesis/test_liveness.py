@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from harness.model.errors_and_exit_codes import ClusterTrouble
+from harness.plan import derived
+from harness.plan.make_plan import make
 from nemesis.shared import liveness
-from nemesis.shared.liveness import settle
+from nemesis.shared.liveness import settle, within_s
 from tests.unit.nemesis.test_faults import FakeCluster, env_of
 
 
@@ -99,3 +101,10 @@ def test_a_look_that_failed_begins_the_wait_again() -> None:
             raise ClusterTrouble("nobody answered")
 
     assert _settle(Brokers(leader=None, change=fail))["stuck"] == []
+
+
+def test_transactions_with_a_longer_timeout_get_more_time() -> None:
+    assert within_s(10.0) == 30.0 and within_s(60.0) == 80.0
+    assert derived.transaction_timeout_s(make({})) == 10.0
+    longer = make({"producer_config": {"transaction.timeout.ms": "60000"}})
+    assert derived.transaction_timeout_s(longer) == 60.0
