@@ -65,9 +65,9 @@ METADATA: Final[dict[str, Anomaly]] = {
         ),
         _row(
             witnesses.SNAPSHOT,
-            "A snapshot of the metadata differs from the state that the log before it produces.",
-            "a snapshot contains the state at its offset",
-            "KIP-630",
+            "A snapshot of the metadata is damaged, or differs from the state that the log before it produces.",
+            "a snapshot contains the state at its offset, and is synced before it gets its name",
+            "KIP-630; KAFKA-15312",
         ),
         _row(
             witnesses.ISR,

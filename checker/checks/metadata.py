@@ -133,9 +133,6 @@ def _reasons(nodes: list[str], logs: list[NodeLog], said: quorum_answers.Said, r
         found.append(f"{quorum_answers.FILE} has lines that cannot be read; restore the file that the run wrote")
     if said.committed < 0:
         found.append("no leader of the metadata quorum told its high watermark, so nothing is known to be committed")
-    for log in logs:
-        broken = [f"snapshot {one.name}: {one.flaw}" for one in log.snapshots if one.flaw is not None]
-        found += [f"{log.node}, {what}" for what in broken]
     if replayed.unreadable is not None:
         found.append(f"the metadata log cannot be replayed: {replayed.unreadable}")
     return found

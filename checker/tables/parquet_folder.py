@@ -1,6 +1,6 @@
 """Reads and writes a history as a folder of Parquet tables, which `harness export --format parquet` makes.
 
-    <the tables that checker.tables.schema describes>  _checksums.json  plan.yaml  events/
+    <the tables that checker.tables.schema describes>  _checksums.json  plan.yaml  events/  metadata/
 
 _checksums.json has the CRC-32 of every file of the tables, because these files may be copied over networks, and
 Parquet's own checksums cover pages but not the footer. The tables/ folder of a run has the same layout, but no
@@ -24,7 +24,7 @@ from harness.model.errors_and_exit_codes import BadHistory
 CHECKSUMS: Final = "_checksums.json"
 SHOWN: Final = 120  # characters of a name in a message
 # The files of a run, besides its history, that a verdict depends on.
-BESIDE: Final = ("plan.yaml", "events")
+BESIDE: Final = ("plan.yaml", "events", "metadata")
 AGAIN: Final = "export the history again: harness export RUN --format parquet"
 
 

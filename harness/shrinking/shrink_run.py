@@ -3,7 +3,7 @@ own.
 
     RUN/shrunk/<anomaly>-<number>/history/00000.jsonl   the operations, with their original indices and times
     RUN/shrunk/<anomaly>-<number>/plan.yaml             copied from the run, so that the same settings apply
-    RUN/shrunk/<anomaly>-<number>/events/harness.jsonl  copied from the run
+    RUN/shrunk/<anomaly>-<number>/events/harness.jsonl  copied from the run, without the events of its metadata log
 
 The reduced history can be checked like that of any other run. Its verdict is never valid, because the checker reports
 that operations are missing.
@@ -32,6 +32,7 @@ from harness.shrinking.target import Chosen
 from harness.stored import fault_spans, op_log
 
 FOLDER: Final = "shrunk"
+_OF_METADATA: Final = b'"event":"metadata-log"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,9 @@ def _write(run: Path, folder: Path, ops: Sequence[Op]) -> None:
             shutil.copyfile(run / "plan.yaml", folder / "plan.yaml")
         if (events := run / "events" / "harness.jsonl").is_file():
             (folder / "events").mkdir()
-            shutil.copyfile(events, folder / "events" / events.name)
+            lines = events.read_bytes().splitlines(keepends=True)
+            kept = [line for line in lines if _OF_METADATA not in line]  # the log is not copied
+            (folder / "events" / events.name).write_bytes(b"".join(kept))
     except OSError as error:
         raise Missing(
             f"{folder}: cannot be written ({error.strerror}); free disk space or fix the permissions, or copy the "

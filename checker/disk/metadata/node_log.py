@@ -128,7 +128,7 @@ def _snapshot(node: str, path: Path) -> Snapshot | None:
     except (OSError, Unreadable) as error:
         flaw = str(error)
     if flaw is None and not complete:
-        flaw = "it has no end"
+        flaw = f"no end, in {path.stat().st_size} bytes"
     return Snapshot(node, path.name, int(named[1]), int(named[2]), tuple(found), flaw)
 
 

@@ -62,6 +62,7 @@ def replay(reference: Sequence[Batch], snapshots: Sequence[Snapshot]) -> Replaye
     due = sorted((one for one in snapshots if one.flaw is None), key=lambda one: one.end)
     base = next((one for one in due if one.end >= start), None) if start or (due and due[0].end == 0) else None
     run = Replayed(Image()) if base is None else _from_snapshot(base)
+    run.found += [_unreadable(one, one.flaw) for one in snapshots if one.flaw is not None]
     waiting = [one for one in due if one.end >= run.base]
     try:
         for batch in _contiguous(reference, run.base):
@@ -142,6 +143,11 @@ def _reassigned(before: Partition, after: Partition) -> bool:
 
 
 # --- snapshots ----------------------------------------------------------------------------------------
+
+
+def _unreadable(snapshot: Snapshot, flaw: str) -> Found:
+    """A server syncs a snapshot before it gives the file its name (KAFKA-15312)."""
+    return Found(SNAPSHOT, f"{snapshot.node}, {snapshot.name}", flaw, "a complete snapshot", snapshot.end)
 
 
 def _compare(run: Replayed, waiting: list[Snapshot], offset: int) -> None:

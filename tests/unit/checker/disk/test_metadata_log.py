@@ -149,6 +149,16 @@ def test_a_snapshot_that_differs_from_the_log(run: Copy) -> None:
     assert one.seen.startswith("partition ") and "leader_epoch" in one.seen
 
 
+@pytest.mark.parametrize(("size", "seen"), [(0, "no end, in 0 bytes"), (-10, "bytes")])
+def test_a_snapshot_that_is_not_complete(run: Copy, size: int, seen: str) -> None:
+    """As after a power failure, if it was not synced (KAFKA-15312)."""
+    path = run.snapshots("n1")[0]
+    path.write_bytes(path.read_bytes()[:size])
+    (one,), reasons, figures = run.judged()
+    assert one.name == w.SNAPSHOT and path.name in one.place and seen in one.seen
+    assert reasons == [] and figures["snapshots_compared"] == 4
+
+
 def test_a_snapshot_without_a_topic(run: Copy) -> None:
     def forgotten(record: MetadataRecord, value: bytes) -> bytes:
         """Replaces the record of a topic with one of the same length that changes nothing."""
@@ -305,11 +315,8 @@ def test_logs_that_were_not_copied_are_said(run: Copy) -> None:
     assert reasons == ["the metadata logs of the servers were not copied: the run ended before"]
 
 
-def test_damaged_files_are_said(run: Copy) -> None:
-    path = run.snapshots("n1")[0]
-    path.write_bytes(path.read_bytes()[:-10])
+def test_answers_that_cannot_be_read_are_said(run: Copy) -> None:
     answers = run.folder / "events" / "quorum.jsonl"
     answers.write_text("{" + answers.read_text())
-    found, reasons, _ = run.judged()
-    assert found == [] and len(reasons) == 2
-    assert any(path.name in reason for reason in reasons) and any("cannot be read" in reason for reason in reasons)
+    found, (reason,), _ = run.judged()
+    assert found == [] and "cannot be read" in reason
