@@ -81,7 +81,8 @@ class Servers:
         """Creates a server's empty storage. The server must not have any storage yet."""
         for data in self.folders(place):
             if isinstance(place, Node) and self.template is not None and self._formatted(place):
-                storage_format.write(self.template, data, self.cluster_id, place.id)
+                first = data == self.data(place.name)
+                storage_format.write(self.template, data, self.cluster_id, place.id, has_metadata=first)
                 continue
             data.mkdir()
             if not isinstance(place, Node):

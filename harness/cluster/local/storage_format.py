@@ -69,14 +69,18 @@ def template(java: Java, jars: Jars, progress: Progress) -> Template:
     return Template(meta, None) if path is None else Template(meta, (folder / path).read_bytes(), path)
 
 
-def write(made: Template, data: Path, cluster_id: str, node_id: int) -> None:
-    """Writes a node's empty storage to `data`, and syncs it, so that it survives a power cut."""
+def write(made: Template, data: Path, cluster_id: str, node_id: int, has_metadata: bool = True) -> None:
+    """Writes a node's empty storage to `data`, and syncs it, so that it survives a power cut.
+
+    has_metadata  whether `data` is the node's metadata directory: from 4.4 on, a server with metadata in another of its
+                  log directories does not start
+    """
     data.mkdir(parents=True)
     renamed = {**made.meta, "cluster.id": cluster_id, "node.id": str(node_id)}
     if "directory.id" in renamed:
         renamed["directory.id"] = random_id()
     _write_synced(data / _META, "".join(f"{key}={value}\n" for key, value in renamed.items()).encode())
-    if made.bootstrap is not None:
+    if made.bootstrap is not None and has_metadata:
         (data / made.path).parent.mkdir(exist_ok=True)
         _write_synced(data / made.path, made.bootstrap)
 

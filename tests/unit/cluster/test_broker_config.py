@@ -138,6 +138,8 @@ def test_storage_is_named_after_its_node(tmp_path: Path) -> None:
     made = storage_format.Template({"version": "1", "cluster.id": "x", "node.id": "1", "directory.id": "y"}, b"seed")
     storage_format.write(made, tmp_path / "n2", "cluster", 2)
     storage_format.write(made, tmp_path / "n3", "cluster", 3)
+    storage_format.write(made, tmp_path / "data2", "cluster", 3, has_metadata=False)
+    assert [path.name for path in (tmp_path / "data2").iterdir()] == ["meta.properties"]
     two, three = (parsed((tmp_path / name / "meta.properties").read_text()) for name in ("n2", "n3"))
     assert (two["cluster.id"], two["node.id"], three["node.id"]) == ("cluster", "2", "3")
     assert two["directory.id"] != three["directory.id"]
