@@ -22,6 +22,7 @@ RUN_S = 150
 # Finding -> version of Kafka -> exit code of the reproduction. 4.4.0 is the default and the latest version.
 RECORD = {
     "kafka-late-retry": {"4.4.0": SHOWN, "3.4.1": NOT_SHOWN},
+    "kafka-recovery-point": {"4.4.0": SHOWN},
     "kafka-stable-offset": {"4.4.0": SHOWN, "3.9.2": NOT_SHOWN},
 }
 RUNS = [(name, version) for name, versions in RECORD.items() for version in versions]
