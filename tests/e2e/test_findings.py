@@ -25,6 +25,7 @@ RECORD = {
     "kafka-late-retry": {"4.4.0": SHOWN, "3.4.1": NOT_SHOWN},
     "kafka-recovery-point": {"4.4.0": SHOWN},
     "kafka-stable-offset": {"4.4.0": SHOWN, "3.9.2": NOT_SHOWN},
+    "librdkafka-implied-acks": {"4.4.0": SHOWN},
     "librdkafka-sequence": {"4.4.0": SHOWN},
 }
 RUNS = [(name, version) for name, versions in RECORD.items() for version in versions]
