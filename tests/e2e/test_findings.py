@@ -26,6 +26,7 @@ RECORD = {
     "kafka-recovery-point": {"4.4.0": SHOWN},
     "kafka-stable-offset": {"4.4.0": SHOWN, "3.9.2": NOT_SHOWN},
     "librdkafka-assignment": {"4.4.0": SHOWN},
+    "librdkafka-beginning": {"4.4.0": SHOWN},
     "librdkafka-implied-acks": {"4.4.0": SHOWN},
     "librdkafka-new-epoch": {"4.4.0": SHOWN},
     "librdkafka-sequence": {"4.4.0": SHOWN},
