@@ -28,6 +28,7 @@ RECORD = {
     "librdkafka-assignment": {"4.4.0": SHOWN},
     "librdkafka-beginning": {"4.4.0": SHOWN},
     "librdkafka-implied-acks": {"4.4.0": SHOWN},
+    "librdkafka-list-offsets": {"4.4.0": SHOWN},
     "librdkafka-new-epoch": {"4.4.0": SHOWN},
     "librdkafka-sequence": {"4.4.0": SHOWN},
 }
