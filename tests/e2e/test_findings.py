@@ -22,7 +22,7 @@ RUN_S = 150
 # Finding -> version of Kafka -> exit code of the reproduction. 4.4.0 is the default and the latest version.
 RECORD = {
     "kafka-format-unsynced": {"4.1.1": SHOWN, "4.4.0": NOT_SHOWN},
-    "kafka-late-retry": {"4.4.0": SHOWN, "3.4.1": NOT_SHOWN},
+    "kafka-late-retry": {"4.4.0": SHOWN},
     "kafka-recovery-point": {"4.4.0": SHOWN},
     "kafka-stable-offset": {"4.4.0": SHOWN, "3.9.2": NOT_SHOWN},
     "librdkafka-assignment": {"4.4.0": SHOWN},
