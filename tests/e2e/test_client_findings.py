@@ -1,7 +1,7 @@
-"""The reproductions in docs/findings show their defects with the pinned versions of the client libraries.
+"""The reproductions of docs/understand/client-findings.md show their defects with the pinned versions of the libraries.
 
-A reproduction exits with 1 when the library has the defect and with 0 when it does not. A test that fails with exit
-code 0 means that a new version has mended it: change docs/understand/client-findings.md.
+A reproduction exits with 0 when the library has the defect and with 1 when it does not. A test that fails with exit
+code 1 means that a new version has mended it: change docs/understand/client-findings.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tests.conftest import absent
 from tests.e2e.persistent_cluster import persistent_cluster, status
 
 FINDINGS = Path(__file__).parents[2] / "docs" / "findings"
-REPRODUCTIONS = sorted(FINDINGS.glob("*/reproduce.*"))
 # The prefix of a finding's folder -> the client program whose manifest pins the library.
 LIBRARIES = {
     "kafka-python": "kafka-python",
@@ -27,6 +26,7 @@ LIBRARIES = {
     "platformatic": "platformatic-kafka",
     "sarama": "sarama",
 }
+REPRODUCTIONS = sorted(path for name in LIBRARIES for path in FINDINGS.glob(f"{name}-*/reproduce.*"))
 BUILD_S, RUN_S = 600, 120
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(BUILD_S + RUN_S)]
@@ -66,13 +66,11 @@ def test_the_defect_is_still_there(script: Path, bootstrap: str, programs: Path)
     program = examples.read(programs / name)
     words = [*command(script, program), bootstrap]
     done = subprocess.run(words, cwd=program.folder, capture_output=True, text=True, timeout=RUN_S, check=False)
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "expected" in done.stdout, done.stdout + done.stderr
 
 
 def test_every_finding_has_a_page_and_a_reproduction() -> None:
-    folders = {path.name for path in FINDINGS.iterdir() if path.is_dir()}
-    assert folders == {path.parent.name for path in REPRODUCTIONS}
     table = (FINDINGS.parent / "understand" / "client-findings.md").read_text()
-    missing = [name for name in sorted(folders) if f"../findings/{name}/README.md" not in table]
-    assert not missing and all((FINDINGS / name / "README.md").exists() for name in folders)
+    missing = [path.parent.name for path in REPRODUCTIONS if f"../findings/{path.parent.name}/README.md" not in table]
+    assert not missing and all((path.parent / "README.md").exists() for path in REPRODUCTIONS)

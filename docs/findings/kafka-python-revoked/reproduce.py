@@ -83,7 +83,7 @@ def main():
     print(f"          read again: {', '.join(again) or 'nothing'}")
     for member in (first, second):
         member.consumer.close(autocommit=False)
-    sys.exit(1 if again or first.commits != ["succeeded"] else 0)
+    sys.exit(0 if again or first.commits != ["succeeded"] else 1)
 
 
 main()

@@ -46,7 +46,7 @@ async function main() {
   console.log('expected: read_committed gives "committed", "last"; no aborted send is acknowledged after the abort')
   const quoted = found.map(value => `"${value}"`).join(', ')
   console.log(`found:    read_committed gives ${quoted}; ${acknowledged} of 3 are acknowledged`)
-  process.exit(found.some(value => value.startsWith('aborted')) ? 1 : 0)
+  process.exit(found.some(value => value.startsWith('aborted')) ? 0 : 1)
 }
 
 main().catch(error => {

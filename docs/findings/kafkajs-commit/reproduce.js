@@ -56,12 +56,12 @@ async function main() {
   const committed = await attempt(transaction.commit())
   console.log('expected: commit is sent again after NOT_COORDINATOR and succeeds, or can be called again')
   console.log(`found:    commit: ${committed}`)
-  if (committed === 'succeeds') process.exit(0)
+  if (committed === 'succeeds') process.exit(1)
   const again = await attempt(transaction.commit())
   console.log(`          commit again: ${again}`)
   console.log(`          abort: ${await attempt(transaction.abort())}`)
   console.log(`          next transaction: ${await attempt(producer.transaction())}`)
-  process.exit(again === 'succeeds' ? 0 : 1)
+  process.exit(again === 'succeeds' ? 1 : 0)
 }
 
 main().catch(error => {

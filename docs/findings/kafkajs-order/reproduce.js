@@ -42,7 +42,7 @@ async function main() {
     wrong ||= found !== expected
   }
   await admin.disconnect()
-  process.exit(wrong ? 1 : 0)
+  process.exit(wrong ? 0 : 1)
 }
 
 main().catch(error => {

@@ -26,7 +26,7 @@ async function main() {
   const ends = await admin.fetchTopicOffsets(topic)
   console.log(`end offsets: ${ends.map(({ partition, high }) => `${partition}: ${high}`).sort().join(', ')}`)
   await admin.disconnect()
-  process.exit(acknowledged ? 1 : 0)
+  process.exit(acknowledged ? 0 : 1)
 }
 
 main().catch(error => {

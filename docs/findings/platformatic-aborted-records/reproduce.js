@@ -44,7 +44,7 @@ async function main() {
     wrong ||= found.length > 1
   }
   await admin.close()
-  process.exit(wrong ? 1 : 0)
+  process.exit(wrong ? 0 : 1)
 }
 
 main().catch(error => {

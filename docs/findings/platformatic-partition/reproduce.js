@@ -16,11 +16,11 @@ async function main() {
   console.log('expected: an error, because the topic has the partitions 0, 1 and 2')
   if (result instanceof Error) {
     console.log(`found:    ${result.message}`)
-    process.exit(0)
+    process.exit(1)
   }
   const { partition, offset } = result.offsets[0]
   console.log(`found:    the record is acknowledged in partition ${partition} at offset ${offset}`)
-  process.exit(1)
+  process.exit(0)
 }
 
 main().catch(error => {

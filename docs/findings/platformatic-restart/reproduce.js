@@ -30,7 +30,7 @@ async function main() {
   const second = await run(topic, topic)
   console.log('expected: both starts succeed')
   console.log(`found:    first start ${first}\n          second start ${second}`)
-  process.exit(second.startsWith('succeeds') ? 0 : 1)
+  process.exit(second.startsWith('succeeds') ? 1 : 0)
 }
 
 main().catch(error => {

@@ -22,7 +22,7 @@ async function main() {
   const stored = Number(ends.get(topic)[0]) - 1
   console.log(`expected: ${offsets.length} acknowledged sends have different offsets, and are stored`)
   console.log(`found:    they have the offsets ${offsets.join(', ')}; ${stored} of them stored`)
-  process.exit(stored < offsets.length ? 1 : 0)
+  process.exit(stored < offsets.length ? 0 : 1)
 }
 
 main().catch(error => {

@@ -81,7 +81,7 @@ func main() {
 	fmt.Printf("found:    after a commit that the broker accepts, the committed offset is %d\n", accepted)
 	const after = "after a commit that the broker rejects, no error is reported, and the committed offset is"
 	fmt.Printf("          %s %d\n", after, rejected)
-	if rejected != 1 {
+	if rejected == 1 {
 		os.Exit(1)
 	}
 }
