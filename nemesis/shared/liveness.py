@@ -3,8 +3,9 @@
 Three conditions are checked for each partition of the run: it has a leader; every replica is in sync; and no
 transaction is open, because the last stable offset equals the high watermark. No client starts a transaction any more,
 and a transaction whose client is gone is aborted after its timeout, which is ten seconds by default. A condition is
-stuck if every look within `STUCK_S` found it violated in the same way; longer timeouts prolong this time. Nothing is judged while a broker does not answer or is not
-registered: then the machine or the fault is to blame, and the wait for a healthy cluster has said so.
+stuck if every look within `STUCK_S` found it violated in the same way; longer timeouts prolong this time. Nothing is
+judged while a broker does not answer or is not registered: then the machine or the fault is to blame, and the wait for
+a healthy cluster has said so.
 
 The report quotes what the brokers logged about the partition lately. Sources: KIP-98 and KIP-890 (hanging
 transactions); Kafka documentation, Design, 4.7 (replicas that are caught up join the ISR).
