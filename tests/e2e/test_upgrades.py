@@ -64,7 +64,7 @@ def test_the_newest_pair(tmp_path: Path) -> None:
 def test_every_pair_under_leader_kill(tmp_path: Path, mode: str, old: str, new: str) -> None:
     ran = run(
         tmp_path, "--kafka-version", old, "--upgrade-to", new, "--metadata", mode, "--txn",
-        "--nemesis", "upgrade,finalize,leader-kill", "--time-limit", "200" if mode == "zookeeper" else "120", *UNDER,
+        "--nemesis", "upgrade,finalize,leader-kill", "--time-limit", "240" if mode == "zookeeper" else "160", *UNDER,
         timeout_s=380,
     )  # fmt: skip
     upgraded(ran)
