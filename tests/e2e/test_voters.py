@@ -17,7 +17,7 @@ def test_a_voter_leaves_and_a_spare_joins_under_faults(tmp_path: Path) -> None:
     faults = ("--nemesis", "remove-controller:active,add-controller", "--controllers", "4")
     done = run(tmp_path, *LIGHT, *faults, "--time-limit", "28", "--nemesis-interval", "6", timeout_s=200)
     assert done.code == 0, (done.out, done.err)
-    completed = [op for op in done.nemesis if op["extra"]["phase"] == "complete" and "voters" in op["value"]]
+    completed = [op for op in done.nemesis if op["extra"]["phase"] == "complete" and "voters" in (op["value"] or {})]
     assert {op["f"] for op in completed} == {"remove-controller", "add-controller"}
     assert {len(op["value"]["voters"]) for op in completed} == {2, 4}
     answers = [json.loads(line) for line in (done.folder / "events" / "quorum.jsonl").read_text().splitlines()]
