@@ -48,7 +48,7 @@ def test_the_newest_pair(tmp_path: Path) -> None:
     before = footprint()
     _, old, new = NEWEST
     ran = run(
-        tmp_path, "--kafka-version", old, "--upgrade-to", new, "--nemesis", "upgrade,finalize", "--time-limit", "40",
+        tmp_path, "--kafka-version", old, "--upgrade-to", new, "--nemesis", "upgrade,finalize", "--time-limit", "70",
         *UNDER,
     )  # fmt: skip
     upgraded(ran)
