@@ -69,8 +69,8 @@ class Pack:
             with tempfile.TemporaryDirectory() as folder:
                 data = Path(folder) / "data"
                 storage_format.write(self.template, data, self.cluster_id, self.node.id)
-                for path in sorted(data.iterdir()):
-                    _add_file(tar, path, f"data/{path.name}")
+                for path in sorted(path for path in data.rglob("*") if path.is_file()):
+                    _add_file(tar, path, f"data/{path.relative_to(data)}")
 
     def texts(self) -> dict[str, str]:
         """Returns file name -> text of the generated files."""
