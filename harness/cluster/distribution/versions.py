@@ -25,7 +25,8 @@ SERIES: Final[Mapping[str, str]] = {
 # Major versions of Java with which clusters of a series have been tested.
 JAVA: Final[Mapping[str, tuple[int, ...]]] = {
     **dict.fromkeys(SERIES, (17, 21, 25)),
-    **dict.fromkeys(("4.2", "4.4"), (17,)),
+    "4.2": (17,),
+    "4.4": (17, 21),
 }
 OLDEST: Final = (2, 4, 0)  # the first with a build for Scala 2.13
 OLDEST_KRAFT: Final = (3, 3, 1)  # KRaft is production-ready from here on (KIP-833)
