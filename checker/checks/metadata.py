@@ -19,7 +19,7 @@ from typing import Any, Final
 import orjson
 
 from checker.anomalies.metadata_log import METADATA
-from checker.disk.metadata import agreement, node_log, quorum_answers, told
+from checker.disk.metadata import agreement, node_log, quorum_answers, reported
 from checker.disk.metadata import replay as replays
 from checker.disk.metadata.node_log import NodeLog
 from checker.disk.metadata.replay import Replayed
@@ -108,18 +108,18 @@ def judge(
         found += _against_servers(replayed, logs, said, figures)
         created: Mapping[str, Any] = event.get("topics") or {}
         figures["topics"] = len(created.get("names", ()))
-        found += told.topics(replayed, created, deleted)
+        found += reported.topics(replayed, created, deleted)
         if not replayed.base:
-            found += told.some_topic_has(replayed, settings)
+            found += reported.some_topic_has(replayed, settings)
     return found, reasons, figures
 
 
 def _against_servers(
     replayed: Replayed, logs: list[NodeLog], said: quorum_answers.Said, figures: dict[str, Any]
 ) -> list[Found]:
-    """Compares the whole log with leader epochs that servers used and said. Adds to the figures."""
-    stored, figures["checkpoint_epochs"] = told.checkpoints(replayed, logs)
-    answered, figures["metadata_answers"] = told.metadata_answers(replayed, said.leaders)
+    """Compares the whole log with leader epochs that servers used and reported. Adds to the figures."""
+    stored, figures["checkpoint_epochs"] = reported.checkpoints(replayed, logs)
+    answered, figures["metadata_answers"] = reported.metadata_answers(replayed, said.leaders)
     return [*stored, *answered]
 
 
@@ -132,7 +132,9 @@ def _reasons(nodes: list[str], logs: list[NodeLog], said: quorum_answers.Said, r
     if said.damaged:
         found.append(f"{quorum_answers.FILE} has lines that cannot be read; restore the file that the run wrote")
     if said.committed < 0:
-        found.append("no leader of the metadata quorum told its high watermark, so nothing is known to be committed")
+        found.append(
+            "no leader of the metadata quorum reported its high watermark, so nothing is known to be committed"
+        )
     if replayed.unreadable is not None:
         found.append(f"the metadata log cannot be replayed: {replayed.unreadable}")
     return found

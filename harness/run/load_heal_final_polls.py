@@ -178,9 +178,10 @@ def record(
                 watch.stop()
                 nemeses.teardown(resolved.faults, env())
                 upgrading.stop()
+                if quorum is not None:
+                    quorum.stop()
             record_cluster_settings.record(plan.cluster, staff.admin.call, events)
             if quorum is not None:
-                quorum.stop()
                 metadata_log.finish(folder, cluster, staff.topics.created(), events)
             if derived.has_pipeline(plan):
                 pipeline_files.write_sent(folder, plan)

@@ -1,7 +1,7 @@
 """Compares the copies of the metadata log up to an offset that is known to be committed.
 
-Offsets before the high watermark that a leader told, and before the end of a snapshot, are committed. Followers append
-the leader's batches as they are, so at these offsets every copy has the same bytes. Uncommitted ends of logs may
+Offsets before the high watermark that a leader reported, and before the end of a snapshot, are committed. Followers
+append the leader's batches as they are, so at these offsets every copy has the same bytes. Uncommitted ends of logs may
 differ. A log may start late, because snapshots have replaced its beginning, and a copy may end early. Sources: KIP-595,
 KIP-630.
 """

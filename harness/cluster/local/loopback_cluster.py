@@ -36,7 +36,7 @@ from harness.cluster.local import (
     wire_faults,
 )
 from harness.cluster.local.clocks import Clocks
-from harness.cluster.local.layout import Layout
+from harness.cluster.local.layout import Layout, Place
 from harness.cluster.local.log_dirs import LogDirectories
 from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.ports import Ports
@@ -253,6 +253,10 @@ class LoopbackCluster:
             raise BadInput(f"there is no node {name!r}: the nodes are {', '.join(names)}")
         return name
 
+    def _place(self, node: str) -> Place:
+        """Returns the addresses of a server, which include the ports of the wire proxy if there is one."""
+        return next(place for place in self._up().servers.layout.places if place.name == node)
+
     # --- what the servers report ----------------------------------------------------------------------
 
     def _socket(self, host: str = "") -> socket.socket:
@@ -295,7 +299,7 @@ class LoopbackCluster:
         with self._starting:
             if not self.running(node):
                 state = self._up()
-                place = next(place for place in state.servers.layout.places if place.name == node)
+                place = self._place(node)
                 log = str(state.servers.home(node) / servers.STDOUT)
                 env = self._clocks.env(node) if self._clocks else {}
                 state.children[node] = self.spawn(node, state.servers_of(node).argv(place), env, [], log)
@@ -352,11 +356,11 @@ class LoopbackCluster:
         with self._starting:
             state.changed[node] = releases.with_release(state.servers, state.releases[version], pin)
             (state.pinned.add if pinned else state.pinned.discard)(node)
-            state.changed[node].configure(next(place for place in state.servers.layout.places if place.name == node))
+            state.changed[node].configure(self._place(node))
 
     def starts_empty(self, node: str, version: str) -> str:
         state = self._up()
-        place = next(place for place in state.servers.layout.places if place.name == self._known(node))
+        place = self._place(self._known(node))
         trial = releases.with_release(state.servers, state.releases[version], "")
         return trial_start.attempt(trial, place, lambda argv, log: self.spawn(node, argv, {}, [], log), self._socket)
 
@@ -375,7 +379,7 @@ class LoopbackCluster:
     def set_mode(self, node: str, mode: str) -> None:
         state = self._up()
         state.changed[node] = migration.in_mode(state.servers, mode)
-        state.changed[node].configure(next(place for place in state.servers.layout.places if place.name == node))
+        state.changed[node].configure(self._place(node))
 
     def provision(self) -> Sequence[str]:
         state = self._up()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from checker.disk.metadata import told
+from checker.disk.metadata import reported
 from checker.disk.metadata import witnesses as w
 from checker.disk.metadata.image import Image
 from checker.disk.metadata.replay import Replayed
@@ -219,8 +219,8 @@ def test_a_topic_may_be_gone_only_if_the_run_deleted_topics() -> None:
     replayed = Replayed(Image())
     replayed.names["was"].add("its id")
     created = {"names": ["was", "never"], "partitions": 1, "config": {}}
-    assert [one.place for one in told.topics(replayed, created, deleted=True)] == ["topic never"]
-    found = list(told.topics(replayed, created, deleted=False))
+    assert [one.place for one in reported.topics(replayed, created, deleted=True)] == ["topic never"]
+    found = list(reported.topics(replayed, created, deleted=False))
     assert [one.seen for one in found] == ["it was deleted", "no record creates it"]
 
 
@@ -305,7 +305,7 @@ def test_a_server_without_a_log_is_said(run: Copy) -> None:
 def test_without_answers_nothing_is_known_to_be_committed(run: Copy) -> None:
     (run.folder / "events" / "quorum.jsonl").unlink()
     found, reasons, _ = run.judged()
-    assert found == [] and any("told its high watermark" in reason for reason in reasons)
+    assert found == [] and any("reported its high watermark" in reason for reason in reasons)
 
 
 def test_logs_that_were_not_copied_are_said(run: Copy) -> None:

@@ -1,4 +1,4 @@
-"""Compares the replayed metadata log with what servers used and said: leader epochs, topics and configurations.
+"""Compares the replayed metadata log with what servers used and reported: leader epochs, topics and configurations.
 
 A leader epoch in a server's leader-epoch-checkpoint, or in an answer to Metadata, began with a record of the metadata
 log that named the leader. A topic that the cluster acknowledged to have created is in the log, unless the run deleted
@@ -75,7 +75,7 @@ def topics(run: Replayed, created: Mapping[str, Any], deleted: bool) -> Iterator
             continue
         if topic_id is None:
             seen = "it was deleted" if run.names.get(name) else "no record creates it"
-            yield Found(ADMIN, f"topic {name}", seen, "its creation was acknowledged, and nobody deleted it")
+            yield Found(ADMIN, f"topic {name}", seen, "its creation was acknowledged, and it was not deleted")
             continue
         have = {number for one, number in run.image.parts[PARTITIONS] if one == topic_id}
         missing = sorted(set(range(int(created.get("partitions", 0)))) - have)
