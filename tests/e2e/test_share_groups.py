@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.harness_command import run
+from workloads.topic_recreation import PARTITIONS_MAX
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 BOTH = ("--workload", "share", "--client", "confluent,java")
@@ -56,3 +58,18 @@ def test_dead_letter_queues(tmp_path: Path) -> None:
     assert ran.anomalies == set(), ran.out
     share = ran.result["statistics"]["share"]
     assert share["dead_letters"] >= share["acknowledgements"]["reject"]["ok"] > 0
+
+
+@pytest.mark.nightly
+def test_topics_are_deleted_and_created_again(tmp_path: Path) -> None:
+    ran = run(tmp_path, *BOTH, "--share-recreate", "--time-limit", "20", "--seed", "2")
+    assert (ran.code, ran.anomalies) == (0, set()), ran.out
+    lines = (
+        line for file in sorted((ran.folder / "history").glob("*.jsonl")) for line in file.read_text().splitlines()
+    )
+    ops = [op for op in map(json.loads, lines) if op.get("type") == "ok"]
+    (again,) = (op for op in ops if op["f"] == "share-recreate")
+    assert all(end > 0 for _, end in again["value"])
+    polled = [(op, row[0]) for op in ops if op["f"] == "share-poll" for row in op["value"]["records"]]
+    deleted = [key < PARTITIONS_MAX for op, key in polled if op["time_ns"] > again["time_ns"]]
+    assert any(key < PARTITIONS_MAX for _, key in polled) and deleted and not all(deleted)
