@@ -10,7 +10,6 @@ leader epochs there were to judge.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,10 +44,8 @@ def check(source: Source, options: CheckOptions) -> Result:
     watched = [event for event in events.events if event["event"] == EVENT] if events is not None else []
     if run is None or not watched:
         return UNJUDGED
-    began = time.monotonic()
     deleted = any(f in source.meta["counts"] for f in DELETES_TOPICS)
     found, reasons, figures = judge(run, watched[-1], _settings_changed(source), deleted)
-    figures["seconds"] = round(time.monotonic() - began, 3)
     by_name: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for one in found:
         by_name[one.name].append(one.as_witness())

@@ -28,9 +28,8 @@ def test_a_run_is_silent_and_says_what_there_was_to_judge(done: Ran) -> None:
     assert figures["epochs"] >= 2 and figures["leader_changes"] >= 2
     assert figures["compared"] >= 50 and figures["snapshots_compared"] >= 6
     assert figures["elections"] >= 20 and figures["checkpoint_epochs"] >= 20 and figures["metadata_answers"] >= 20
-    assert figures["seconds"] < 1.5
     copied = [json.loads(line) for line in (done.folder / "events" / "harness.jsonl").read_text().splitlines()]
-    assert copied[-1]["detail"] == "copied" and copied[-1]["seconds"] < 1.5
+    assert copied[-1]["detail"] == "copied"
     assert "metadata log: " in done.out
 
 

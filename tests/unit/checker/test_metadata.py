@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Copy:
 def test_a_healthy_run_is_valid(run: Copy) -> None:
     found = check_plain(run.folder, OPTIONS)
     assert (found.valid, found.reasons, found.anomalies) == ("valid", (), ())
-    assert found.statistics["metadata"]["compared"] == 148 and found.statistics["metadata"]["seconds"] < 3
+    assert found.statistics["metadata"]["compared"] == 148
 
 
 def test_a_run_that_did_not_watch_its_quorum_is_not_judged(run: Copy) -> None:
