@@ -32,6 +32,7 @@ from harness.cli import (
     runs,
     serve,
     shrink,
+    swarm,
 )
 from harness.cli.output import say
 from harness.model.errors_and_exit_codes import (
@@ -75,6 +76,7 @@ app.add_typer(experiment.app, name="experiment")
 app.add_typer(log_model.app, name="model")
 app.add_typer(recovery.app, name="recovery")
 app.command("matrix")(matrix.matrix)
+app.command("swarm")(swarm.swarm)
 app.command("compare")(runs.compare)
 app.command("page")(runs.page)
 app.command("open")(runs.open_)
