@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from harness.clients import fence_producers
 from harness.clients.client_protocols import Admin, Library
 from harness.clients.extra_group_member import Storm
 from harness.clients.keepsake import Keepsake
@@ -232,6 +233,16 @@ class AdminRole:
         """Stops the extra group member. Returns its counts, or {} if none was running."""
         storm, self._storm = self._storm, None
         return storm.stop() if storm is not None else {}
+
+    def transactional_ids(self, timeout_s: float = 5.0) -> dict[str, str]:
+        """Returns transactional id -> state of its transaction, for the clients of the run (brokers since 3.0)."""
+        brokers = self._admin.cluster(timeout_s)["brokers"]
+        return fence_producers.transactional_ids(brokers, f"{self._settings.run}-", timeout_s)
+
+    def fence(self, names: Sequence[str]) -> dict[str, int]:
+        """Takes over transactional ids. Returns transactional id -> new producer epoch, for those that succeeded."""
+        topic, timeout_s = next(iter(self._topics())), self._settings.transaction_timeout_s
+        return fence_producers.fence(self._settings.bootstrap, topic, names, timeout_s)
 
     def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
         """Returns the permissions that a run needs but does not have, such as "Write on topics".

@@ -32,10 +32,12 @@ class Uncertain(Exception):
 class Link:
     """A client that sends requests about topics to the right brokers.
 
-    `bootstrap` is a list "host:port,host:port,...".
+    bootstrap   a list "host:port,host:port,..."
+    patience_s  how long a request is retried
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
         pairs = (address.rpartition(":") for address in bootstrap.split(","))
         self._bootstrap = [(host.strip(), int(port)) for host, _, port in pairs]
         self._open: dict[tuple[str, int], socket.socket] = {}
@@ -107,7 +109,7 @@ class Link:
         code  function that returns the error code of a decoded response
         once  do not repeat a request that may have had an effect; raise Uncertain instead
 
-        Raises ClientError if there is no such response before the deadline (`PATIENCE_S`).
+        Raises ClientError if there is no such response within `patience_s`.
         """
 
         def forget() -> None:
@@ -157,7 +159,7 @@ class Link:
         code: Callable[[T], int],
         once: bool,
     ) -> T:
-        deadline, reason = time.monotonic() + PATIENCE_S, "no leader or coordinator"
+        deadline, reason = time.monotonic() + self._patience_s, "no leader or coordinator"
         while True:
             try:
                 address = where()
@@ -179,7 +181,7 @@ class Link:
             if time.monotonic() > deadline:
                 raise ClientError(
                     "_TIMED_OUT",
-                    f"no success in {PATIENCE_S:.0f} s with a request of API key {api[0]} ({reason})",
+                    f"no success in {self._patience_s:.0f} s with a request of API key {api[0]} ({reason})",
                 )
             forget()
             time.sleep(_AGAIN_S)

@@ -127,6 +127,8 @@ def _detail(data: Mapping[str, Any]) -> str:
         parts.append(", ".join(f"{name}={value}" for name, value in settings.items()))
     if isinstance(data.get("shared"), int):
         parts.append(f"a foreign consumer joined the group {data['shared']} times")
+    if isinstance(data.get("fenced"), dict):
+        parts.append(f"another producer took over {', '.join(data['fenced']) or 'no transactional id'}")
     rules = data.get("rules")
     if isinstance(rules, list):
         applied = sum(int(rule.get("applied", 0)) for rule in rules if isinstance(rule, dict))

@@ -1,4 +1,7 @@
-"""reassign: partitions lose their leader's replica, and later get it back as a fresh copy.
+"""reassign: partitions lose replicas, and later get them back as fresh copies.
+
+With `some` and `all`, a partition loses the replica of its leader. With `shrink`, it loses all others, so the checker
+judges the run by a replication factor of 1.
 
 If there are more nodes than replicas, the replica moves to another node; otherwise it is removed. If there are only two
 replicas and no other node, only the order of the replicas changes, because removing one would leave a single replica,
@@ -21,6 +24,7 @@ from nemesis.shared.placement import ALL, SOME, Lists, Placed, chosen, move, mov
 from nemesis.verb import Verb
 
 COPIES_LEAST: Final = 2
+SHRINK: Final = "shrink"
 
 
 def elsewhere(row: Placed, brokers: Sequence[int], draw: Draw) -> tuple[int, ...]:
@@ -37,10 +41,16 @@ def elsewhere(row: Placed, brokers: Sequence[int], draw: Draw) -> tuple[int, ...
     return rest if len(rest) >= COPIES_LEAST else (*rest, first)
 
 
+def alone(row: Placed) -> tuple[int, ...]:
+    """Returns the replica of a partition's leader, or the first one if the partition has no leader."""
+    return (row.leader if row.leader in row.replicas else row.replicas[0],)
+
+
 def _reassign(target: str, env: Env, undo_steps: UndoSteps) -> dict[str, Any]:
     rows = chosen(placed(env), target, env.draw)
     brokers = range(1, len(env.cluster.nodes) + 1)
-    lists = {row.at: new for row in rows if (new := elsewhere(row, brokers, env.draw)) != row.replicas}
+    new = {row.at: alone(row) if target == SHRINK else elsewhere(row, brokers, env.draw) for row in rows}
+    lists = {row.at: new[row.at] for row in rows if new[row.at] != row.replicas}
     if not lists:
         return hit([], False, why="no partition has an alternative placement")
     undo_steps.append({row.at: row.replicas for row in rows if row.at in lists})
@@ -67,14 +77,20 @@ def _fault(target: str, timing: Timing) -> Fault:
     begin, end = fault_op("reassign", name, target, "start"), fault_op("reassign-back", name, target, "stop")
     nemesis = Changed("reassign", "reassign-back", partial(_reassign, target), put_back)
     rounds = start_stop(begin, end, timing)
-    return Fault(name, nemesis, rounds, finally_(end), (Brokers,), takes_turns=True)
+    settings = {"replication": 1, "min_insync_replicas": 1} if target == SHRINK else {}
+    return Fault(name, nemesis, rounds, finally_(end), (Brokers,), takes_turns=True, settings=settings)
 
 
 VERB: Final = Verb(
-    "move partitions away from the nodes that lead them (AlterPartitionReassignments), and back later",
+    "move partitions away from the nodes that lead them, or remove their other replicas (AlterPartitionReassignments), "
+    "and back later",
     _fault,
     nodes=False,
-    named={SOME: "A random half of the run's partitions", ALL: "Every partition of the run"},
+    named={
+        SOME: "A random half of the run's partitions",
+        ALL: "Every partition of the run",
+        SHRINK: "Every partition of the run, which keeps only the replica of its leader",
+    },
     nodes_min=2,
     short={"reassign": "some"},
 )

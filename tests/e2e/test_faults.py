@@ -318,6 +318,13 @@ def _writes_quickly(place: Place, node: str) -> bool:
     return max(place.cluster.write_ms(node)) < 200
 
 
+def _fenced(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """The library of the client whose id was taken over says that it has been fenced."""
+    (name,) = started["fenced"]
+    log = place.clients.folder / f"w{name.removeprefix('r-')}.log"
+    return _soon(lambda: "fenced" in log.read_text(errors="replace"), 15)
+
+
 def _applied(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
     """A rule was applied, and the proxy could parse all traffic."""
     return ended["rules"][0]["released"] > 0 and "untouched" not in ended
@@ -397,12 +404,14 @@ CASES = [
     ("elect:all", "elect", "", _moved),
     ("elect-unclean:leader", "elect-unclean", "bring-back", _unclean),
     ("reassign:all", "reassign", "reassign-back", _reassigned),
+    ("reassign:shrink", "reassign", "reassign-back", _reassigned),
     ("add-partitions:all", "add-partitions", "", _grown),
     ("remove-broker:one", "remove-broker", "add-broker", _removed),
     ("config-change:min-isr-up", "config-change", "config-back", _min_isr),
     ("config-change:retention", "config-change", "config-back", _expired),
     ("config-change:compact", "config-change", "config-back", _cleaned),
     ("rebalance:group", "rebalance", "calm", _stormed),
+    ("fence:one", "fence", "", _fenced),
     ("wire:delay-all", "wire", "wire-clear", _applied),
     ("wire:swap-produce", "wire", "wire-clear", _swapped),
     ("wire:refuse-produce", "wire", "wire-clear", None),
@@ -417,6 +426,7 @@ AT_NIGHT = {
     "slow:all",
     "power-loss:leader",
     "config-change:compact",
+    "reassign:shrink",
     "wire:refuse-produce",
 }
 

@@ -36,6 +36,7 @@ class FakeBrokers:
     refuse: set[str] = field(default_factory=set)
     visits: int = 2
     default: str = "2"
+    transactions: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for number, replicas in enumerate([(1, 2, 3), (2, 3, 1)]):
@@ -95,6 +96,12 @@ class FakeBrokers:
 
     storm_stop = storm_seen
 
+    def transactional_ids(self) -> dict[str, str]:
+        return self.transactions
+
+    def fence(self, names: list[str]) -> dict[str, int]:
+        return {name: 1 for name in names if name != "r-gone"}
+
 
 def env_with(brokers: FakeBrokers, cluster: FakeCluster | None = None) -> Env:
     return replace(env_of(cluster or FakeCluster()), admin=brokers)
@@ -115,6 +122,20 @@ def test_an_election_makes_the_next_replica_in_sync_lead() -> None:
     assert elect.successor(row) == 1, "the preferred one, which does not lead"
     assert elect.successor(replace(row, leader=1)) == 3, "2 is not in sync"
     assert elect.successor(replace(row, leader=None)) is None
+
+
+def test_producers_with_an_open_transaction_are_fenced() -> None:
+    brokers = FakeBrokers(transactions={"r-1": "Ongoing", "r-2": "CompleteCommit", "r-3": "Ongoing"})
+    started, _ = invoke("fence:all", env_with(brokers), "fence")
+    assert started == {"nodes": [], "took_effect": True, "fenced": {"r-1": ["Ongoing", 1], "r-3": ["Ongoing", 1]}}
+    started, _ = invoke("fence:one", env_with(brokers), "fence")
+    assert len(started["fenced"]) == 1 and set(started["fenced"]) < {"r-1", "r-3"}
+    started, _ = invoke("fence:one", env_with(FakeBrokers(transactions={"r-2": "Empty"})), "fence")
+    assert started["fenced"] == {"r-2": ["Empty", 1]}
+    started, _ = invoke("fence:all", env_with(FakeBrokers(transactions={"r-gone": "Ongoing"})), "fence")
+    assert not started["took_effect"]
+    started, _ = invoke("fence:all", env_with(FakeBrokers()), "fence")
+    assert not started["took_effect"] and started["errors"] == ["no client has a transactional id"]
 
 
 def test_an_election_without_a_candidate_has_no_effect() -> None:
@@ -147,6 +168,15 @@ def test_partitions_are_moved_and_put_back() -> None:
     assert started["reassigned"]["t-0"] == [["n1", "n2", "n3"], ["n2", "n3"]]
     assert ended == {"nodes": []}
     assert {at: row["replicas"] for at, row in brokers.rows.items()} == before
+
+
+def test_a_partition_keeps_only_the_replica_of_its_leader_and_gets_the_others_back() -> None:
+    brokers = FakeBrokers()
+    started, _ = invoke("reassign:shrink", env_with(brokers), "reassign", "reassign-back")
+    assert started["reassigned"] == {"t-0": [["n1", "n2", "n3"], ["n1"]], "t-1": [["n2", "n3", "n1"], ["n2"]]}
+    assert brokers.rows["t", 0]["replicas"] == (1, 2, 3)
+    settings = table.weakened(Settings(replication=3, min_insync_replicas=2), ["reassign:shrink"])
+    assert (settings.replication, settings.min_insync_replicas) == (1, 1)
 
 
 def test_what_could_not_be_put_back_is_put_back_by_the_next_healing() -> None:

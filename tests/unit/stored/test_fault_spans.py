@@ -49,6 +49,12 @@ def test_a_fault_of_a_moment_has_the_clients_that_it_hit() -> None:
     assert (span.label, span.begin_ns, span.end_ns) == ("kill:leader w3", 1 * S, 2 * S)
 
 
+def test_a_producer_that_was_fenced_is_named() -> None:
+    value = '{"nodes": [], "took_effect": true, "fenced": {"r-3": ["Ongoing", 1]}}'
+    (span,) = fault_spans.of_rows([row(1, "", "invoke"), row(2, "", "complete", value)])
+    assert span.detail == "another producer took over r-3"
+
+
 def test_simultaneous_faults_are_distinguished() -> None:
     found = fault_spans.of_rows(
         [
