@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from harness.cli.matrix import seconds
 from harness.cli.parameters import RunsDir
+from harness.model.errors_and_exit_codes import EXIT_VALID
+
+if TYPE_CHECKING:
+    from harness.experiments.swarm.run import Done, Shrunk
+
+SHRINK_RUNS: Final = 3  # runs of each smaller plan
 
 
 def swarm(
@@ -38,8 +44,8 @@ def swarm(
 
       harness swarm swarm.yaml --list 5
     """
+    from harness.experiments.swarm import draw_rounds, report, run, spec
     from harness.model.errors_and_exit_codes import BadInput
-    from harness.swarm import draw_rounds, report, run, spec
 
     budget_s, shrink_s = seconds(budget), seconds(shrink)
     features = spec.load(file)
@@ -59,10 +65,30 @@ def swarm(
         left_s = min(shrink_s, end_s - time.monotonic())
         if each.finding and each.finding not in small and left_s > each.seconds:
             print(f"new: {each.finding}")
-            small[each.finding] = run.shrunk(each, f"{left_s:.0f}s", runs_dir, print)
+            small[each.finding] = _shrunk(each, f"{left_s:.0f}s", runs_dir)
         report.write(folder, seed, done, small)
     print(report.counts(done))
     for name, rounds in report.findings(done).items():
         print(f"  {name}: {len(rounds)} of {len(done)} rounds, first {rounds[0].folder}")
     print(f"  {folder / 'summary.md'}")
     return run.exit_code(done)
+
+
+def _shrunk(done: Done, budget: str, runs_dir: Path) -> Shrunk:
+    """Repeats the run of a finding and shrinks its plan, within a time budget such as 10m."""
+    from harness.experiments.swarm.run import Shrunk
+    from harness.run.spark import NONE
+    from harness.shrinking import shrink_schedule
+    from harness.stored import find_runs
+
+    folder, lines = Path(done.folder), [""]
+
+    def say(line: str) -> None:
+        lines.append(line)
+        print(f"  {line}")
+
+    result = find_runs.require_result(folder)
+    code = shrink_schedule.shrink(folder, result, done.anomalies[0], SHRINK_RUNS, budget, runs_dir, NONE, say)
+    plan = folder / "shrunk" / "schedule" / "plan.yaml"
+    summary = next(line for line in reversed(lines) if not line.startswith("next:"))
+    return Shrunk(code == EXIT_VALID, str(plan) if plan.exists() else "", summary)

@@ -25,12 +25,12 @@ from typing import Any, Final
 from checker import check
 from checker.tables import make_tables
 from checker.tables.buckets_of_a_history import in_memory
+from harness.experiments.swarm.draw_rounds import HALF, drawn
+from harness.experiments.swarm.spec import Swarm
 from harness.model.check_options import CheckOptions, Settings
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.run import simulate
 from harness.sim.queue.world import Trouble
-from harness.swarm.draw_rounds import HALF, drawn
-from harness.swarm.spec import Swarm
 
 OPS: Final = 300
 OPS_MAX: Final = 30_000

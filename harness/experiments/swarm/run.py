@@ -1,4 +1,4 @@
-"""Runs the rounds of a swarm within a time budget, and shrinks the plan of each new finding."""
+"""Runs the rounds of a swarm within a time budget."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ from typing import Final
 from harness.experiments.expectations import ANY, Expectation
 from harness.experiments.run import attempt
 from harness.experiments.spec import Case
+from harness.experiments.swarm.draw_rounds import Round, drawn
+from harness.experiments.swarm.spec import Swarm, is_plan
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, HarnessError
 from harness.run.spark import NONE
-from harness.shrinking import shrink_schedule
-from harness.stored import find_runs
-from harness.swarm.draw_rounds import Round, drawn
-from harness.swarm.spec import Swarm, is_plan
 
 Say = Callable[[str], None]
 NOT_RUN: Final = "not run"
-SHRINK_RUNS: Final = 3  # runs of each smaller plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +89,6 @@ def once(chosen: Round, runs_dir: Path) -> Done:
     except HarnessError as error:
         return Done(chosen, NOT_RUN, why=str(error))
     return Done(chosen, outcome.valid, tuple(outcome.broken), outcome.folder, outcome.seconds, outcome.why)
-
-
-def shrunk(done: Done, budget: str, runs_dir: Path, say: Say) -> Shrunk:
-    """Repeats the run of a finding and shrinks its plan, within a time budget such as 10m."""
-    folder, lines = Path(done.folder), []
-
-    def note(line: str) -> None:
-        lines.append(line)
-        say(f"  {line}")
-
-    code = shrink_schedule.shrink(
-        folder, find_runs.require_result(folder), done.anomalies[0], SHRINK_RUNS, budget, runs_dir, NONE, note
-    )
-    plan = folder / "shrunk" / "schedule" / "plan.yaml"
-    summary = next((line for line in reversed(lines) if not line.startswith("next:")), "")
-    return Shrunk(code == EXIT_VALID, str(plan) if plan.exists() else "", summary)
 
 
 def exit_code(done: Sequence[Done]) -> int:

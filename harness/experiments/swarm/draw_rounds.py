@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.experiments.spec import over
+from harness.experiments.swarm.spec import Swarm
 from harness.model.randomness import Draw
-from harness.swarm.spec import Swarm
 from nemesis import table
 from nemesis.schedule.timing import Timing
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from harness.cli.swarm import swarm as command
+from harness.experiments.swarm import report, run, spec
+from harness.experiments.swarm.draw_rounds import Round, drawn
+from harness.experiments.swarm.run import Done, Shrunk
+from harness.experiments.swarm.spec import Swarm
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput
 from harness.plan import make_plan
-from harness.swarm import report, run, spec
-from harness.swarm.draw_rounds import Round, drawn
-from harness.swarm.run import Done, Shrunk
-from harness.swarm.spec import Swarm
 
 FILE = Path(__file__).parents[3] / "swarm.yaml"
 PLAIN = Swarm({"time_limit_s": 5}, {"keys": ({"key_count": 2}, {"key_count": 9})}, ("kill:leader", "pause:client"), 2)

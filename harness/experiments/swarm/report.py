@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from harness.experiments.swarm.draw_rounds import Round
+from harness.experiments.swarm.run import Done, Shrunk
 from harness.model.errors_and_exit_codes import BadInput
-from harness.swarm.draw_rounds import Round
-from harness.swarm.run import Done, Shrunk
 
 FILE: Final = "results.json"
 WHY_CHARACTERS: Final = 200
