@@ -1,10 +1,10 @@
 """Reduces a plan step by step while its runs still show an anomaly. Pure: the caller provides the function that runs
 plans.
 
-A `Size` contains what can be reduced: the faults, the duration of the load, the number of clients, and the ops per
-second. Each step goes to the first smaller size that still shows the anomaly. The search ends when no smaller size
-shows it, or when the time budget is used up. Runs of the same plan differ in their timing, so a plan counts as showing
-the anomaly if most of its runs do.
+A `Size` contains what can be reduced: the faults, the duration of the load, the number of clients, the ops per second,
+and the settings that differ from their defaults. Each step goes to the first smaller size that still shows the anomaly.
+The search ends when no smaller size shows it, or when the time budget is used up. Runs of the same plan differ in their
+timing, so a plan counts as showing the anomaly if most of its runs do.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Size:
     injections  faults at fixed times
     seconds     duration of the load
     entries     (position in the schedule, name of the fault) of each entry of the plan's schedule that is kept
+    settings    names of the plan's fields that are kept; the others have their defaults
     """
 
     rhythm: tuple[str, ...]
@@ -49,13 +50,15 @@ class Size:
     clients: int
     rate_hz: float
     entries: tuple[tuple[int, str], ...] = ()
+    settings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         faults = [*self.rhythm, *(f"{injection.fault} at {injection.at_s:g} s" for injection in self.injections)]
         faults += [f"{name} (entry {n + 1} of the schedule)" for n, name in self.entries]
         rate = f"{self.rate_hz:g} ops/s" if self.rate_hz else "as fast as possible"
         clients = f"{self.clients} client{'' if self.clients == 1 else 's'}"
-        return f"{', '.join(faults) or 'no faults'}; {self.seconds:g} s, {clients}, {rate}"
+        settings = f"; with {', '.join(self.settings)}" if self.settings else ""
+        return f"{', '.join(faults) or 'no faults'}; {self.seconds:g} s, {clients}, {rate}{settings}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ def smaller(size: Size) -> Iterator[Size]:
     yield from (replace(size, rhythm=left) for left in _fewer(size.rhythm))
     yield from (replace(size, entries=left) for left in _fewer(size.entries))
     yield from (_earlier(replace(size, injections=left)) for left in _fewer(size.injections))
+    yield from (replace(size, settings=left) for left in _fewer(size.settings))
     earlier = _earlier(size)
     if earlier != size:
         yield earlier

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import EXIT_UNKNOWN, EXIT_VALID, BadInput, Missing
 from harness.plan import make_plan, plan_file, schedule
+from harness.plan.options import FaultFields, RunFields
 from harness.plan.test_plan import TestPlan
 from harness.report.text import witness_lookup
 from harness.run import allowed_commands
@@ -25,12 +26,22 @@ from nemesis.table import faults
 
 Say = Callable[[str], None]
 FOR_MIN_S = 0.5
+# Fields that say what is tested and where, or that other parts of a `Size` stand for.
+_CLUSTER: Final = ("cluster", "cluster_name", "hosts", "system", "image", "bootstrap", "client_config", "network")
+_LOAD: Final = ("workload", "app", "scenario", "time_limit_s", "final_time_limit_s", "concurrency", "rate_hz")
+_KEPT: Final = {"schema", *RunFields.model_fields, *FaultFields.model_fields, *_CLUSTER, *_LOAD}
 
 
 def size_of(plan: TestPlan) -> Size:
     """Returns the parts of a plan that can be reduced."""
     entries = tuple((n, line.fault) for n, line in enumerate(plan.schedule))
-    return Size(plan.nemesis, (), plan.time_limit_s, plan.concurrency, plan.rate_hz, entries)
+    return Size(plan.nemesis, (), plan.time_limit_s, plan.concurrency, plan.rate_hz, entries, settings_of(plan))
+
+
+def settings_of(plan: TestPlan) -> tuple[str, ...]:
+    """Returns the names of the fields of a plan that differ from their defaults and can be left out."""
+    changed = plan.model_dump(by_alias=True, exclude_defaults=True)
+    return tuple(name for name in changed if name not in _KEPT)
 
 
 def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
@@ -54,7 +65,8 @@ def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
         injections.append(Injection(span.fault, round(span.begin_ns / 1e9, 1), length))
     if not injections or plan.schedule:
         return None
-    return Size((), tuple(injections), plan.time_limit_s, plan.concurrency, plan.rate_hz)
+    load = (plan.time_limit_s, plan.concurrency, plan.rate_hz)
+    return Size((), tuple(injections), *load, settings=settings_of(plan))
 
 
 def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
@@ -68,6 +80,7 @@ def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
         for injection in size.injections
     ]
     values = plan.model_dump(by_alias=True, exclude_defaults=True, exclude={"run", "started", "versions", "git_commit"})
+    values = {name: value for name, value in values.items() if name in _KEPT or name in size.settings}
     changed = {
         "nemesis": size.rhythm,
         "time_limit_s": size.seconds,

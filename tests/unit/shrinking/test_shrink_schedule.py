@@ -116,6 +116,17 @@ def test_a_plan_is_made_of_what_a_run_did() -> None:
     assert [line.fault for line in shrink_schedule.plan_for(listed, fewer, 0).schedule] == ["pause:n1"]
 
 
+def test_settings_that_do_not_matter_are_left_out() -> None:
+    plan = make_plan.make({"txn": True, "log_dirs": 2, "racks": 3, "key_count": 5, "seed": 1, "workload": "queue"})
+    size = shrink_schedule.size_of(plan)
+    assert size.settings == ("log_dirs", "racks", "txn", "key_count")
+    best = plan_search.search(size, None, lambda one: "txn" in one.settings).best
+    assert best is not None and best.settings == ("txn",)
+    assert str(best).endswith("; with txn")
+    smaller = shrink_schedule.plan_for(plan, best, 0)
+    assert (smaller.txn, smaller.log_dirs, smaller.racks, smaller.key_count) == (True, 1, 0, 12)
+
+
 def test_how_often_an_anomaly_was_seen_again(tmp_path: Path) -> None:
     before = {"lost-write": 7, "unseen": 7}
     ran = [
