@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from harness.clients.exec import process
 from harness.clients.settings import Settings
 from harness.clients.settings import parse_settings as client_settings
 from harness.clients.table import library_of
@@ -151,6 +152,7 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
         raise BadInput(str(problem))
     per_worker, logs = derived.clients_per_worker(plan), folder / "logs"
     crew = Crew(cluster, config, plan.concurrency, per_worker, logs, worker_env, workload.hit)
+    stack.callback(process.remove_folders, plan.run)
     stack.callback(crew.stop)
     topics = Topics(
         admin.call,

@@ -57,7 +57,8 @@ class Exec:
     def running(self) -> ClientProcess:
         """Returns the running process. Starts it, and sends it `hello`, if it does not run. Raises ClientError."""
         if self._process is None or self._process.ended:
-            process = ClientProcess(self._argv, self._environ, open_fields.secrets(self._settings), self._user)
+            secrets = open_fields.secrets(self._settings)
+            process = ClientProcess(self._argv, self._environ, secrets, self._user, self._settings.run)
             try:
                 self.facts = _facts(process.request("hello", {"protocol": PROTOCOL}, HELLO_S))
             except ClientError:

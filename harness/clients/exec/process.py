@@ -8,6 +8,7 @@ allow, the harness kills the whole process group. Then every later request raise
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import pwd
 import select
@@ -38,6 +39,7 @@ GRACE_S: Final = 1.0  # beyond the time limit that the program was given
 EXIT_S: Final = 5.0  # for a killed process to be gone
 NOBODY: Final = "nobody"
 
+FOLDER: Final = "harness-client-"  # the names of the programs' folders begin with it
 DIED: Final = "_CLIENT_DIED"
 SILENT: Final = "_CLIENT_SILENT"
 BROKE_PROTOCOL: Final = "_CLIENT_BROKE_PROTOCOL"
@@ -49,6 +51,12 @@ Rebalanced = Callable[[dict[str, Any]], None]
 """Called with each rebalance event, as the program wrote it."""
 
 
+def remove_folders(run: str) -> None:
+    """Removes the folders of a run's client programs. A worker that is killed cannot do it."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}{glob.escape(run)}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class ClientProcess:
     """One process of a client program. Not thread-safe.
 
@@ -56,16 +64,22 @@ class ClientProcess:
     environ  all environment variables except HOME and TMPDIR, which name an empty folder that is deleted afterwards
     secrets  texts that are replaced with *** in the process's errors and in what it writes to its standard error
     user     the account as which the process runs, if this process runs as root
+    run      id of the run, for `remove_folders`
     library  name of the program's library, from the answer to `hello`; set by the adapter
 
     Raises ClientError if the program cannot be started.
     """
 
     def __init__(
-        self, argv: Sequence[str], environ: Mapping[str, str], secrets: Sequence[str] = (), user: str = NOBODY
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        secrets: Sequence[str] = (),
+        user: str = NOBODY,
+        run: str = "",
     ) -> None:
         self.library = ""
-        self._folder = Path(tempfile.mkdtemp(prefix="harness-client-"))
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{run}-"))
         runs_as = account(user)
         if runs_as is not None:
             os.chown(self._folder, runs_as.pw_uid, runs_as.pw_gid)

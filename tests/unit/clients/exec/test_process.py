@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.clients.exec.process import BROKE_PROTOCOL, DIED, SILENT, ClientProcess
+from harness.clients.exec.process import BROKE_PROTOCOL, DIED, SILENT, ClientProcess, remove_folders
 from harness.protocol.error_codes import ClientError
 from tests.conftest import absent
 
@@ -119,6 +120,17 @@ def test_a_program_that_ends_answers_every_open_request(start: Start) -> None:
     assert [error and error.code for error in found] == [DIED, DIED]
     assert "exit code 3" in str(found[0]) and process.ended
     assert failure(process).code == DIED
+
+
+def test_the_folders_of_a_run_are_removed_although_its_workers_were_killed(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for run in ("r[1]", "r[1]", "r2"):
+        start("pass", run=run)
+    remove_folders("r[1]")
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith("harness-client-r2-")
 
 
 def test_a_silent_program_is_killed_with_its_descendants(start: Start, tmp_path: Path) -> None:
