@@ -22,7 +22,7 @@ LATEST = (
 
 @pytest.mark.long
 def test_a_group_with_members_of_two_libraries(tmp_path: Path) -> None:
-    ran = run(tmp_path, *BOTH, "--time-limit", "5", "--seed", "1")
+    ran = run(tmp_path, *BOTH, "--time-limit", "8", "--seed", "1")
     assert (ran.code, ran.anomalies) == (0, set()), ran.out
     assert ran.result["statistics"]["share"]["deliveries"] > 20
 
