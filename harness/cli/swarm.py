@@ -62,11 +62,12 @@ def swarm(
     end_s, first = time.monotonic() + budget_s, len(done)
     for each in run.carry_out(features, seed, first, end_s, runs_dir, print):
         done.append(each)
+        report.write(folder, seed, done, small)
         left_s = min(shrink_s, end_s - time.monotonic())
         if each.finding and each.finding not in small and left_s > each.seconds:
             print(f"new: {each.finding}")
             small[each.finding] = _shrunk(each, f"{left_s:.0f}s", runs_dir)
-        report.write(folder, seed, done, small)
+            report.write(folder, seed, done, small)
     print(report.counts(done))
     for name, rounds in report.findings(done).items():
         print(f"  {name}: {len(rounds)} of {len(done)} rounds, first {rounds[0].folder}")

@@ -1,9 +1,9 @@
 """Draws the plans of a swarm's rounds. Pure: the seed and the number of a round determine its plan.
 
 Each round first leaves out each feature with a probability of one half, and then draws its plan from the others: one
-entry of each axis, or none, and some of the faults. A
-feature can hide another one: under constant kills, few transactions ever commit. In a round without it, the other one
-can show. Source: Groce, Zhang, Eide, Chen, Regehr, "Swarm Testing", ISSTA 2012.
+entry of each axis, or none, and some of the faults. A feature can hide another one: under constant kills, few
+transactions ever commit. In a round without it, the other one can show. Source: Groce, Zhang, Eide, Chen, Regehr,
+"Swarm Testing", ISSTA 2012.
 """
 
 from __future__ import annotations
