@@ -198,9 +198,9 @@ def test_a_groups_offsets_that_are_reset_are_found(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("faults", "mode", "seconds"),
     [
-        ("migrate-to-kraft", "kraft", "110"),
+        ("migrate-to-kraft", "kraft", "130"),
         ("migrate-to-kraft,leader-kill", "kraft", "230"),
-        ("migrate-to-kraft,migrate-back", "zookeeper", "130"),
+        ("migrate-to-kraft,migrate-back", "zookeeper", "180"),
         pytest.param("migrate-to-kraft,migrate-back,leader-kill", "zookeeper", "340", marks=pytest.mark.timeout(600)),
     ],
 )
