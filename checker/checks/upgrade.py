@@ -6,7 +6,9 @@ records, a group's committed offset and an open transaction from before the upgr
 are judged by the queue check: its final polls read every log again from the beginning, after the upgrade.)
 
 Features are compared by their epoch, the offset in the metadata log up to which a server knows them. So a server that
-is behind does not count as one that went back, except at the end of the run, when the cluster is healthy.
+is behind does not count as one that went back, except at the end of the run, when the cluster is healthy. Two kinds of
+reports are not compared: those with epoch 0, from a server that has not loaded any metadata yet, and those without
+metadata.version, from a broker with ZooKeeper, whose epoch is that of another log.
 """
 
 from __future__ import annotations
@@ -103,10 +105,11 @@ def regressions(reports: Sequence[Row], done: Sequence[Row]) -> Rows:
     """
     lowered_ns = _lowered_ns(done)
     counted = [report for report in reports if lowered_ns is None or report["time_ns"] < lowered_ns]
+    loaded = [report for report in counted if report["epoch"] > 0 and "metadata.version" in report["levels"]]
     found = {}
-    for name in sorted({name for report in counted for name in report["levels"]} - WITHOUT_EPOCH):
+    for name in sorted({name for report in loaded for name in report["levels"]} - WITHOUT_EPOCH):
         highest: Row | None = None
-        for report in sorted(counted, key=lambda one: (one["epoch"], -one["levels"].get(name, 0))):
+        for report in sorted(loaded, key=lambda one: (one["epoch"], -one["levels"].get(name, 0))):
             level = report["levels"].get(name, 0)
             if highest is None or level >= highest["levels"].get(name, 0):
                 highest = report
