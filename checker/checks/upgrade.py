@@ -7,8 +7,8 @@ are judged by the queue check: its final polls read every log again from the beg
 
 Features are compared by their epoch, the offset in the metadata log up to which a server knows them. So a server that
 is behind does not count as one that went back, except at the end of the run, when the cluster is healthy. Two kinds of
-reports are not compared: those with epoch 0, from a server that has not loaded any metadata yet, and those without
-metadata.version, from a broker with ZooKeeper, whose epoch is that of another log.
+reports are not compared: those with epoch 0, from a server that has not loaded any metadata yet, and, in a migration,
+those without metadata.version, from a broker with ZooKeeper, whose epoch is not an offset in the metadata log.
 """
 
 from __future__ import annotations
@@ -105,7 +105,12 @@ def regressions(reports: Sequence[Row], done: Sequence[Row]) -> Rows:
     """
     lowered_ns = _lowered_ns(done)
     counted = [report for report in reports if lowered_ns is None or report["time_ns"] < lowered_ns]
-    loaded = [report for report in counted if report["epoch"] > 0 and "metadata.version" in report["levels"]]
+    migrated = any(step["verb"] == "migrate" for step in done)
+    loaded = [
+        report
+        for report in counted
+        if report["epoch"] > 0 and not (migrated and "metadata.version" not in report["levels"])
+    ]
     found = {}
     for name in sorted({name for report in loaded for name in report["levels"]} - WITHOUT_EPOCH):
         highest: Row | None = None
