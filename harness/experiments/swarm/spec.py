@@ -25,6 +25,7 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import make_plan
 from harness.run import make_cluster
 from harness.yaml_data import Loaded, Place
+from nemesis import table as nemeses
 
 WHAT: Final = "a swarm"
 
@@ -94,7 +95,8 @@ def _possible(loaded: Loaded, at: Place, plan: Mapping[str, Any]) -> None:
 def is_plan(fields: Mapping[str, Any]) -> bool:
     """Returns whether the fields are those of a valid plan."""
     try:
-        make_cluster.resolved(make_plan.make(fields))
+        plan = make_plan.make(fields)
+        nemeses.refuse_unsubscribed(make_cluster.resolved(plan).faults, plan.sub_via)
     except BadInput:
         return False
     return True
