@@ -207,6 +207,14 @@ def undone(done: Sequence[Row], expected: Sequence[str]) -> Iterator[str]:
         yield f"{fault} was not completed{f': {why}' if why else ''}{now}; a longer --time-limit may help"
 
 
+def not_judged(done: Sequence[Row]) -> Iterator[str]:
+    """Yields, for each server that did not start with a version, why the version may not be to blame."""
+    for step in done:
+        if step.get("ended") and step.get("trial") != "starts":
+            trial = step.get("trial") or "this was not tried"
+            yield f"{step['nodes'][0]} did not start with {step.get('version')}; alone on empty folders: {trial}"
+
+
 def _unproven(left: Row, found: Row) -> Iterator[str]:
     """Yields why it is not known what survived."""
     if not left or "error" in left:
@@ -240,7 +248,7 @@ def check(source: Source, options: CheckOptions) -> Result:
         *_anomaly(transaction_not_kept.ANOMALY, transaction_lost(left, found), options),
         *_anomaly(version_does_not_start.ANOMALY, [] if healed(source) else not_started(done), options),
     )
-    reasons = (*undone(done, options.expected_faults), *_unproven(left, found))
+    reasons = (*not_judged(done), *undone(done, options.expected_faults), *_unproven(left, found))
     figures = {
         "steps": [_figures(step) for step in done],
         "features": {one["detail"]: one["levels"] for one in reports},

@@ -83,6 +83,19 @@ def test_roll_back_half_way_and_the_answer_to_a_downgrade(tmp_path: Path) -> Non
     assert "INVALID_UPDATE_VERSION" in answer["refused"], answer
 
 
+@pytest.mark.nightly
+def test_a_downgrade_that_kafka_accepts(tmp_path: Path) -> None:
+    """No metadata version between those of 4.1 and 4.2 changes the metadata records."""
+    ran = run(
+        tmp_path, "--kafka-version", "4.1", "--upgrade-to", "4.2", "--time-limit", "130", "--txn",
+        "--nemesis", "upgrade,finalize,downgrade", *UNDER, timeout_s=380,
+    )  # fmt: skip
+    assert ran.code == 0, ran.out + ran.err
+    asked, *restarts = steps(ran, "downgrade")
+    assert not asked.get("refused") and asked["levels"]["metadata.version"] < asked["levels_before"]["metadata.version"]
+    assert restarts[-1]["versions"] == dict.fromkeys(("n1", "n2", "n3"), "4.1.2")
+
+
 # --- planted faults -----------------------------------------------------------------------------------
 
 Plant = Callable[[LoopbackCluster, Env], None]

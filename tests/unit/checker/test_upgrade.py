@@ -106,6 +106,9 @@ def test_a_transaction_is_lost_if_its_commit_is_refused_or_partial(found: dict[s
 def test_a_server_that_does_not_start_is_a_finding_only_if_its_version_starts() -> None:
     ended = {"verb": "upgrade", "nodes": ["n1"], "version": "4.4.0", "ended": "FATAL"}
     assert upgrade.not_started([{**ended, "trial": "it ended with code 1"}, {"verb": "upgrade"}]) == []
+    (why,) = upgrade.not_judged([{**ended, "trial": "it ended with code 1"}, {"verb": "upgrade"}])
+    assert why.endswith("; alone on empty folders: it ended with code 1")
+    assert list(upgrade.not_judged([{**ended, "trial": "starts"}])) == []
     assert upgrade.not_started([{**ended, "trial": "starts"}]) == [
         {"server": "n1", "version": "4.4.0", "error": "FATAL"}
     ]
