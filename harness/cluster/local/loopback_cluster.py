@@ -362,7 +362,9 @@ class LoopbackCluster:
         state = self._up()
         place = self._place(self._known(node))
         trial = releases.with_release(state.servers, state.releases[version], "")
-        return trial_start.attempt(trial, place, lambda argv, log: self.spawn(node, argv, {}, [], log), self._socket)
+        return trial_start.attempt(
+            trial, place, self._ports.take, lambda argv, log: self.spawn(node, argv, {}, [], log), self._socket
+        )
 
     def new_levels(self, version: str) -> Mapping[str, int]:
         return self._up().releases[version].levels

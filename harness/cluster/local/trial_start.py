@@ -1,7 +1,8 @@
 """Starts a server alone on empty folders, to find out whether its version starts with its configuration at all.
 
-The server gets the address, the listeners and the settings of a server of the cluster that is stopped, but it is the
-only member of its cluster, which has a new cluster id. So it does not meet the other servers.
+The server gets the host and the settings of a server of the cluster that is stopped, but other ports, and it is the
+only member of its cluster, which has a new cluster id. So it does not meet the other servers, and whoever asks the
+server that is stopped does not get its answers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ POLL_S: Final = 0.1
 _FOLDER: Final = "trial"
 
 
+def moved(place: Node, take_port: Callable[[], int]) -> Node:
+    """Returns a server with other ports, without those of the wire proxy and of programs outside the cluster."""
+    ports = {name: take_port() for name in ("port", "controller_port") if getattr(place, name)}
+    return Node(place.name, place.id, place.address, **{"port": 0, "controller_port": 0, **ports})
+
+
 def alone(settings: Servers, place: Node) -> Servers:
     """Returns the settings of a server that is alone in a new cluster, with folders of its own."""
     layout = settings.layout
@@ -37,15 +44,21 @@ def alone(settings: Servers, place: Node) -> Servers:
 
 
 def attempt(
-    settings: Servers, place: Place, spawn: Callable[[Sequence[str], str], Child], connect: Callable[[], socket.socket]
+    settings: Servers,
+    place: Place,
+    take_port: Callable[[], int],
+    spawn: Callable[[Sequence[str], str], Child],
+    connect: Callable[[], socket.socket],
 ) -> str:
     """Returns "" if the server answers requests within TRIAL_S, else why not. Removes everything afterwards.
 
-    spawn    starts a process on the server's host: (command line, path of the file for its output)
-    connect  creates a TCP socket in the cluster's network
+    take_port  returns a free port
+    spawn      starts a process on the server's host: (command line, path of the file for its output)
+    connect    creates a TCP socket in the cluster's network
     """
     if not isinstance(place, Node) or settings.template is None:
         return "not tried: with ZooKeeper, an empty server needs an empty ZooKeeper"
+    place = moved(place, take_port)
     trial = alone(settings, place)
     shutil.rmtree(trial.folder, ignore_errors=True)
     trial.folder.mkdir()
