@@ -30,8 +30,8 @@ _FOLDER: Final = "trial"
 
 def moved(place: Node, take_port: Callable[[], int]) -> Node:
     """Returns a server with other ports, without those of the wire proxy and of programs outside the cluster."""
-    ports = {name: take_port() for name in ("port", "controller_port") if getattr(place, name)}
-    return Node(place.name, place.id, place.address, **{"port": 0, "controller_port": 0, **ports})
+    port, controller_port = (take_port() if used else 0 for used in (place.port, place.controller_port))
+    return Node(place.name, place.id, place.address, port, controller_port)
 
 
 def alone(settings: Servers, place: Node) -> Servers:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.cluster.distribution import migration_config, upgrade_pairs
 from harness.cluster.local import layout
-from harness.cluster.local.trial_start import alone
+from harness.cluster.local.trial_start import alone, moved
 from harness.model.errors_and_exit_codes import BadInput
 from tests.unit.cluster.test_broker_config import parsed
 from tests.unit.cluster.test_layout import servers
@@ -72,8 +72,10 @@ def test_only_3_9_migrates() -> None:
 def test_a_trial_start_is_alone(name: str, roles: str) -> None:
     places = layout.isolated(3, 3, "kraft")
     place = next(place for place in places.places if place.name == name)
+    ports = iter((20_000, 20_001))
+    place = moved(place, lambda: next(ports))
     trial = alone(servers(places, "4.1.1", Path("/run/nodes"), None), place)  # type: ignore[arg-type]
     assert trial.folder == Path("/run/trial")
     voters = parsed(trial._config(place)[1])["controller.quorum.voters"]
-    assert voters == f"{place.id}@{place.address}:9093"
+    assert voters == f"{place.id}@{place.address}:{place.controller_port}" and place.controller_port >= 20_000
     assert parsed(trial._config(place)[1])["process.roles"] == roles
