@@ -24,6 +24,7 @@ NODES_MAX: Final = 15
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 NAME_RULE: Final = "a name consists of a-z, 0-9 and -, at most 31 characters"
 ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,\[\]]+):\d{1,5}")
+LOG_DIRS_SINCE: Final = (3, 7, 0)  # several log directories with KRaft: KIP-858
 INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  # the guarantees depend on them
 
 
@@ -175,9 +176,16 @@ def copies(plan: TestPlan) -> None:
 
 
 def log_dirs(plan: TestPlan) -> None:
-    """Checks that several log directories are used only with --cluster local: there the harness creates the folders."""
-    if plan.log_dirs > 1 and plan.cluster != "local":
+    """Checks that the brokers can have several log directories, and that the harness creates their folders."""
+    if plan.log_dirs == 1:
+        return
+    if plan.cluster != "local":
         raise ValueError(f"--log-dirs {plan.log_dirs} requires --cluster local")
+    if derived.metadata_mode(plan) == versions.KRAFT and versions.parse_version(plan.kafka_version) < LOG_DIRS_SINCE:
+        raise ValueError(
+            f"--log-dirs {plan.log_dirs}: Kafka {plan.kafka_version} supports only one log directory per broker with "
+            "KRaft; use 3.7 or later, or --metadata zookeeper"
+        )
 
 
 def racks(plan: TestPlan) -> None:

@@ -12,27 +12,16 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from harness.cluster.distribution.broker_config import Node
-from harness.cluster.distribution.versions import KRAFT, Metadata, parse_version
 from harness.cluster.local.node_files import NodeFiles
 from harness.model.capabilities import LogDir
-from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.protocol import log_dirs
 from harness.protocol.error_codes import TopicPartition
 from harness.protocol.one_exchange import exchange
 
-SINCE_KRAFT: Final = (3, 7, 0)  # KIP-858
 _TIMEOUT_S: Final = 5.0
 _FAILS, _BACK = "folder-fails", "folder-back"  # kinds of `file_damage_kinds`
 T = TypeVar("T")
-
-
-def check(count: int, version: str, metadata: Metadata) -> None:
-    """Raises BadInput if brokers of this version cannot have this number of log directories."""
-    if count > 1 and metadata == KRAFT and parse_version(version) < SINCE_KRAFT:
-        raise BadInput(
-            f"Kafka {version} supports only one log directory per broker with KRaft: use 3.7 or later, or "
-            "--metadata zookeeper"
-        )
 
 
 @dataclass(frozen=True, slots=True)

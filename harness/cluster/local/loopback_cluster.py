@@ -24,7 +24,6 @@ from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local import (
     dynamic_quorum,
     layout,
-    log_dirs,
     log_tail,
     migration,
     namespaces,
@@ -109,7 +108,6 @@ class LoopbackCluster:
         self._releases, self.work_dir = releases.named(spec), spec.work_dir
         self.version = self._releases[0]
         broker_config.check_overrides(spec.kafka_config)
-        log_dirs.check(spec.log_dirs, self.version, spec.metadata_kept)
         self._ports = Ports()
         self._all = self._places()
         self.layout = replace(self._all, controllers=()) if spec.migrates else self._all

@@ -29,6 +29,8 @@ from harness.run import attached_cluster
         ({"nodes": 1, "min_insync_replicas": 2}, "no acks=all send could succeed"),
         ({"txn": True, "retries": 0}, "rely on retries"),
         ({"txn": True, "idempotence": False}, "transactional producers are idempotent"),
+        ({"log_dirs": 2, "kafka_version": "3.4"}, "only one log directory per broker with KRaft"),
+        ({"log_dirs": 2, "cluster": "mock"}, "--log-dirs 2 requires --cluster local"),
         ({"nonsense": 1}, "--nonsense: no such option"),
         ({"rate_hz": float("inf")}, "--rate inf"),
         ({"nemesis_interval_s": float("inf")}, "--nemesis-interval inf"),
