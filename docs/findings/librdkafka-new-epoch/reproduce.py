@@ -7,7 +7,7 @@ from local_kafka import PRODUCE, Cluster, Proxy, lower_min_isr, read_committed, 
 
 TOPIC = "new-epoch"
 CONFIG = {"replica.lag.time.max.ms": 6000}
-ATTEMPTS = 3  # on a busy machine, an answer may come so late that the client has given up the request
+ATTEMPTS = 2  # on a busy machine, an answer may come so late that the client has given up the request
 
 
 class Order:
