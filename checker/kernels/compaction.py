@@ -17,6 +17,7 @@ cleanup.policy; KIP-135 (compacted topics reject records without a key, so such 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,10 @@ from checker.kernels.log_starts_and_ends import FOREVER
 from checker.tables.packing import Bools, Ints, begins, order
 from checker.tables.schema import INFO, OK
 from harness.model.check_options import Settings
+from harness.model.record_keys import TOMBSTONE_EVERY
 
+TOMBSTONES_KEPT: Final = "log.cleaner.delete.retention.ms"
+DAY_MS: Final = 86_400_000  # its default
 _FAULT, _BACK = "config-change:compact", "config-back"
 
 
@@ -123,11 +127,21 @@ def _offsets(bucket: Bucket) -> Ints:
     return offset
 
 
+def _passing(bucket: Bucket) -> Bools:
+    """Returns, for each value, whether it is a tombstone that brokers keep for less than the default time, a day."""
+    kept_ms = bucket.options.settings.broker.get(TOMBSTONES_KEPT)
+    result: Bools = bucket.data.pair_value % TOMBSTONE_EVERY == TOMBSTONE_EVERY - 1
+    return result & (kept_ms is not None and int(kept_ms) < DAY_MS)
+
+
 def last_of_record_keys(bucket: Bucket) -> Bools:
-    """Returns, for each value, whether it has the highest offset of the values of its record key that must exist."""
+    """Returns, for each value, whether it has the highest offset of the values of its record key that must exist.
+
+    Tombstones that brokers remove within the run are left out.
+    """
     group, offset = _of_record_keys(bucket), _offsets(bucket)
     exists = bucket.must_exist & (offset >= 0)
-    result: Bools = exists & (offset == _highest(bucket, group, offset, exists))
+    result: Bools = exists & (offset == _highest(bucket, group, offset, exists)) & ~_passing(bucket)
     return result
 
 
@@ -135,11 +149,13 @@ def replaced_by_record_key(bucket: Bucket) -> tuple[Bools, Bools]:
     """Returns, for each value, whether the cleaner may have removed it: (surely, perhaps).
 
     Surely: a value that must exist has the same record key and a higher offset. Perhaps: one of unknown outcome has; or
-    the value's own offset is not known, and its record key has other values. Aborted values replace nothing.
+    the value's own offset is not known, and its record key has other values. Aborted values replace nothing. Tombstones
+    that brokers remove within the run need no later value.
     """
     data = bucket.data
     group, offset = _of_record_keys(bucket), _offsets(bucket)
     surely = (offset >= 0) & (offset < _highest(bucket, group, offset, bucket.must_exist & (offset >= 0)))
+    surely |= _passing(bucket)
     open_ = (data.writer_type == INFO) & ~bucket.must_exist
     anywhere = np.where(offset < 0, FOREVER, offset)
     unplaced = (offset < 0) & (np.bincount(group, minlength=int(group.max(initial=0)) + 1)[group] > 1)

@@ -83,6 +83,8 @@ class Instance:
         polled = self._seek_pending(self._polled())
         if self._moved and options.mistake == mistakes.PRODUCE_AFTER:
             self._flush()
+        if self._moved and not options.flush_s:
+            state.request()  # the rebalance has cancelled the requests, but nothing may wait for the next poll
         before = state.working()
         state.polled(polled)
         self.counts["polled"] += sum(map(len, polled.values()))

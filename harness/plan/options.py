@@ -315,9 +315,10 @@ class PipelineFields(BaseModel):
     )
     flush_s: float | None = Field(
         None,
-        gt=0,
+        ge=0,
         le=3600,
-        description="Seconds to buffer records before they are produced. [default: 0.25; 30 in mode files]",
+        description="Seconds to buffer records before they are produced; 0: only until the next poll. "
+        "[default: 0.25; 30 in mode files]",
     )
     pipeline_mistake: str = Field("", description="Bug to inject, for the check to find; see docs/use/pipelines.md.")
 

@@ -120,7 +120,9 @@ def older(version: str, than: tuple[int, int]) -> bool:
 
 def workload_options(plan: TestPlan) -> Mapping[str, Any]:
     """Returns the options of the pipeline workload that are not fields of the plan or have other names there."""
-    flush_s = plan.flush_s or (FILES_FLUSH_S if plan.pipeline_mode == "files" else FLUSH_S)
+    flush_s = plan.flush_s
+    if flush_s is None:
+        flush_s = FILES_FLUSH_S if plan.pipeline_mode == "files" else FLUSH_S
     return {
         "inputs": plan.input_topics,
         "batch": plan.send_batch,

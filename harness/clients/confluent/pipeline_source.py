@@ -71,10 +71,12 @@ class ConfluentSource(Member):
 
     def __init__(self, pipeline: PipelineConfig) -> None:
         super().__init__(pipeline)
+        auto_commit = pipeline.options.mode == "auto-commit"
         config = consumer_config(pipeline.settings) | {
-            "enable.auto.commit": pipeline.options.mode == "auto-commit",
+            "enable.auto.commit": auto_commit,
             "auto.commit.interval.ms": int(pipeline.options.commit_s * 1000),
-            "enable.partition.eof": False,
+            # These events must not advance the offsets that the library stores (they did from 2.2.0 to 2.13.0).
+            "enable.partition.eof": auto_commit,
             # Required so that fetching committed offsets waits for pending transactions (KIP-447).
             "isolation.level": "read_committed",
         }

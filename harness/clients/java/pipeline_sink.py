@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from harness.clients.java.jvm import Machine
 from harness.clients.java.pipeline_source import JavaSource
@@ -40,25 +40,33 @@ class JavaSink(ProducerSink[JavaProducer]):
         return opened(self._machine, replace(settings, producer_config=config))
 
     def send_rows(self, rows: Sequence[Outgoing]) -> None:
-        """Sends records. Without transactions, also waits until all of them are acknowledged."""
-        if self._pipeline.options.transactional:
-            self._post(rows)
-        else:
-            super().send_rows(rows)
+        """Sends records. Without transactions, also flushes, and raises Failed if a send has failed.
 
-    def _post(self, rows: Sequence[Outgoing]) -> None:
-        """Sends records in a transaction, without waiting for them.
-
-        The transaction's commit waits for all records, and fails if a send has failed.
+        After the flush, every send has ended: an application that commits offsets next relies on this promise.
         """
         deadline = time.monotonic() + self._pipeline.settings.patience_s
+        futures = self._post(rows, deadline)
+        if self._pipeline.options.transactional:
+            return  # the commit waits for all records, and fails if a send has failed
+        try:
+            self._producer.flush(max(0.0, deadline - time.monotonic()))
+            for future in futures:
+                self._producer.raise_failed(future)
+        except ClientError as error:
+            fatal = error.kind == "fatal" or error.code == "_TIMED_OUT"
+            raise Failed("fatal" if fatal else "abort", f"send: {error}") from None
+
+    def _post(self, rows: Sequence[Outgoing], deadline: float) -> list[Any]:
+        """Sends records, without waiting for them. Returns Java's futures."""
+        futures: list[Any] = []
         for topic, partition, key, value in rows:
             if time.monotonic() > deadline:
                 raise Failed("abort", "send: took longer than an op may take")
             try:
-                self._producer.post((topic, partition), value, key)
+                futures.append(self._producer.post((topic, partition), value, key))
             except ClientError as error:
                 raise Failed("fatal" if error.kind == "fatal" else "abort", f"send: {error}") from None
+        return futures
 
     def offsets(self, marks: Mapping[Partition, Mark], source: Source) -> None:
         assert isinstance(source, JavaSource)

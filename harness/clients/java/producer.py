@@ -59,6 +59,18 @@ class JavaProducer:
                 delivery.offset = offset if offset >= 0 else None
             delivery.done = True
 
+    def flush(self, timeout_s: float) -> None:
+        """Waits until every earlier send has ended, as KafkaProducer.flush promises. Raises ClientError."""
+        self._within(self._producer.flush, timeout_s, "flush")
+
+    def raise_failed(self, future: Any) -> None:
+        """Raises ClientError if a send has failed. `future` is Java's future of the send; it need not have ended."""
+        try:
+            if future.isDone():
+                future.get()
+        except Exception as raised:
+            raise self._machine.converted(raised) from None
+
     def _within(self, call: Callable[[], Any], timeout_s: float, what: str) -> None:
         """Makes a transactional call, and gives it up if it takes too long. `what` names it, for the error message.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ SETTINGS = Settings(txn=True, isolation_level="read_committed", cleanup_policy="
 FINAL = {"final": True}
 
 
-def _judged(*read: tuple[int, int]) -> Result:
+def _judged(*read: tuple[int, int], checks: Sequence[str] = ("compacted",), **broker: str) -> Result:
     """Values 1 to 5 go to the record keys 1, 0, 1, 0, 1; value 4 is a tombstone. `read`: (offset, value)."""
     ops: list[Op] = []
 
@@ -31,7 +33,7 @@ def _judged(*read: tuple[int, int]) -> Result:
     records = [[1, [list(each) for each in read]]]
     ends = {"positions": [[1, 5]], "ends": [[1, 0, 5]]}
     done(9, "poll", [["poll"]], [["poll", records]], **FINAL, **ends)
-    return judge(in_memory(of_ops(ops)), CheckOptions(checks=("compacted",), settings=SETTINGS))
+    return judge(in_memory(of_ops(ops)), CheckOptions(checks=tuple(checks), settings=replace(SETTINGS, broker=broker)))
 
 
 def test_what_the_cleaner_removed_and_kept() -> None:
@@ -44,3 +46,12 @@ def test_what_the_cleaner_removed_and_kept() -> None:
 def test_without_a_removed_record_compaction_was_not_tested(read: tuple[tuple[int, int], ...]) -> None:
     result = _judged(*read)
     assert result.valid == "unknown" and "removed no record" in result.reasons[0]
+
+
+def test_a_tombstone_may_be_removed_once_it_is_older_than_brokers_keep_it() -> None:
+    without_tombstone, both = ((2, 3), (4, 5)), ("queue", "compacted")
+    kept = _judged(*without_tombstone, checks=both)
+    assert "lost-write" in {each.name for each in kept.anomalies if each.bad}
+    passing = _judged(*without_tombstone, checks=both, **{"log.cleaner.delete.retention.ms": "0"})
+    assert not [each.name for each in passing.anomalies if each.bad]
+    assert passing.statistics["compacted"] == {"replaced": 4, "removed": 3, "last": 1, "tombstones": 0, "kept": 1}

@@ -66,3 +66,10 @@ def test_the_self_check_says_at_which_stage(name: str, stage: str) -> None:
     assert {one["stage"] for one in lost} == {stage}
     world, _ = run(Options(abort_p=0.1), seed=1)
     assert not any(member.instance.lost() for member in world.members.values())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_without_a_flush_interval_no_record_waits_for_the_next_poll(seed: int) -> None:
+    world, _ = run(Options(mode="at-least-once", flush_s=0), seed)
+    assert "buffered" not in {event["event"] for event in world.events}
+    assert "buffered" in {event["event"] for event in run(Options(mode="at-least-once"), seed)[0].events}

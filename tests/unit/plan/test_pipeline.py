@@ -32,6 +32,7 @@ def test_slots_and_partitions_follow(tmp_path: Path) -> None:
     assert "group.consumer.session.timeout.ms" in plan(assignor="consumer").broker_config
     assert pipeline.workload_options(plan(pipeline_mode="files"))["instance"].flush_s == 30.0
     assert pipeline.workload_options(plan(pipeline_mode="files", flush_s=2))["instance"].flush_s == 2.0
+    assert pipeline.workload_options(plan(flush_s=0))["instance"].flush_s == 0.0
 
 
 @pytest.mark.parametrize(
