@@ -72,7 +72,7 @@ def markdown(done: Sequence[Done], small: Mapping[str, Shrunk]) -> str:
     if found:
         lines += ["## Findings", "", "| finding | rounds | first run | smaller plan |", "| --- | --- | --- | --- |"]
         for name, rounds in found.items():
-            plan = small[name].plan or small[name].summary if name in small else ""
+            plan = "" if name not in small else small[name].plan if small[name].comes_again else small[name].summary
             lines.append(f"| {_cell(name)} | {len(rounds)} of {len(done)} | {rounds[0].folder} | {_cell(plan)} |")
         lines.append("")
     unknown = [each for each in done if each.why]
