@@ -45,17 +45,22 @@ def settle_group(env: Env, at_most_s: float) -> Value:
     began = time.monotonic()
     states: Counter[str] = Counter()
     seen: Value = {}
-    stable = 0
+    stable, failed = 0, "no look"
     try:
         admin(env, "probe_start")
         while (waited_s := time.monotonic() - began) < at_most_s:
-            seen = admin(env, "probe_look")
-            states[seen["state"]] += 1
-            calm = seen["state"].partition(" ")[0] in SETTLED
-            stable = stable + 1 if calm and seen["assigned_s"] is not None else 0
+            try:
+                seen, failed = admin(env, "probe_look"), ""
+            except HarnessError as error:
+                failed, stable = str(error), 0
+            else:
+                states[seen["state"]] += 1
+                stable = stable + 1 if _served(seen) else 0
             if stable > 1:
                 return {"settled_s": round(waited_s, 1)}
             time.sleep(LOOK_S)
+        if failed:
+            raise ClusterTrouble(failed)
         _require_a_fit_cluster(env, seen, at_most_s)
         lines = logged(env, seen["group"])  # before the new member leaves
     except HarnessError as error:
@@ -65,6 +70,11 @@ def settle_group(env: Env, at_most_s: float) -> Value:
             admin(env, "probe_stop")
     row = {"kind": "group", "where": f"group {seen['group']}", "state": _said(seen, states), **_excuse(seen)}
     return {"waited_s": round(waited_s, 1), "stuck": [{**row, "logged": lines}], "count": 1}
+
+
+def _served(seen: Mapping[str, Any]) -> bool:
+    """Returns whether the new member has partitions, and the group is stable as far as its coordinator tells."""
+    return seen["assigned_s"] is not None and seen["state"].partition(" ")[0] in SETTLED
 
 
 def _require_a_fit_cluster(env: Env, seen: Mapping[str, Any], at_most_s: float) -> None:

@@ -96,6 +96,16 @@ def test_a_look_that_failed_is_no_proof() -> None:
     assert value["stuck"] == [] and value["why"] == "nobody answered" and asked[-1] == "probe_stop"
 
 
+def test_a_look_that_failed_does_not_end_the_wait() -> None:
+    def fail_once(number: int) -> dict[str, Any]:
+        if number == 2:
+            raise ClusterTrouble("nobody answered")
+        return SERVED
+
+    value, _ = _settle(fail_once)
+    assert value == {"settled_s": 1.5}
+
+
 def test_longer_sessions_get_more_time() -> None:
     assert group_within_s(6.0) == 30.0 and group_within_s(45.0) == 65.0
     assert derived.session_timeout_s(make({})) == 6.0
