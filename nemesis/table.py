@@ -28,6 +28,7 @@ from nemesis.schedule.timing import Timing, in_turns, patience, patient
 from nemesis.shared.admin_fault import Changed
 from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.shared.effects import after_point, heal
+from nemesis.shared.group_liveness import SETTLE_GROUP, group_within_s, settle_group
 from nemesis.shared.liveness import SETTLE, settle, within_s
 from nemesis.targets import EVERY_NODE
 from nemesis.verb import Verb
@@ -281,6 +282,15 @@ def settling(clients: int, transaction_timeout_s: float) -> Generator:
     return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, SETTLE, value, None, {"span": ""})))
 
 
+def settling_group(session_timeout_s: float) -> Generator:
+    """Returns the generator of the op that looks, after the final polls, whether the consumer group settles.
+
+    session_timeout_s  after which coordinators remove members that are gone
+    """
+    value = {"session_timeout_s": session_timeout_s}
+    return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, SETTLE_GROUP, value, None, {"span": ""})))
+
+
 def _again(chosen: Sequence[Fault], mended: Fault) -> None:
     """Applies the faults again that are still on, but were undone together with the fault `mended`."""
     shared = [need for need in mended.needs if need in MENDED_TOGETHER]
@@ -318,6 +328,8 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     if op.f == SETTLE:
         asked = op.value or {}
         return op.with_(value={**asked, **settle(env, within_s(asked.get("transaction_timeout_s", 0.0)))})
+    if op.f == SETTLE_GROUP:
+        return op.with_(value={**op.value, **settle_group(env, group_within_s(op.value["session_timeout_s"]))})
     if op.f == "heal":
         still, started = heal(patience(env, op))
         value: dict[str, Any] = {"started": started} if started else {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from checker.anomalies.anomaly_row import Anomaly
-from checker.anomalies.guarantees import DOCUMENTED, LOG, Guarantee, transaction_log_kept
+from checker.anomalies.guarantees import DOCUMENTED, LOG, Guarantee, group_log_kept, transaction_log_kept
 from checker.anomalies.prose import Phrases, Witness
 
 LED: Final = Guarantee(
@@ -24,6 +24,11 @@ SERVED: Final = Guarantee(
     "brokers that have settled serve every client",
     f"{DOCUMENTED}: Design, 4.7; retries, delivery.timeout.ms",
 )
+SETTLED: Final = Guarantee(
+    (*LOG, group_log_kept),
+    "a group removes members that are gone, and assigns the partitions to those that poll",
+    f"{DOCUMENTED}: session.timeout.ms, max.poll.interval.ms; KIP-848",
+)
 ENDED: Final = Guarantee(
     (*LOG, transaction_log_kept),
     "the coordinator ends every transaction, at the latest after its timeout",
@@ -34,7 +39,8 @@ ENDED: Final = Guarantee(
 def prose(witness: Witness, phrases: Phrases) -> str:
     lines = [f"{node}: {line}" for node, logged in sorted(witness.get("logged", {}).items()) for line in logged[-1:]]
     said = f"; the brokers' last lines about it: {' | '.join(lines)}" if lines else ""
-    return f"{witness['where']}: {witness['state']}, for {witness['waited_s']:g} s after healing{said}"
+    excuse = f"; {witness['excuse']}" if witness.get("excuse") else ""
+    return f"{witness['where']}: {witness['state']}, for {witness['waited_s']:g} s after healing{excuse}{said}"
 
 
 def _row(name: str, summary: str, guarantee: Guarantee) -> Anomaly:
@@ -50,5 +56,6 @@ STUCK: Final[dict[str, Anomaly]] = {
         "The last stable offset of a partition does not move: a transaction is never ended (a hanging transaction).",
         ENDED,
     ),
+    "group": _row("stuck-group", "The consumer group does not settle after all faults are healed.", SETTLED),
     "client": _row("stuck-client", "A client is never served, although the healthy cluster serves others.", SERVED),
 }

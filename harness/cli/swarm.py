@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -24,6 +25,9 @@ def swarm(
     shrink: Annotated[
         str, typer.Option(help="Time to repeat each new finding and to shrink its plan; 0: do not.")
     ] = "10m",
+    rounds: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Number of rounds; 0: as many as fit into the budget.")
+    ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the rounds.")] = 1,
     show: Annotated[
         int, typer.Option("--list", min=0, metavar="N", help="Print the plans of the first N rounds; run nothing.")
@@ -60,7 +64,8 @@ def swarm(
             f"--out {folder}: it has a swarm with --seed {before}; repeat this seed, or choose another folder"
         )
     end_s, first = time.monotonic() + budget_s, len(done)
-    for each in run.carry_out(features, seed, first, end_s, runs_dir, print):
+    results = run.carry_out(features, seed, first, end_s, runs_dir, print)
+    for each in islice(results, rounds or None):
         done.append(each)
         report.write(folder, seed, done, small)
         left_s = min(shrink_s, end_s - time.monotonic())
@@ -69,8 +74,8 @@ def swarm(
             small[each.finding] = _shrunk(each, f"{left_s:.0f}s", runs_dir)
             report.write(folder, seed, done, small)
     print(report.counts(done))
-    for name, rounds in report.findings(done).items():
-        print(f"  {name}: {len(rounds)} of {len(done)} rounds, first {rounds[0].folder}")
+    for name, found in report.findings(done).items():
+        print(f"  {name}: {len(found)} of {len(done)} rounds, first {found[0].folder}")
     print(f"  {folder / 'summary.md'}")
     return run.exit_code(done)
 

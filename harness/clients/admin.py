@@ -14,6 +14,7 @@ from typing import Any, Final
 from harness.clients import fence_producers
 from harness.clients.client_protocols import Admin, Library
 from harness.clients.extra_group_member import Storm
+from harness.clients.group_probe import GroupProbe
 from harness.clients.keepsake import Keepsake
 from harness.clients.log_model.send_old_sequences import Sequences
 from harness.clients.settings import Settings
@@ -39,6 +40,7 @@ class AdminRole:
         """
         self._admin, self._settings, self._library, self._clients = admin, settings, library, clients
         self._storm: Storm | None = None
+        self._probe: GroupProbe | None = None
         self._sequences: Sequences | None = None
         self._keepsake = Keepsake(library, admin, settings)
 
@@ -243,6 +245,23 @@ class AdminRole:
         """Takes over transactional ids. Returns transactional id -> new producer epoch, for those that succeeded."""
         topic, timeout_s = next(iter(self._topics())), self._settings.transaction_timeout_s
         return fence_producers.fence(self._settings.bootstrap, topic, names, timeout_s)
+
+    def probe_start(self) -> None:
+        """Lets a member join the run's group, and another a new group: see `group_probe`."""
+        self.probe_stop()
+        protocol: Mapping[str, str] = next(iter(self._clients.get("group_protocols") or ()), {})
+        settings = replace(self._settings, consumer_config={**protocol, **self._settings.consumer_config})
+        self._probe = GroupProbe(self._library, self._admin, settings, sorted(self._topics()))
+
+    def probe_look(self, timeout_s: float = 5.0) -> dict[str, Any]:
+        """Returns the state of the run's group and of the two members: see `GroupProbe.look`; {} without them."""
+        return self._probe.look(timeout_s) if self._probe is not None else {}
+
+    def probe_stop(self) -> None:
+        """Makes the members of `probe_start` leave."""
+        probe, self._probe = self._probe, None
+        if probe is not None:
+            probe.stop()
 
     def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
         """Returns the permissions that a run needs but does not have, such as "Write on topics".

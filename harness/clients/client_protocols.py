@@ -233,6 +233,9 @@ class Admin(Protocol):
         An offset that belongs to an open transaction raises UNSTABLE_OFFSET_COMMIT.
         """
 
+    def group(self, group: str, timeout_s: float = 5.0) -> dict[str, Any]:
+        """Returns {"state", "members": [[client id, host], ...]} of a consumer group, as its coordinator reports it."""
+
     def topic_ids(self, names: Sequence[str], timeout_s: float = 5.0) -> dict[str, str]:
         """Returns topic -> topic id, in base64 as Kafka writes it, for the named topics (KIP-516)."""
 

@@ -13,6 +13,7 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.model.racks import rack
 
 TRANSACTION_TIMEOUT_S: Final = 10.0
+SESSION_TIMEOUT_S: Final = 6.0
 ISOLATION: Final = ("read_committed", "read_uncommitted")
 
 
@@ -71,7 +72,7 @@ class Settings:
     racks: int = 0
     record_keys: int = 0
     sub_pattern: bool = False
-    session_timeout_s: float = 6.0
+    session_timeout_s: float = SESSION_TIMEOUT_S
     transaction_timeout_s: float = TRANSACTION_TIMEOUT_S
     transactional_id: str | None = None
     producer_config: Mapping[str, Any] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.clients import payload
-from harness.clients.settings import TRANSACTION_TIMEOUT_S
+from harness.clients.settings import SESSION_TIMEOUT_S, TRANSACTION_TIMEOUT_S
 from harness.cluster.distribution.broker_config import defaults as broker_defaults
 from harness.cluster.distribution.versions import KRAFT, ZOOKEEPER, Metadata, default_metadata, parse_version, resolve
 from harness.cluster.table import CLUSTERS
@@ -22,6 +22,8 @@ BATCH_BYTES: Final = 200
 FENCED_OFFSETS: Final = (2, 5, 0)  # of brokers and of the Java client (KIP-447)
 # aiokafka gives up partitions in the background, and sends offsets in transactions without the member's generation.
 RECORD_REVOCATIONS: Final = frozenset({"confluent", "java"})
+CONSUMER_SESSION: Final = "group.consumer.session.timeout.ms"
+CONSUMER_SESSION_S: Final = 45.0  # the brokers' default (KIP-848)
 STATE_REPLICATION: Final = "share.coordinator.state.topic.replication.factor"
 STATE_MIN_ISR: Final = "share.coordinator.state.topic.min.isr"
 
@@ -175,6 +177,16 @@ def transaction_timeout_s(plan: TestPlan) -> float:
     """Returns after how many seconds brokers abort a transaction whose client is gone."""
     timeout_ms = whole(given(plan.producer_config, "transaction.timeout.ms") or "")
     return TRANSACTION_TIMEOUT_S if timeout_ms is None else timeout_ms / 1000
+
+
+def session_timeout_s(plan: TestPlan) -> float:
+    """Returns after how many seconds brokers remove a member of the consumer group that is gone."""
+    timeout_ms = whole(given(plan.consumer_config, "session.timeout.ms") or "")
+    classic_s = SESSION_TIMEOUT_S if timeout_ms is None else timeout_ms / 1000
+    if _group_protocol(plan) == "classic":
+        return classic_s
+    timeout_ms = whole(plan.broker_config.get(CONSUMER_SESSION, ""))
+    return max(classic_s, CONSUMER_SESSION_S if timeout_ms is None else timeout_ms / 1000)
 
 
 def _commits_fenced(plan: TestPlan) -> bool | None:

@@ -66,19 +66,22 @@ def load_phase(resolved: ResolvedPlan) -> Generator:
 
 def whole_run(resolved: ResolvedPlan) -> Generator:
     """Returns the generator of the whole run: the load with faults, the healing, a look whether everything has settled,
-    then the final polls.
+    the final polls, then a look whether the consumer group settles.
     """
     final_s, final = resolved.plan.final_time_limit_s, resolved.workload.final
     parts: list[Generator] = [load_phase(resolved)]
     if resolved.workload.before is not None:
         parts = [Clients(resolved.workload.before), Barrier(parts[0])]
     parts.append(Barrier(nemeses.healing(resolved.faults, final_s)))
-    if LIVENESS in resolved.workload.checks and resolved.plan.cluster not in WITHOUT_ISR:
+    watched = LIVENESS in resolved.workload.checks and resolved.plan.cluster not in WITHOUT_ISR
+    if watched:
         parts.append(Barrier(nemeses.settling(resolved.plan.concurrency, derived.transaction_timeout_s(resolved.plan))))
     if final is not None:
         finished = nemeses.mark(nemeses.FINAL_POLLS_COMPLETE)
         polls = Then((Clients(final), finished))
         parts.append(Barrier(TimeLimit(polls, int(final_s * 1e9))))
+    if watched and "subscribe" in resolved.plan.sub_via:
+        parts.append(Barrier(nemeses.settling_group(derived.session_timeout_s(resolved.plan))))
     return Then(tuple(parts))
 
 

@@ -13,6 +13,7 @@ transactions); Kafka documentation, Design, 4.7 (replicas that are caught up joi
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -31,6 +32,7 @@ LOG_BYTES: Final = 1 << 20
 LINES_MAX: Final = 6  # per broker
 LINE_MAX: Final = 300
 SHOWN: Final = 32
+LEVELS: Final = re.compile(r"\] (WARN|ERROR|FATAL) ")
 
 
 class Open(NamedTuple):
@@ -100,17 +102,22 @@ def settle(env: Env, at_most_s: float = STUCK_S) -> dict[str, Any]:
             break
         time.sleep(LOOK_S)
     stuck = sorted(each for each, first_s in since.items() if first_s < 2 * LOOK_S + 1.0)
-    report = [{**each._asdict(), "logged": _logged(env, each.where)} for each in stuck[:SHOWN]]
+    report = [{**each._asdict(), "logged": logged(env, each.where)} for each in stuck[:SHOWN]]
     return {"waited_s": round(waited_s, 1), "stuck": report, "count": len(stuck), **({"why": why} if why else {})}
 
 
-def _logged(env: Env, where: str) -> dict[str, list[str]]:
-    """Returns node -> the last lines that its broker logged about a partition."""
+def logged(env: Env, where: str) -> dict[str, list[str]]:
+    """Returns node -> the last lines that its broker logged about a partition or a group.
+
+    Warnings and errors come first. Lines that are lists of many partitions are left out.
+    """
     found = {}
+    named = re.compile(rf"{re.escape(where)}(?![\w-])")  # r-0-1 is not r-0-10
     for node in env.cluster.nodes:
-        lines = [line for line in _tail(env, node) if where in line]
+        lines = [line for line in _tail(env, node) if named.search(line[:LINE_MAX])]
+        serious = [line for line in lines if LEVELS.search(line[:LINE_MAX])]
         if lines:
-            found[node] = [line[:LINE_MAX] for line in lines[-LINES_MAX:]]
+            found[node] = [line[:LINE_MAX] for line in (serious or lines)[-LINES_MAX:]]
     return found
 
 

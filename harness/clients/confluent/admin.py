@@ -235,6 +235,9 @@ class ConfluentAdmin:
     ) -> dict[TopicPartition, int | None]:
         return admin_changes.committed(self._config, group, partitions, timeout_s)
 
+    def group(self, group: str, timeout_s: float = 5.0) -> dict[str, Any]:
+        return admin_changes.group(self._admin, group, timeout_s)
+
     def topic_ids(self, names: Sequence[str], timeout_s: float = 5.0) -> dict[str, str]:
         return admin_changes.topic_ids(self._admin, names, timeout_s)
 

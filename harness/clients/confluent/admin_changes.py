@@ -69,6 +69,14 @@ def _resource(topic: str, entries: Sequence[Any] | None = None) -> Any:
     return ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
 
 
+def group(admin: Any, name: str, timeout_s: float) -> dict[str, Any]:
+    """Returns {"state", "members": [[client id, host], ...]} of a consumer group."""
+    deadline = time.monotonic() + timeout_s + SLACK_S
+    future = admin.describe_consumer_groups([name], request_timeout=timeout_s)[name]
+    seen = _result(future, deadline, f"describing group {name}")
+    return {"state": seen.state.name, "members": [[member.client_id, member.host] for member in seen.members]}
+
+
 def configure_groups(admin: Any, groups: Sequence[str], changes: Mapping[str, str], timeout_s: float) -> None:
     """Sets settings of groups, which need not exist yet."""
     entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in changes.items()]

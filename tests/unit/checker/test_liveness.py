@@ -14,7 +14,7 @@ from checker.tables.make_tables import of_ops
 from harness.model.check_options import CheckOptions, InternalTopic, Settings
 from harness.model.check_result import Result
 from harness.model.op import INFO, NEMESIS, Op
-from nemesis.shared import liveness
+from nemesis.shared import group_liveness, liveness
 
 KEPT = InternalTopic(replication=3, min_insync_replicas=2, unclean_election=False)
 SAFE = Settings(replication=3, min_insync_replicas=2, unclean_election=False, txn=True, transactions_topic=KEPT)
@@ -23,11 +23,9 @@ SETTLED = {"settled_s": 0.4}
 LINES = {"n2": ["[x] first", "[x] Truncating r-0-0"]}
 
 
-def _judged(value: dict[str, Any] | None, settings: Settings = SAFE) -> Result:
+def _judged(value: dict[str, Any] | None, settings: Settings = SAFE, f: str = liveness.SETTLE) -> Result:
     phases = [("invoke", None), ("complete", value)]
-    ops = [
-        Op(n, n, NEMESIS, INFO, liveness.SETTLE, each, None, {"phase": phase}) for n, (phase, each) in enumerate(phases)
-    ]
+    ops = [Op(n, n, NEMESIS, INFO, f, each, None, {"phase": phase}) for n, (phase, each) in enumerate(phases)]
     options = CheckOptions(checks=("liveness",), settings=settings)
     return judge(in_memory(of_ops(ops if value is not None else [])), options)
 
@@ -47,6 +45,32 @@ def test_what_stays_stuck_is_an_anomaly(kind: str) -> None:
         "r-0-0: it is stuck, for 30.2 s after healing; the brokers' last lines about it: n2: [x] Truncating r-0-0"
     )
     assert text == expected
+
+
+def _group(**more: Any) -> Result:
+    value = {"waited_s": 30.2, "stuck": [{**_stuck("group"), "where": "group r-group", **more}], "count": 1}
+    return _judged(value, f=group_liveness.SETTLE_GROUP)
+
+
+def test_a_group_that_does_not_settle_is_an_anomaly() -> None:
+    result = _group()
+    (found,) = result.anomalies
+    assert (result.valid, result.promised, found.name, found.promised) == ("invalid", True, "stuck-group", True)
+    assert result.statistics["liveness"] == {"group_waited_s": 30.2}
+
+
+def test_nothing_is_promised_to_a_group_with_members_of_others() -> None:
+    result = _group(excuse="it has members that are not of the run: reports at /10.0.0.7")
+    (found,) = result.anomalies
+    assert (result.valid, result.promised, found.promised) == ("invalid", False, False)
+    text = CATALOGUE[found.name].prose(found.witnesses[0], cast(Phrases, None))
+    assert "for 30.2 s after healing; it has members that are not of the run: reports at /10.0.0.7; " in text
+
+
+def test_a_group_of_which_nothing_is_known_proves_nothing() -> None:
+    value = {"waited_s": 30.0, "stuck": [], "count": 0, "why": "2 brokers are not registered"}
+    result = _judged(value, f=group_liveness.SETTLE_GROUP)
+    assert result.valid == "unknown" and "the consumer group settled at the end: 2 brokers" in result.reasons[0]
 
 
 def test_a_cluster_that_settled_is_valid() -> None:

@@ -96,14 +96,14 @@ def test_results_are_written_and_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_a_bug_of_the_simulated_log_is_found_and_repeated_and_the_swarm_continues(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         "plan: {cluster: sim, time_limit_s: 1, concurrency: 2, rate_hz: 200, sim_bugs: [lose-acked]}\n"
         "axes: {workload: [{txn: true}]}\n"
     )
     out, runs = tmp_path / "out", tmp_path / "runs"
-    assert command(tmp_path / "s.yaml", budget="20s", shrink="18s", out=out, runs_dir=runs) == EXIT_INVALID
+    assert command(tmp_path / "s.yaml", budget="3m", rounds=1, shrink="40s", out=out, runs_dir=runs) == EXIT_INVALID
     first = report.read(out)
     assert first is not None
     seed, rounds, small = first
@@ -111,8 +111,8 @@ def test_a_bug_of_the_simulated_log_is_found_and_repeated_and_the_swarm_continue
     assert small["queue: lost-write"].summary
     with pytest.raises(BadInput, match="has a swarm with --seed 1"):
         command(tmp_path / "s.yaml", seed=2, out=out, runs_dir=runs)
-    command(tmp_path / "s.yaml", budget="5s", shrink="0", out=out, runs_dir=runs)
+    command(tmp_path / "s.yaml", budget="1m", rounds=1, shrink="0", out=out, runs_dir=runs)
     again = report.read(out)
     assert again is not None
-    assert len(again[1]) > len(rounds) and again[1][: len(rounds)] == rounds
-    assert [each.round.number for each in again[1]] == list(range(len(again[1])))
+    assert again[1][:1] == rounds
+    assert [each.round.number for each in again[1]] == [0, 1]

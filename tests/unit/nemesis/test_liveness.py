@@ -18,7 +18,7 @@ from tests.unit.nemesis.test_faults import FakeCluster, env_of
 
 class Logged(FakeCluster):
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        return (b"" if offset is None else f"an old line\n[x] {node} about r-0-0\nr-0-1\n".encode()), 100
+        return (b"" if offset is None else f"an old line\n[x] {node} about r-0-0\nr-0-00\nr-0-0-new\n".encode()), 100
 
 
 @dataclass
