@@ -1,7 +1,7 @@
 """reassign: partitions lose replicas, and later get them back as fresh copies.
 
-With `some` and `all`, a partition loses the replica of its leader. With `shrink`, it loses all others, so the checker
-judges the run by a replication factor of 1.
+With `some` and `all`, a partition loses the replica of its leader. With `shrink`, it loses all others, so acks=all no
+longer promises a second copy.
 
 If there are more nodes than replicas, the replica moves to another node; otherwise it is removed. If there are only two
 replicas and no other node, only the order of the replicas changes, because removing one would leave a single replica,
@@ -77,7 +77,7 @@ def _fault(target: str, timing: Timing) -> Fault:
     begin, end = fault_op("reassign", name, target, "start"), fault_op("reassign-back", name, target, "stop")
     nemesis = Changed("reassign", "reassign-back", partial(_reassign, target), put_back)
     rounds = start_stop(begin, end, timing)
-    settings = {"replication": 1, "min_insync_replicas": 1} if target == SHRINK else {}
+    settings = {"min_insync_replicas": 1} if target == SHRINK else {}
     return Fault(name, nemesis, rounds, finally_(end), (Brokers,), takes_turns=True, settings=settings)
 
 

@@ -176,7 +176,7 @@ def test_a_partition_keeps_only_the_replica_of_its_leader_and_gets_the_others_ba
     assert started["reassigned"] == {"t-0": [["n1", "n2", "n3"], ["n1"]], "t-1": [["n2", "n3", "n1"], ["n2"]]}
     assert brokers.rows["t", 0]["replicas"] == (1, 2, 3)
     settings = table.weakened(Settings(replication=3, min_insync_replicas=2), ["reassign:shrink"])
-    assert (settings.replication, settings.min_insync_replicas) == (1, 1)
+    assert settings.min_insync_replicas == 1
 
 
 def test_what_could_not_be_put_back_is_put_back_by_the_next_healing() -> None:

@@ -17,6 +17,7 @@ from checker.verdict import results
 from harness.cli import app
 from harness.experiments import spec as experiment
 from harness.experiments.matrix import spec as matrix
+from harness.experiments.swarm import spec as swarm
 from harness.model import check_result, op_json
 from harness.plan import from_options
 from nemesis import table as nemeses
@@ -102,6 +103,12 @@ def test_documented_matrices_load(page: str, tmp_path: Path) -> None:
     (text,) = examples(page, "plan: {")
     (tmp_path / "ours.yaml").write_text(text)
     assert matrix.load(tmp_path / "ours.yaml", 1, None)
+
+
+def test_the_documented_swarm_loads(tmp_path: Path) -> None:
+    (text,) = examples("docs/use/experiments.md", "axes:")
+    (tmp_path / "ours.yaml").write_text(text)
+    assert swarm.load(tmp_path / "ours.yaml").faults
 
 
 def test_the_documented_experiment_loads(tmp_path: Path) -> None:
