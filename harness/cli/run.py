@@ -60,18 +60,15 @@ def run(
     """
     from harness.plan import from_options
     from harness.report.text import next_steps
-    from harness.run import allowed_commands, build_client, test, uploads
+    from harness.run import allowed_commands, test, uploads
 
     options_given = given(ctx)
     uri = uri_of(runs)
-    typed, examples = build_client.resolved(str(options_given.get("client") or ""))
-    options_given |= {"client": typed} if typed else {}
+    typed = str(options_given.get("client") or "")
     if options_given.get("workload") == "recovery" and recovery.several(options_given.get("scenario"), plan):
         return recovery.run_several(options_given, schedule, runs, spark_master, quiet)
     chosen, where = from_options.gather(options_given, plan, schedule, app)
     commands = allowed_commands.announced(chosen, typed, allow_commands, say, app is not None)
-    for example in examples:
-        build_client.build(example, say)
     uploading = None if uri is None else uploads.LiveUpload(uri)
     folder = runs if uri is None else Path("runs")
     outcome = test.run(chosen, folder, say, spark_master, quiet, where, commands, uploading=uploading)

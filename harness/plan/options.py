@@ -14,8 +14,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from pydantic_core import PydanticKnownError
 
 from harness.clients.app.spec import App
+from harness.clients.exec import examples
 from harness.clients.exec.command import PREFIX
-from harness.clients.exec.examples import NAMES
 from harness.cluster.distribution.versions import DEFAULT, Metadata, resolve
 from harness.model.check_options import Acks, IsolationLevel
 from harness.model.errors_and_exit_codes import BadInput
@@ -60,9 +60,14 @@ def _newer_version(value: str) -> str:
 
 
 def _known_client(value: Any, info: ValidationInfo) -> Any:
-    """Checks that a value is a name in the table of clients, or "exec:" with a command. Raises PydanticKnownError."""
+    """Checks that a value is a name in the table of clients, or "exec:" with a command. Raises PydanticKnownError.
+
+    Replaces the name of a program of examples/clients by "exec:" and its command. Raises BadInput if it has none.
+    """
     if isinstance(value, str) and value.removeprefix(PREFIX) not in (value, ""):
         return value
+    if isinstance(value, str) and value and (example := examples.find(value)) is not None:
+        return example.client
     return _known(value, info)
 
 
@@ -359,8 +364,8 @@ class ClientFields(BaseModel):
         ("confluent",),
         description="Client library: confluent (librdkafka), java (Kafka's own; one JVM per client), aiokafka, "
         "exec:COMMAND, a program of your own (docs/use/your-own-client.md), or a program of examples/clients, which is "
-        f"built if necessary: {', '.join(NAMES)}. Of several libraries, separated by commas, each client uses the "
-        "next.",
+        f"built if necessary: {', '.join(examples.NAMES)}; NAME@VERSION is the program with another version of its "
+        "library. Of several libraries, separated by commas, each client uses the next.",
     )
     client_version: str = Field(
         "",

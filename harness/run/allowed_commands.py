@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from harness.clients.exec import examples
 from harness.clients.exec.command import PREFIX
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan.test_plan import TestPlan
@@ -15,8 +16,11 @@ ALLOW: str = "--allow-commands"
 
 
 def commands_of(plan: TestPlan) -> list[str]:
-    """Returns the client programs and the application in a plan, each written "exec:COMMAND"."""
-    clients = [client for client in dict.fromkeys(plan.client) if client.startswith(PREFIX)]
+    """Returns the client programs and the application in a plan, each written "exec:COMMAND".
+
+    Leaves out the programs of examples/clients, which are part of the project.
+    """
+    clients = [client for client in dict.fromkeys(plan.client) if examples.is_foreign(client)]
     return clients if plan.app is None else [*clients, PREFIX + plan.app.command]
 
 

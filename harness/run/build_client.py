@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -20,14 +21,12 @@ BUILT: Final = ("build", "node_modules", "target")  # folders of build output
 SHARED: Final = "*-lines"  # folders beside the programs, with code that several of them use
 
 
-def resolved(clients: str) -> tuple[str, list[Example]]:
-    """Replaces the names of examples in the value of --client with "exec:COMMAND".
-
-    Returns (the new value, the examples that it uses). Raises BadInput.
-    """
-    names = [part.strip() for part in clients.split(",")]
-    found = {name: example for name in names if (example := examples.find(name)) is not None}
-    return ",".join(found[name].client if name in found else name for name in names), list(found.values())
+def build_all(clients: Iterable[str], say: Callable[[str], None]) -> None:
+    """Builds those of the plan's clients that are programs of examples/clients. Raises BadInput, Missing."""
+    for client in dict.fromkeys(clients):
+        example = examples.of(client)
+        if example is not None:
+            build(example, say)
 
 
 def build(example: Example, say: Callable[[str], None]) -> None:
@@ -53,8 +52,13 @@ def build(example: Example, say: Callable[[str], None]) -> None:
 
 
 def _build(example: Example) -> None:
+    environment = None
+    if example.version:
+        shutil.rmtree(example.folder, ignore_errors=True)
+        shutil.copytree(example.sources, example.folder, ignore=shutil.ignore_patterns(*BUILT))
+        environment = {**os.environ, "VERSION": example.version}
     try:
-        done = combined_output.run(example.build, BUILD_S, cwd=example.folder)
+        done = combined_output.run(example.build, BUILD_S, cwd=example.folder, env=environment)
     except subprocess.TimeoutExpired:
         raise Missing(f"{example.folder}: `{example.build}` took longer than {BUILD_S:.0f} s, and was ended") from None
     if done.returncode:
@@ -80,7 +84,7 @@ def _fresh(example: Example) -> bool:
     if not stamp.exists() or not example.output.exists():
         return False
     built = stamp.stat().st_mtime
-    folders = [example.folder, *example.folder.parent.glob(SHARED)]
+    folders = [example.sources, *example.sources.parent.glob(SHARED)]
     return all(path.stat().st_mtime <= built for folder in folders for path in _sources(folder))
 
 

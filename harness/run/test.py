@@ -22,6 +22,7 @@ from harness.plan.test_plan import TestPlan
 from harness.run import (
     allowed_commands,
     attached_cluster,
+    build_client,
     check_and_draw,
     choose_spark,
     client_versions,
@@ -94,6 +95,7 @@ def run(
     plan = attached_cluster.settled(plan)
     resolved = make_cluster.resolved(plan, where)
     nemeses.refuse_unsubscribed(resolved.faults, plan.sub_via)
+    build_client.build_all(plan.client, say)
     start_workers.refuse_properties(plan)
     spark = WarmSpark(spark_master)
     java.find()

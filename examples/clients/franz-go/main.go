@@ -170,9 +170,9 @@ func (c *client) grouped(r *lines.Request) []kgo.Opt {
 	}
 	switch {
 	case r.GroupProtocol == "consumer" && r.Assignor != nil && *r.Assignor == "range":
-		return append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer()))
+		return append(opts, serverSideBalancer(), kgo.Balancers(kgo.RangeBalancer()))
 	case r.GroupProtocol == "consumer":
-		return append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+		return append(opts, serverSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	case r.Assignor != nil:
 		opts = append(opts, kgo.Balancers(balancers[*r.Assignor]()))
 	}
@@ -476,7 +476,7 @@ func main() {
 		Library:      "franz-go",
 		Version:      lines.Version("github.com/twmb/franz-go"),
 		Describe:     describe,
-		Capabilities: []string{"produce", "consume", "idempotence", "transactions", "groups", "groups-consumer"},
+		Capabilities: append([]string{"produce", "consume", "idempotence", "transactions"}, groupCapabilities...),
 		Do: map[string]func(*lines.Request) (any, error){
 			"open": c.open, "close": c.close, "send": c.send, "init_transactions": c.initTransactions,
 			"begin": c.begin, "commit": c.commit, "abort": c.abort, "assign": c.assign, "seek": c.seek,

@@ -2,6 +2,7 @@
 
 Requests are served one after another by the main thread; acknowledgements of records arrive in the library's thread.
 Rebalance listeners run there too, and may not block it: meanwhile another thread serves requests, up to "continue".
+Before 3.0, listeners run in the main thread, which then serves these requests itself.
 """
 
 import base64
@@ -12,17 +13,20 @@ import threading
 
 import kafka
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import BrokerResponseError, KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafka.structs import OffsetAndMetadata
 
+BEFORE_3 = int(kafka.__version__.partition(".")[0]) < 3
+if not BEFORE_3:
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
 CAPABILITIES = ["produce", "consume", "idempotence", "transactions", "groups", "send-offsets"]
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
-    "cooperative-sticky": CooperativeStickyAssignor,
+    **({} if BEFORE_3 else {"cooperative-sticky": CooperativeStickyAssignor}),
 }
 OUTPUT = os.fdopen(os.dup(1), "w", buffering=1)
 LOCK = threading.Lock()
@@ -62,18 +66,32 @@ def offsets_of(positions):
     return {TopicPartition(p["topic"], p["partition"]): OffsetAndMetadata(p["offset"], "", -1) for p in positions}
 
 
-class Rebalances(kafka.AsyncConsumerRebalanceListener):
-    def __init__(self, client):
-        self.client = client
+if BEFORE_3:
 
-    async def on_partitions_assigned(self, assigned):
-        await self.client.rebalance("assigned", assigned)
+    class Rebalances(kafka.ConsumerRebalanceListener):
+        def __init__(self, client):
+            self.client = client
 
-    async def on_partitions_revoked(self, revoked):
-        await self.client.rebalance("revoked", revoked)
+        def on_partitions_assigned(self, assigned):
+            self.client.rebalance_before_3("assigned", assigned)
 
-    async def on_partitions_lost(self, lost):
-        await self.client.rebalance("lost", lost)
+        def on_partitions_revoked(self, revoked):
+            self.client.rebalance_before_3("revoked", revoked)
+
+else:
+
+    class Rebalances(kafka.AsyncConsumerRebalanceListener):
+        def __init__(self, client):
+            self.client = client
+
+        async def on_partitions_assigned(self, assigned):
+            await self.client.rebalance("assigned", assigned)
+
+        async def on_partitions_revoked(self, revoked):
+            await self.client.rebalance("revoked", revoked)
+
+        async def on_partitions_lost(self, lost):
+            await self.client.rebalance("lost", lost)
 
 
 class Client:
@@ -96,6 +114,11 @@ class Client:
                     write({"id": request["id"], "ok": answer})
         os._exit(0)
 
+    def rebalance_before_3(self, event, partitions):
+        if partitions and self.polling is not None:
+            write({"id": self.polling, "event": event, "partitions": named(partitions)})
+            self.serve()
+
     async def rebalance(self, event, partitions):
         if partitions and self.polling is not None:
             write({"id": self.polling, "event": event, "partitions": named(partitions)})
@@ -114,7 +137,7 @@ class Client:
             "client_id": request["client_id"],
             "request_timeout_ms": request["request_timeout_ms"],
             "reconnect_backoff_max_ms": 1000,
-            "bootstrap_timeout_ms": 5000,
+            **({} if BEFORE_3 else {"bootstrap_timeout_ms": 5000}),
             **security(request["security"]),
         }
         if request["role"] == "producer":
@@ -145,7 +168,8 @@ class Client:
         if request["assignor"]:
             config["partition_assignment_strategy"] = [ASSIGNORS[request["assignor"]]]
         self.consumer = KafkaConsumer(**config | request["properties"])
-        self.network = self.consumer._net  # the library's event loop, which is not asyncio's
+        if not BEFORE_3:
+            self.network = self.consumer._net  # the library's event loop, which is not asyncio's
         return {}
 
     def do_send(self, request):
@@ -183,7 +207,8 @@ class Client:
         return {}
 
     def do_send_offsets(self, request):
-        self.producer.send_offsets_to_transaction(offsets_of(request["offsets"]), self.consumer.group_metadata())
+        member = self.consumer.config["group_id"] if BEFORE_3 else self.consumer.group_metadata()
+        self.producer.send_offsets_to_transaction(offsets_of(request["offsets"]), member)
         return {}
 
     def do_assign(self, request):

@@ -21,7 +21,7 @@ import (
 var strategies = map[string]func() sarama.BalanceStrategy{
 	"range":              sarama.NewBalanceStrategyRange,
 	"roundrobin":         sarama.NewBalanceStrategyRoundRobin,
-	"cooperative-sticky": sarama.NewBalanceStrategyCooperativeSticky,
+	"cooperative-sticky": cooperativeSticky,
 }
 
 type client struct {
@@ -222,11 +222,7 @@ func (c *client) sendOffsets(r *lines.Request) (any, error) {
 		offsets[each.Topic] = append(offsets[each.Topic],
 			&sarama.PartitionOffsetMetadata{Partition: each.Partition, Offset: int64(each.Offset)})
 	}
-	member := sarama.NewConsumerGroupMetadata(c.consumerOpened.Group)
-	if session := c.currentSession(); session != nil {
-		member = sarama.NewConsumerGroupMetadataFromSession(session, c.consumerOpened.Group, nil)
-	}
-	return lines.Empty, ofTransaction(c.producer, c.producer.AddOffsetsToTxnWithGroupMetadata(offsets, member))
+	return lines.Empty, ofTransaction(c.producer, c.addOffsets(offsets))
 }
 
 func (c *client) assign(r *lines.Request) (any, error) {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.clients.exec.command import PREFIX
+from harness.clients.exec import examples
 from harness.model.check_result import Result
 from harness.report.text import pipeline_moments
 from harness.stored import find_runs
@@ -39,7 +39,7 @@ def _has_commands(plan: Mapping[str, Any]) -> bool:
     """Returns whether the plan names an application or a client program, which are executed only if the user agrees."""
     clients = plan.get("client")
     named = clients if isinstance(clients, list) else [clients]
-    return plan.get("app") is not None or any(str(name).startswith(PREFIX) for name in named)
+    return plan.get("app") is not None or any(examples.is_foreign(str(name)) for name in named)
 
 
 def text(folder: Path, result: Result) -> str:

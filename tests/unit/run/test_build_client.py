@@ -11,7 +11,8 @@ import pytest
 from harness.clients.exec import examples
 from harness.clients.exec.examples import Example
 from harness.model.errors_and_exit_codes import BadInput, HarnessError, Missing
-from harness.run import build_client
+from harness.plan import make_plan
+from harness.run import allowed_commands, build_client
 
 BUILD = "sh build.sh"
 SCRIPT = "mkdir -p build && echo built >> build/log && touch build/program"
@@ -47,9 +48,36 @@ def built(example: Example) -> int:
 
 
 def test_a_name_stands_for_the_command(example: Example, tmp_path: Path) -> None:
-    text, found = build_client.resolved("confluent, mine,mine")
+    plan = make_plan.make({"client": ["confluent", "mine", "mine"]})
     command = f"exec:{tmp_path}/mine/build/program --x 'a b'"
-    assert text == f"confluent,{command},{command}" and [each.name for each in found] == ["mine"]
+    assert plan.client == ("confluent", command, command)
+    build_client.build_all(plan.client, lambda text: None)
+    assert (example.folder / "build" / "log").read_text() == "built\n"
+
+
+def test_the_projects_own_programs_need_no_permission(example: Example) -> None:
+    others = (f"exec:{example.folder}/other", f"{example.client} --y", "exec:true")
+    plan = make_plan.make({"client": ["confluent", "mine", *others]})
+    assert allowed_commands.commands_of(plan) == list(others)
+
+
+def test_another_version_is_built_in_a_copy(example: Example, tmp_path: Path) -> None:
+    path = example.folder / "client.yaml"
+    assert built(example) == 1
+    with pytest.raises(BadInput, match=r"client\.yaml: `build_version` is missing"):
+        examples.find("mine@1.2.3")
+    path.write_text(path.read_text() + "build_version: echo $VERSION > version && sh build.sh\n")
+    found = examples.find("mine@1.2.3")
+    assert found is not None and found.client == f"exec:{tmp_path}/mine@1.2.3/build/program --x 'a b'"
+    assert [built(found), built(found)] == [1, 1]
+    assert (tmp_path / "mine@1.2.3" / "version").read_text() == "1.2.3\n" and not (example.folder / "version").exists()
+    assert examples.of(found.client) == found
+    aged(example.folder / "source" / "main", -60)
+    assert built(found) == 1  # a new copy
+    for wrong in ("mine@", "mine@../x", "mine@$(id)", "mine@latest"):
+        with pytest.raises(BadInput, match=r"write a version after the @, such as mine@1\.2\.3"):
+            examples.find(wrong)
+    assert examples.find("other@1.2.3") is None
 
 
 def test_it_is_built_once_for_each_change(example: Example) -> None:

@@ -19,7 +19,7 @@ from harness.run import client_versions, start_workers
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"client": "kafkajs"}, "--client kafkajs"),
+        ({"client": "no-such-client"}, "--client no-such-client"),
         ({"client": ""}, "--client"),
         ({"client": "noop,java"}, "--client noop must be the only library"),
         ({"client": "confluent,aiokafka", "retries": 3}, "--retries 3 cannot be combined with --client aiokafka"),
