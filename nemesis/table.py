@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from harness.generator import ForNemesis, Once, Then, any_
 from harness.model.capabilities import Cluster, Links, Network, Wire, offers
 from harness.model.check_options import LARGER_IS_WEAKER, Settings
 from harness.model.errors_and_exit_codes import BadInput, HarnessError
-from harness.model.fault_and_generator_protocols import Env, Fault, Generator
+from harness.model.fault_and_generator_protocols import USES, Env, Fault, Generator
 from harness.model.op import INFO, NEMESIS, Op
 from nemesis.schedule import upgrade_course
 from nemesis.schedule.entry import Entry
@@ -30,7 +30,7 @@ from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.shared.effects import after_point, heal
 from nemesis.shared.group_liveness import SETTLE_GROUP, group_within_s, settle_group
 from nemesis.shared.liveness import SETTLE, settle, within_s
-from nemesis.targets import EVERY_NODE
+from nemesis.targets import EVERY_NODE, ROLES_OF_USES
 from nemesis.verb import Verb
 from nemesis.verbs import (
     add_partitions,
@@ -177,14 +177,16 @@ def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str, refu
             raise BadInput(f"{fault.name} needs at least {least} nodes: use --nodes {least} or more")
 
 
-def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None:
-    """Raises BadInput if a fault acts on the consumer group, but no consumer subscribes to topics."""
+def refuse_pointless(chosen: Sequence[Fault], uses: Collection[str]) -> None:
+    """Raises BadInput if the load uses nothing that a fault could act on.
+
+    uses  what the load uses: keys of USES
+    """
     for fault in chosen:
-        if fault.subscribed and "subscribe" not in sub_via:
-            raise BadInput(
-                f"{fault.name} needs a consumer group, but no consumer subscribes: "
-                "add --sub-via subscribe (or assign,subscribe)"
-            )
+        role = ROLES_OF_USES.get(fault.name.partition(":")[2])
+        for use in (*sorted(fault.acts_on), *([role] if role else ())):
+            if use not in uses:
+                raise BadInput(f"{fault.name} needs {USES[use]}")
 
 
 def weakened(settings: Settings, names: Sequence[str], scheduled: Sequence[str] = ()) -> Settings:

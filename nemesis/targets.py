@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.model.fault_and_generator_protocols import GROUP, TRANSACTIONS
 from harness.model.randomness import Draw
 
 
@@ -153,6 +154,10 @@ def nodes_at_once(target: str) -> int:
 
 # Targets for which the cluster must be queried for the nodes that have a role.
 ROLES: Final = frozenset({"controller", "txn-coordinator", "group-coordinator", "share-coordinator"})
+
+
+# What the load must use, so that a node has the role: see harness.model.fault_and_generator_protocols.USES.
+ROLES_OF_USES: Final = {"txn-coordinator": TRANSACTIONS, "group-coordinator": GROUP}
 
 
 def new_leaders(

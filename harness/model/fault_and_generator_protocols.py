@@ -186,6 +186,18 @@ class Rounds(Protocol):
         """Returns a generator for the n-th round. It emits `start` and `stop` when they are due."""
 
 
+CONSUMER_GROUP: Final = "consumer group"
+GROUP: Final = "group"
+TRANSACTIONS: Final = "transactions"
+_SUBSCRIBE: Final = "but no consumer subscribes during the load: --workload queue with --sub-via subscribe"
+# What a load can use, and the end of the message if it does not.
+USES: Final[Mapping[str, str]] = {
+    CONSUMER_GROUP: f"a consumer group, {_SUBSCRIBE}",
+    GROUP: f"a consumer or share group, {_SUBSCRIBE}, or --workload share",
+    TRANSACTIONS: "transactions, but no client uses any: add --txn",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A fault, with everything that a run needs to apply it and to heal it.
@@ -198,7 +210,7 @@ class Fault:
     takes_turns  whether the fault is never active at the same time as another one that takes turns
     settings     fields of harness.model.check_options.Settings -> their values with this fault, for faults that weaken
                  Kafka's guarantees
-    subscribed   whether the fault makes sense only if consumers subscribe to topics
+    acts_on      what the load must use, so that the fault has something to act on: see USES
     """
 
     name: str
@@ -208,7 +220,7 @@ class Fault:
     needs: tuple[type, ...] = ()
     takes_turns: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
-    subscribed: bool = False
+    acts_on: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from harness.cluster.distribution.broker_config import defaults as broker_defaul
 from harness.cluster.distribution.versions import KRAFT, ZOOKEEPER, Metadata, default_metadata, parse_version, resolve
 from harness.cluster.table import CLUSTERS
 from harness.model.check_options import CheckOptions, InternalTopic, Settings, ShareGroups
+from harness.model.fault_and_generator_protocols import CONSUMER_GROUP, GROUP, TRANSACTIONS, USES
 from harness.plan.setting_values import boolean, client_acks, client_boolean, given, weakest_acks, whole
 from harness.plan.settings_in_force import COMMIT_ACKS, shortest
 from harness.plan.test_plan import TestPlan
@@ -103,6 +104,17 @@ def idempotent(plan: TestPlan) -> bool:
 def has_pipeline(plan: TestPlan) -> bool:
     """Returns whether records pass from input topics to an output topic: through our pipeline or an application."""
     return plan.workload in ("pipeline", "app")
+
+
+def uses(plan: TestPlan) -> frozenset[str]:
+    """Returns what the load uses that a fault can act on: keys of `USES`. An application may use anything."""
+    if has_pipeline(plan):
+        return frozenset(USES)
+    transactions = {TRANSACTIONS} if plan.txn else set()
+    if plan.workload == "share":
+        return frozenset({GROUP, *transactions})
+    subscribed = plan.workload == "queue" and "subscribe" in plan.sub_via
+    return frozenset({*({CONSUMER_GROUP, GROUP} if subscribed else ()), *transactions})
 
 
 def partition_count(plan: TestPlan) -> int:

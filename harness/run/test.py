@@ -94,7 +94,7 @@ def run(
         spark_master = ALL_CORES if spark_master == AUTO else spark_master
     plan = attached_cluster.settled(plan)
     resolved = make_cluster.resolved(plan, where)
-    nemeses.refuse_unsubscribed(resolved.faults, plan.sub_via)
+    nemeses.refuse_pointless(resolved.faults, derived.uses(plan))
     build_client.build_all(plan.client, say)
     start_workers.refuse_properties(plan)
     spark = WarmSpark(spark_master)

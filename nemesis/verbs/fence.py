@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from harness.generator import NOTHING
 from harness.model.capabilities import Brokers
-from harness.model.fault_and_generator_protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import TRANSACTIONS, Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, repeated
 from nemesis.shared.admin_fault import Requested, admin
 from nemesis.shared.effects import hit
@@ -37,7 +37,14 @@ def _fence(target: str, env: Env) -> dict[str, Any]:
 def _fault(target: str, timing: Timing) -> Fault:
     name = f"fence:{target}"
     once = fault_op("fence", name, target, "")
-    return Fault(name, Requested("fence", partial(_fence, target)), repeated(once, timing), NOTHING, (Brokers,))
+    return Fault(
+        name,
+        Requested("fence", partial(_fence, target)),
+        repeated(once, timing),
+        NOTHING,
+        (Brokers,),
+        acts_on=frozenset({TRANSACTIONS}),
+    )
 
 
 VERB: Final = Verb(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.model.capabilities import Brokers
-from harness.model.fault_and_generator_protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import CONSUMER_GROUP, Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared.admin_fault import Changed, UndoSteps, admin
 from nemesis.shared.effects import effect_s, hit, wait_for
@@ -49,7 +49,7 @@ def _fault(target: str, timing: Timing) -> Fault:
     begin, end = fault_op("rebalance", name, target, "start"), fault_op("calm", name, target, "stop")
     nemesis = Changed("rebalance", "calm", _storm, _calm, await_health=False)
     rounds = start_stop(begin, end, timing)
-    return Fault(name, nemesis, rounds, finally_(end), (Brokers,), subscribed=True)
+    return Fault(name, nemesis, rounds, finally_(end), (Brokers,), acts_on=frozenset({CONSUMER_GROUP}))
 
 
 VERB: Final = Verb(

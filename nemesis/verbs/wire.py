@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from harness.model.capabilities import Wire
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.fault_and_generator_protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import CONSUMER_GROUP, TRANSACTIONS, Env, Fault
 from harness.model.wire_rules import (
     ANSWER,
     CUT,
@@ -40,6 +40,11 @@ END: Final = "wire-clear"
 _OFFSETS: Final = ("OffsetCommit", "TxnOffsetCommit")
 _GROUPS: Final = ("JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat")
 _TXN: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
+# Requests that clients send only if the load has this use.
+_OF_USES: Final = {
+    TRANSACTIONS: {"AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"},
+    CONSUMER_GROUP: {*_GROUPS, "Heartbeat", "LeaveGroup"},
+}
 _LATE: Final = Rule(
     HOLD,
     ("EndTxn",),
@@ -173,7 +178,16 @@ def _fault(target: str, timing: Timing) -> Fault:
 def _of(name: str, target: str, rules: Sequence[Rule], timing: Timing) -> Fault:
     begin, end = fault_op("wire", name, target, "start"), fault_op(END, name, target, "stop")
     nemesis = Changed("wire", END, partial(_begin, name, rules), _end)
-    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Wire,))
+    apis = {api for rule in rules for api in rule.api}
+    use = next((use for use, of_use in _OF_USES.items() if apis and apis <= of_use), None)
+    return Fault(
+        name,
+        nemesis,
+        start_stop(begin, end, timing),
+        finally_(end),
+        (Wire,),
+        acts_on=frozenset({use} if use else ()),
+    )
 
 
 def _written(text: str, nodes: Sequence[str]) -> None:

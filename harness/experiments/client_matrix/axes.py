@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from harness.clients.exec.adapter import needed
-from harness.plan import make_plan
+from harness.model.errors_and_exit_codes import BadInput
+from harness.plan import derived, make_plan
 from harness.plan.test_plan import TestPlan
 from harness.run import make_cluster
 from harness.run.start_workers import client_needs
-from nemesis.verbs.wire import PRESETS
+from nemesis import table as nemeses
 
 # Fields of the plan of every run. The faults of FAULTS have the time to take effect and to end within the load.
 COMMON: Final[Mapping[str, Any]] = {
@@ -56,8 +57,6 @@ MODES: Final[Mapping[str, Mapping[str, Any]]] = {
         "assignor": "roundrobin",  # the only one that every library has
     },
 }
-# APIs that only transactional clients use.
-_OF_TRANSACTIONS: Final = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"})
 
 
 class Cell(NamedTuple):
@@ -143,22 +142,12 @@ def needs(mode: str, capabilities: Collection[str]) -> list[str]:
 def _without(fault: str, mode: str) -> str:
     """Returns the reason why a fault cannot have an effect in a mode; "" if it can have one."""
     plan = _plan(fault, mode)
-    for each in make_cluster.resolved(plan).faults:
-        rules = PRESETS[each.name.removeprefix("wire:")].rules if each.name.startswith("wire:") else ()
-        if any(_OF_TRANSACTIONS.issuperset(rule.api) and rule.api for rule in rules) and not _transactional(plan):
-            return f"{each.name} acts on transactions, but the mode has none"
-        if each.subscribed and not _subscribes(plan):
-            return f"{each.name} acts on a consumer group, but the mode has none"
+    try:
+        nemeses.refuse_pointless(make_cluster.resolved(plan).faults, derived.uses(plan))
+    except BadInput as error:
+        return str(error)
     return ""
 
 
 def _plan(fault: str, mode: str, capabilities: Collection[str] = ()) -> TestPlan:
     return make_plan.make({**plan_fields(fault, mode, capabilities), "seed": 0})
-
-
-def _transactional(plan: TestPlan) -> bool:
-    return plan.txn or plan.workload == PIPELINE
-
-
-def _subscribes(plan: TestPlan) -> bool:
-    return "subscribe" in plan.sub_via

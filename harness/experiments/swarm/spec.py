@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness import yaml_data
 from harness.experiments.spec import over
 from harness.model.errors_and_exit_codes import BadInput
-from harness.plan import make_plan
+from harness.plan import derived, make_plan
 from harness.run import make_cluster
 from harness.yaml_data import Loaded, Place
 from nemesis import table as nemeses
@@ -96,7 +96,7 @@ def is_plan(fields: Mapping[str, Any]) -> bool:
     """Returns whether the fields are those of a valid plan."""
     try:
         plan = make_plan.make(fields)
-        nemeses.refuse_unsubscribed(make_cluster.resolved(plan).faults, plan.sub_via)
+        nemeses.refuse_pointless(make_cluster.resolved(plan).faults, derived.uses(plan))
     except BadInput:
         return False
     return True

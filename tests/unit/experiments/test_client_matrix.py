@@ -64,7 +64,7 @@ def test_which_cells_exist_follows_from_capabilities_and_faults() -> None:
     }
     why = {(each.name, each.mode): each.why for each in axes.absent(LIBRARIES)}
     assert why["no-groups", "classic group"] == "the library has no groups"
-    assert "the mode has none" in why["late EndTxn", "plain"]
+    assert "needs transactions, but no client uses any" in why["late EndTxn", "plain"]
     assert Counter(cell.library for cell in cells)["all"] == len(axes.FAULTS) * len(axes.MODES) - 7
 
 

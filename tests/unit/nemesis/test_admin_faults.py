@@ -10,7 +10,7 @@ import pytest
 from harness.generator import op
 from harness.model.check_options import Settings
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
-from harness.model.fault_and_generator_protocols import Env
+from harness.model.fault_and_generator_protocols import CONSUMER_GROUP, GROUP, TRANSACTIONS, USES, Env
 from harness.model.op import Op
 from harness.model.randomness import Draw
 from nemesis import table
@@ -422,11 +422,28 @@ def test_faults_weaken_what_the_settings_promise() -> None:
     assert table.weakened(safe, ["kill:leader", "config-change:min-isr-up"]) == safe
 
 
-def test_a_storm_needs_consumers_that_subscribe() -> None:
-    chosen_faults = table.faults(["rebalance:group"], Timing())
-    with pytest.raises(BadInput, match="--sub-via subscribe"):
-        table.refuse_unsubscribed(chosen_faults, ("assign",))
-    table.refuse_unsubscribed(chosen_faults, ("assign", "subscribe"))
+@pytest.mark.parametrize(
+    ("fault", "needed", "how"),
+    [
+        ("rebalance:group", CONSUMER_GROUP, "with --sub-via subscribe"),
+        ("wire:drop-joins", CONSUMER_GROUP, "with --sub-via subscribe"),
+        ("kill:group-coordinator", GROUP, "with --sub-via subscribe"),
+        ("pause:txn-coordinator", TRANSACTIONS, "add --txn"),
+        ("wire:cut-after-endtxn", TRANSACTIONS, "add --txn"),
+        ("wire:action=delay;api=EndTxn|TxnOffsetCommit;for_s=1", TRANSACTIONS, "add --txn"),
+        ("fence:one", TRANSACTIONS, "add --txn"),
+    ],
+)
+def test_a_fault_that_has_nothing_to_act_on_is_refused(fault: str, needed: str, how: str) -> None:
+    chosen_faults = table.faults([fault], Timing())
+    with pytest.raises(BadInput, match=how):
+        table.refuse_pointless(chosen_faults, set(USES) - {needed})
+    table.refuse_pointless(chosen_faults, {needed})
+
+
+@pytest.mark.parametrize("fault", ["wire:refuse-coordinator", "wire:delay-all", "wire:lose-acks", "kill:leader"])
+def test_other_faults_act_on_any_load(fault: str) -> None:
+    table.refuse_pointless(table.faults([fault], Timing()), ())
 
 
 def test_faults_that_destroy_copies_say_how_many() -> None:
