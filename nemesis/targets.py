@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.model.fault_and_generator_protocols import GROUP, TRANSACTIONS
+from harness.model.fault_and_generator_protocols import GROUP, SHARE_GROUP, TRANSACTIONS
 from harness.model.randomness import Draw
 
 
@@ -157,7 +157,11 @@ ROLES: Final = frozenset({"controller", "txn-coordinator", "group-coordinator", 
 
 
 # What the load must use, so that a node has the role: see harness.model.fault_and_generator_protocols.USES.
-ROLES_OF_USES: Final = {"txn-coordinator": TRANSACTIONS, "group-coordinator": GROUP}
+ROLES_OF_USES: Final = {
+    "txn-coordinator": TRANSACTIONS,
+    "group-coordinator": GROUP,
+    "share-coordinator": SHARE_GROUP,
+}
 
 
 def new_leaders(

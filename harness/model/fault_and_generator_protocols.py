@@ -188,12 +188,14 @@ class Rounds(Protocol):
 
 CONSUMER_GROUP: Final = "consumer group"
 GROUP: Final = "group"
+SHARE_GROUP: Final = "share group"
 TRANSACTIONS: Final = "transactions"
 _SUBSCRIBE: Final = "but no consumer subscribes during the load: --workload queue with --sub-via subscribe"
 # What a load can use, and the end of the message if it does not.
 USES: Final[Mapping[str, str]] = {
     CONSUMER_GROUP: f"a consumer group, {_SUBSCRIBE}",
     GROUP: f"a consumer or share group, {_SUBSCRIBE}, or --workload share",
+    SHARE_GROUP: "a share group: --workload share",
     TRANSACTIONS: "transactions, but no client uses any: add --txn",
 }
 

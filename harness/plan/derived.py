@@ -11,7 +11,7 @@ from harness.cluster.distribution.broker_config import defaults as broker_defaul
 from harness.cluster.distribution.versions import KRAFT, ZOOKEEPER, Metadata, default_metadata, parse_version, resolve
 from harness.cluster.table import CLUSTERS
 from harness.model.check_options import CheckOptions, InternalTopic, Settings, ShareGroups
-from harness.model.fault_and_generator_protocols import CONSUMER_GROUP, GROUP, TRANSACTIONS, USES
+from harness.model.fault_and_generator_protocols import CONSUMER_GROUP, GROUP, SHARE_GROUP, TRANSACTIONS, USES
 from harness.plan.setting_values import boolean, client_acks, client_boolean, given, weakest_acks, whole
 from harness.plan.settings_in_force import COMMIT_ACKS, shortest
 from harness.plan.test_plan import TestPlan
@@ -107,12 +107,12 @@ def has_pipeline(plan: TestPlan) -> bool:
 
 
 def uses(plan: TestPlan) -> frozenset[str]:
-    """Returns what the load uses that a fault can act on: keys of `USES`. An application may use anything."""
+    """Returns what the load uses that a fault can act on: keys of `USES`. An application may use transactions."""
     if has_pipeline(plan):
-        return frozenset(USES)
+        return frozenset(USES) - {SHARE_GROUP}
     transactions = {TRANSACTIONS} if plan.txn else set()
     if plan.workload == "share":
-        return frozenset({GROUP, *transactions})
+        return frozenset({GROUP, SHARE_GROUP, *transactions})
     subscribed = plan.workload == "queue" and "subscribe" in plan.sub_via
     return frozenset({*({CONSUMER_GROUP, GROUP} if subscribed else ()), *transactions})
 

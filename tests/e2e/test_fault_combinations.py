@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import time
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 import yaml
 
 from harness.cli import fault_support
+from harness.experiments.swarm.spec import is_plan
 from harness.model.randomness import Draw
 from nemesis import table
 from nemesis.schedule.timing import Timing
@@ -17,23 +20,30 @@ from tests.e2e.harness_command import footprint, left_behind, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.alone]
 
+LOAD = {"acks": "all", "idempotence": True, "txn": True, "sub_via": ["assign", "subscribe"]}
 LOAD_S = 20
 MORE_S = 60
 FINAL_S = 14  # twice, for healing and for final polls; a cluster that stays broken is not read to the end
 
 
+@functools.cache
 def everything() -> list[str]:
-    """The names of all faults that a local cluster supports on this machine."""
+    """The names of all faults that a local cluster supports on this machine, and that a run of this load may have."""
     found = []
     for row in fault_support.rows():
         if not row.refused["local"]:
             found += [f"{row.verb}:{target}" for target in table.VERBS[row.verb].targets]
-    return found
+    return [name for name in found if is_plan({**LOAD, "nemesis": [name]})]
 
 
 def combination(seed: int) -> list[dict[str, object]]:
-    """A schedule of three different verbs at independent intervals."""
-    draw, names = Draw.of(seed, "combination", 0), everything()
+    """A schedule of three different verbs at independent intervals, which a run may have together."""
+    drawn = (_drawn(Draw.of(seed, "combination", n)) for n in itertools.count())
+    return next(lines for lines in drawn if is_plan({**LOAD, "schedule": lines}))
+
+
+def _drawn(draw: Draw) -> list[dict[str, object]]:
+    names = everything()
     verbs = draw.shuffled(sorted({name.partition(":")[0] for name in names}))[:3]
     lines: list[dict[str, object]] = []
     for verb in verbs:

@@ -10,7 +10,7 @@ import pytest
 from harness.generator import op
 from harness.model.check_options import Settings
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
-from harness.model.fault_and_generator_protocols import CONSUMER_GROUP, GROUP, TRANSACTIONS, USES, Env
+from harness.model.fault_and_generator_protocols import CONSUMER_GROUP, GROUP, SHARE_GROUP, TRANSACTIONS, USES, Env
 from harness.model.op import Op
 from harness.model.randomness import Draw
 from nemesis import table
@@ -428,6 +428,7 @@ def test_faults_weaken_what_the_settings_promise() -> None:
         ("rebalance:group", CONSUMER_GROUP, "with --sub-via subscribe"),
         ("wire:drop-joins", CONSUMER_GROUP, "with --sub-via subscribe"),
         ("kill:group-coordinator", GROUP, "with --sub-via subscribe"),
+        ("isolate:share-coordinator", SHARE_GROUP, "--workload share"),
         ("pause:txn-coordinator", TRANSACTIONS, "add --txn"),
         ("wire:cut-after-endtxn", TRANSACTIONS, "add --txn"),
         ("wire:action=delay;api=EndTxn|TxnOffsetCommit;for_s=1", TRANSACTIONS, "add --txn"),
