@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from checker.kernels.bucket_of_keys import Bucket
 from checker.tables.packing import Bools, Ints, begins, order, ranks
 from checker.tables.schema import OK, SUBSCRIBE, is_one
+from harness.model.op import INFO
 
 LISTED = 20
 
@@ -199,5 +200,18 @@ def of_history(
                 for key, value, n in listed[:LISTED]
             ],
         },
+        "started_over": _started_over(meta["final_processes"]),
         "truncated": meta["truncated"],
     }
+
+
+def _started_over(final_processes: Mapping[str, str]) -> int:
+    """Returns how often clients started over in the final polls.
+
+    Each client crashes once on purpose before it begins, and its last process ends without a crash. All other processes
+    read nothing for ten seconds, or had an op with an unknown outcome.
+
+    final_processes  process -> type of its last op in the final polls
+    """
+    crashed = sum(kind == INFO for kind in final_processes.values())
+    return max(0, crashed - (len(final_processes) - crashed))

@@ -222,6 +222,10 @@ def _statistics(figures: Mapping[str, Any]) -> list[str]:
     outcomes = _outcomes(figures.get("by_f"))
     if outcomes:
         lines.append(_wrap(f"operations: {outcomes}", "", "  "))
+    if figures.get("started_over"):
+        times = _count(figures["started_over"], "time")
+        why = "they read nothing for ten seconds, or an operation had no outcome"
+        lines.append(_wrap(f"final polls: clients started over {times}, because {why}", "", "  "))
     if figures.get("truncated"):
         lines.append(_wrap(f"the history is truncated: {figures['truncated']}", "", "  "))
     return lines
