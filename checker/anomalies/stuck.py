@@ -57,5 +57,9 @@ STUCK: Final[dict[str, Anomaly]] = {
         ENDED,
     ),
     "group": _row("stuck-group", "The consumer group does not settle after all faults are healed.", SETTLED),
-    "client": _row("stuck-client", "A client is never served, although the healthy cluster serves others.", SERVED),
+    "client": _row(
+        "stuck-client",
+        "A client is never served, or stops reading before the end of a log; the healthy cluster serves others.",
+        SERVED,
+    ),
 }

@@ -15,6 +15,7 @@ import pyarrow as pa
 from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.stuck import STUCK
 from checker.kernels.missing_lines import lines_missing
+from checker.kernels.stalled import stalled
 from checker.kernels.unserved import COLUMNS, unserved
 from checker.tables.buckets_of_a_history import Source
 from checker.version import VERSION
@@ -43,6 +44,14 @@ def _unserved(source: Source, looked: Row, since_ns: int) -> list[Row]:
     return unserved(pa.concat_tables(source.parts[0].ops(*COLUMNS)), clients, since_ns)
 
 
+def _stalled(source: Source, looked: Row, since_ns: int) -> list[Row]:
+    """Returns the clients that stopped reading before the end of a log after the cluster had settled."""
+    clients = looked.get("clients")
+    if "settled_s" not in looked or type(clients) is not int or clients < 1:
+        return []
+    return stalled(source.small("ends"), clients, since_ns)
+
+
 def _stuck(looked: Row, kind: str) -> list[Row]:
     """Returns the witnesses of a kind that an op found."""
     rows = [row for row in looked.get("stuck") or () if isinstance(row, dict) and row.get("kind") == kind]
@@ -67,7 +76,8 @@ def check(source: Source, options: CheckOptions) -> Result:
     whole = not lines_missing(source.meta)  # a missing line may contain what shows that something went on
     for kind, anomaly in STUCK.items():
         rows = [*_stuck(looked, kind), *_stuck(group, kind)] if whole else []
-        rows += _unserved(source, looked, at_ns) if whole and kind == "client" else ()
+        if whole and kind == "client":
+            rows += [*_unserved(source, looked, at_ns), *_stalled(source, looked, at_ns)]
         if rows:
             found.append(_found(anomaly, rows, options))
     reasons = []

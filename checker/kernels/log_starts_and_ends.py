@@ -73,7 +73,7 @@ def _column(table: pa.Table, name: str) -> Ints:
     return result
 
 
-def _last_rows(ends: pa.Table) -> dict[str, Ints]:
+def last_rows(ends: pa.Table) -> dict[str, Ints]:
     """Returns the last row that a final poll recorded for each (key, process), as columns."""
     names = ("op", "process", "key", "position", "end", "final", "invoke_ns")
     columns = {name: _column(ends, name) for name in names}
@@ -108,7 +108,7 @@ def ends_of(ends: pa.Table, deletions: pa.Table) -> Ends:
     emptied = unseen & certain & (requests.before < 0)
     np.maximum.at(emptied_ns, request_place[emptied], requests.complete_ns[emptied])
 
-    last = _last_rows(ends)
+    last = last_rows(ends)
     place = np.searchsorted(keys, last["key"])
     end = np.full(len(keys), -1, np.int64)
     np.maximum.at(end, place, last["end"])
@@ -209,7 +209,7 @@ class Rereads:
 
 def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
     """Returns the logs that a process reread: it sought to the beginning, and its last final poll reached the end."""
-    last = _last_rows(ends)
+    last = last_rows(ends)
     everywhere = ends_of(ends, _NO_DELETIONS)
     _, end, complete = everywhere.of(last["key"])
     reached_end = complete & (last["position"] >= end)
@@ -238,7 +238,7 @@ def not_caught_up(ends: pa.Table, meta: Mapping[str, Any]) -> str | None:
     living = {int(process) for process, kind in meta["final_processes"].items() if kind != "info"}
     if not living:
         return "no final poll was completed, so records acknowledged late in the run may not have been read back"
-    last = _last_rows(ends)
+    last = last_rows(ends)
     top: dict[int, int] = {}
     for key, end in zip(last["key"].tolist(), last["end"].tolist(), strict=True):
         top[key] = max(top.get(key, -1), end)

@@ -148,3 +148,47 @@ def test_a_client_that_is_never_served_is_stuck() -> None:
 )
 def test_other_clients_are_not_stuck(rows: tuple[tuple[int, int, int, str], ...]) -> None:
     assert _with_settle(_polls(*rows)).valid == "valid"
+
+
+def _final_polls(process: int, *steps: tuple[int, int], end: int = 274) -> list[Op]:
+    """Final polls of a process: (time in s, position of key 5), of which `end` is the end."""
+    found = []
+    for at_s, position in steps:
+        extra = {"final": True}
+        found.append(Op(0, at_s * SECOND, process, "invoke", "poll", [["poll"]], None, extra))
+        seen = {**extra, "positions": [[5, position]], "ends": [[5, 0, end]]}
+        found.append(Op(0, at_s * SECOND + SECOND // 2, process, "ok", "poll", [["poll", []]], None, seen))
+    return found
+
+
+def _stops(process: int, begin_s: int, position: int = 52, idle_s: int = 10) -> list[Op]:
+    """A consumer that reads up to `position`, and then nothing for `idle_s` seconds."""
+    return _final_polls(process, (begin_s, 0), *((begin_s + 1 + at, position) for at in range(idle_s + 1)))
+
+
+READS_ALL = _final_polls(0, (12, 0), (13, 274))
+STOPPED = [*_stops(1, 12), *_stops(3, 24), *_stops(5, 36)]
+
+
+def test_a_client_whose_consumers_stop_before_the_end_is_stuck() -> None:
+    (found,) = _with_settle([*READS_ALL, *STOPPED]).anomalies
+    (witness,) = found.witnesses
+    assert found.name == "stuck-client" and witness["where"] == "client 1 (process 1, 3, 5)"
+    assert witness["waited_s"] == 30.0
+    assert "stayed at offset 52 of key 5, although the log goes on to 274, and client 0 read every" in witness["state"]
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        [*READS_ALL, *STOPPED[:-2], *_final_polls(5, (50, 274))],  # the last one reads to the end
+        [*READS_ALL, *STOPPED, *_final_polls(7, (50, 60), (51, 274))],  # a later one does
+        [*READS_ALL, *_stops(1, 12), *_stops(3, 24)],  # only two
+        [*READS_ALL, *_stops(1, 12), *_stops(3, 24), *_stops(5, 36, idle_s=7)],  # one was ended early
+        [*READS_ALL, *_stops(1, 12, 0), *_stops(3, 24, 0), *_stops(5, 36, 0)],  # they read nothing: perhaps slow
+        [*_final_polls(0, (12, 0), (13, 273)), *STOPPED],  # nobody reads to the end
+        [*_final_polls(0, (2, 0), (3, 274)), *_stops(1, 2), *_stops(3, 4), *_stops(5, 6, idle_s=2)],  # before
+    ],
+)
+def test_other_consumers_are_not_stuck(ops: list[Op]) -> None:
+    assert _with_settle(ops).anomalies == ()
