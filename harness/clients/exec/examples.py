@@ -92,7 +92,11 @@ def find(name: str) -> Example | None:
 def of(client: str) -> Example | None:
     """Returns the program that a plan names "exec:COMMAND", or None if its command is not that of such a program."""
     prefix = f"{FOLDER}/"
-    for word in client.removeprefix(PREFIX).split():
+    try:
+        words = shlex.split(client.removeprefix(PREFIX))
+    except ValueError:  # an unclosed quotation mark: see command.argv
+        return None
+    for word in words:
         if word.startswith(prefix):
             found = find(word.removeprefix(prefix).partition("/")[0])
             return found if found is not None and found.client == client else None

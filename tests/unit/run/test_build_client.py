@@ -19,6 +19,14 @@ SCRIPT = "mkdir -p build && echo built >> build/log && touch build/program"
 
 
 @pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """A folder whose path must be quoted in a command."""
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Example:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(examples, "FOLDER", tmp_path)
@@ -49,14 +57,14 @@ def built(example: Example) -> int:
 
 def test_a_name_stands_for_the_command(example: Example, tmp_path: Path) -> None:
     plan = make_plan.make({"client": ["confluent", "mine", "mine"]})
-    command = f"exec:{tmp_path}/mine/build/program --x 'a b'"
+    command = f"exec:'{tmp_path}/mine/build/program' --x 'a b'"
     assert plan.client == ("confluent", command, command)
     build_client.build_all(plan.client, lambda text: None)
     assert (example.folder / "build" / "log").read_text() == "built\n"
 
 
 def test_the_projects_own_programs_need_no_permission(example: Example) -> None:
-    others = (f"exec:{example.folder}/other", f"{example.client} --y", "exec:true")
+    others = (f"exec:'{example.folder}/other'", f"{example.client} --y", "exec:true", "exec:un'closed")
     plan = make_plan.make({"client": ["confluent", "mine", *others]})
     assert allowed_commands.commands_of(plan) == list(others)
 
@@ -68,7 +76,7 @@ def test_another_version_is_built_in_a_copy(example: Example, tmp_path: Path) ->
         examples.find("mine@1.2.3")
     path.write_text(path.read_text() + "build_version: echo $VERSION > version && sh build.sh\n")
     found = examples.find("mine@1.2.3")
-    assert found is not None and found.client == f"exec:{tmp_path}/mine@1.2.3/build/program --x 'a b'"
+    assert found is not None and found.client == f"exec:'{tmp_path}/mine@1.2.3/build/program' --x 'a b'"
     assert [built(found), built(found)] == [1, 1]
     assert (tmp_path / "mine@1.2.3" / "version").read_text() == "1.2.3\n" and not (example.folder / "version").exists()
     assert examples.of(found.client) == found
