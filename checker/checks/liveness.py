@@ -44,10 +44,13 @@ def _unserved(source: Source, looked: Row, since_ns: int) -> list[Row]:
     return unserved(pa.concat_tables(source.parts[0].ops(*COLUMNS)), clients, since_ns)
 
 
-def _stalled(source: Source, looked: Row, since_ns: int) -> list[Row]:
-    """Returns the clients that stopped reading before the end of a log after the cluster had settled."""
+def _stalled(source: Source, looked: Row, since_ns: int, txn: bool | None) -> list[Row]:
+    """Returns the clients that stopped reading before the end of a log after the cluster had settled.
+
+    With transactions, nothing is judged: a log may end with markers, and not every library says that it has read them.
+    """
     clients = looked.get("clients")
-    if "settled_s" not in looked or type(clients) is not int or clients < 1:
+    if txn is not False or "settled_s" not in looked or type(clients) is not int or clients < 1:
         return []
     return stalled(source.small("ends"), clients, since_ns)
 
@@ -77,7 +80,7 @@ def check(source: Source, options: CheckOptions) -> Result:
     for kind, anomaly in STUCK.items():
         rows = [*_stuck(looked, kind), *_stuck(group, kind)] if whole else []
         if whole and kind == "client":
-            rows += [*_unserved(source, looked, at_ns), *_stalled(source, looked, at_ns)]
+            rows += [*_unserved(source, looked, at_ns), *_stalled(source, looked, at_ns, options.settings.txn)]
         if rows:
             found.append(_found(anomaly, rows, options))
     reasons = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -104,7 +105,7 @@ def _polls(*rows: tuple[int, int, int, str]) -> list[Op]:
     return [op for _, op in sorted(found, key=lambda pair: pair[0])]
 
 
-def _with_settle(ops: list[Op], clients: int = 2) -> Result:
+def _with_settle(ops: list[Op], clients: int = 2, txn: bool | None = False) -> Result:
     settle = [
         Op(0, 10 * SECOND, NEMESIS, INFO, liveness.SETTLE, {"clients": clients}, None, {"phase": "invoke"}),
         Op(
@@ -122,7 +123,7 @@ def _with_settle(ops: list[Op], clients: int = 2) -> Result:
     numbered = [
         Op(n, op.time_ns, op.process, op.type, op.f, op.value, op.error, op.extra) for n, op in enumerate(ordered)
     ]
-    return judge(in_memory(of_ops(numbered)), CheckOptions(checks=("liveness",), settings=SAFE))
+    return judge(in_memory(of_ops(numbered)), CheckOptions(checks=("liveness",), settings=replace(SAFE, txn=txn)))
 
 
 SERVED_BEFORE = ((0, 1, 2, "ok"), (1, 3, 4, "ok"))
@@ -192,3 +193,8 @@ def test_a_client_whose_consumers_stop_before_the_end_is_stuck() -> None:
 )
 def test_other_consumers_are_not_stuck(ops: list[Op]) -> None:
     assert _with_settle(ops).anomalies == ()
+
+
+@pytest.mark.parametrize("txn", [True, None])
+def test_with_markers_at_the_end_of_a_log_no_consumer_is_stuck(txn: bool | None) -> None:
+    assert _with_settle([*READS_ALL, *STOPPED], txn=txn).anomalies == ()
