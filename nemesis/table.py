@@ -30,7 +30,7 @@ from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.shared.effects import after_point, heal
 from nemesis.shared.group_liveness import SETTLE_GROUP, group_within_s, settle_group
 from nemesis.shared.liveness import SETTLE, settle, within_s
-from nemesis.targets import EVERY_NODE, ROLES_OF_USES
+from nemesis.targets import EVERY_NODE, USE_OF_ROLE
 from nemesis.verb import Verb
 from nemesis.verbs import (
     add_partitions,
@@ -183,10 +183,10 @@ def refuse_pointless(chosen: Sequence[Fault], uses: Collection[str]) -> None:
     uses  what the load uses: keys of USES
     """
     for fault in chosen:
-        role = ROLES_OF_USES.get(fault.name.partition(":")[2])
-        for use in (*sorted(fault.acts_on), *([role] if role else ())):
-            if use not in uses:
-                raise BadInput(f"{fault.name} needs {USES[use]}")
+        of_role = USE_OF_ROLE.get(fault.name.partition(":")[2])
+        needed = fault.acts_on | {of_role} if of_role else fault.acts_on
+        for use in sorted(needed - set(uses)):
+            raise BadInput(f"{fault.name} needs {USES[use]}")
 
 
 def weakened(settings: Settings, names: Sequence[str], scheduled: Sequence[str] = ()) -> Settings:

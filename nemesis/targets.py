@@ -157,7 +157,7 @@ ROLES: Final = frozenset({"controller", "txn-coordinator", "group-coordinator", 
 
 
 # What the load must use, so that a node has the role: see harness.model.fault_and_generator_protocols.USES.
-ROLES_OF_USES: Final = {
+USE_OF_ROLE: Final = {
     "txn-coordinator": TRANSACTIONS,
     "group-coordinator": GROUP,
     "share-coordinator": SHARE_GROUP,

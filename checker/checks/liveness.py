@@ -36,23 +36,17 @@ def _looked(source: Source, f: str) -> tuple[Row, int]:
     return (value, rows[-1]["time_ns"]) if isinstance(value, dict) else ({}, 0)
 
 
-def _unserved(source: Source, looked: Row, since_ns: int) -> list[Row]:
-    """Returns the clients that were never served after the cluster had settled."""
-    clients = looked.get("clients")
-    if "settled_s" not in looked or type(clients) is not int:
-        return []
-    return unserved(pa.concat_tables(source.parts[0].ops(*COLUMNS)), clients, since_ns)
+def _of_clients(source: Source, looked: Row, since_ns: int, txn: bool | None) -> list[Row]:
+    """Returns the clients that, after the cluster had settled, were never served or stopped reading before the end.
 
-
-def _stalled(source: Source, looked: Row, since_ns: int, txn: bool | None) -> list[Row]:
-    """Returns the clients that stopped reading before the end of a log after the cluster had settled.
-
-    With transactions, nothing is judged: a log may end with markers, and not every library says that it has read them.
+    With transactions, only the former are judged: a log may end with markers, and not every library says that it has
+    read them.
     """
     clients = looked.get("clients")
-    if txn is not False or "settled_s" not in looked or type(clients) is not int or clients < 1:
+    if "settled_s" not in looked or type(clients) is not int or clients < 1:
         return []
-    return stalled(source.small("ends"), clients, since_ns)
+    rows = unserved(pa.concat_tables(source.parts[0].ops(*COLUMNS)), clients, since_ns)
+    return [*rows, *stalled(source.small("ends"), clients, since_ns)] if txn is False else rows
 
 
 def _stuck(looked: Row, kind: str) -> list[Row]:
@@ -80,7 +74,7 @@ def check(source: Source, options: CheckOptions) -> Result:
     for kind, anomaly in STUCK.items():
         rows = [*_stuck(looked, kind), *_stuck(group, kind)] if whole else []
         if whole and kind == "client":
-            rows += [*_unserved(source, looked, at_ns), *_stalled(source, looked, at_ns, options.settings.txn)]
+            rows += _of_clients(source, looked, at_ns, options.settings.txn)
         if rows:
             found.append(_found(anomaly, rows, options))
     reasons = []

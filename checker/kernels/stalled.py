@@ -39,6 +39,7 @@ class Reader:
 
     @property
     def stalled(self) -> bool:
+        """Whether it stopped reading before the end of a log."""
         return self.behind is not None and self.moved and self.idle_ns >= IDLE_NS
 
 

@@ -26,11 +26,11 @@ def unserved(ops: pa.Table, clients: int, since_ns: int) -> list[Mapping[str, An
     """Returns {"where", "state", "waited_s"} for each client that is never served.
 
     ops       the columns COLUMNS of the table of ops
-    clients   the number of clients
+    clients   the number of clients, at least 1
     since_ns  when the cluster had settled
     """
     rows = ops.filter(pa.compute.is_in(ops.column("f"), value_set=pa.array(SERVED_FS)))
-    slot = rows.column("process").to_numpy(zero_copy_only=False) % max(1, clients)
+    slot = rows.column("process").to_numpy(zero_copy_only=False) % clients
     invoke = rows.column("invoke_ns").fill_null(-1).to_numpy(zero_copy_only=False)
     complete = rows.column("complete_ns").fill_null(-1).to_numpy(zero_copy_only=False)
     good = np.array([each == OK for each in rows.column("type").to_pylist()], np.bool_)

@@ -62,7 +62,7 @@ def _newer_version(value: str) -> str:
 def _known_client(value: Any, info: ValidationInfo) -> Any:
     """Checks that a value is a name in the table of clients, or "exec:" with a command. Raises PydanticKnownError.
 
-    Replaces the name of a program of examples/clients by "exec:" and its command. Raises BadInput if it has none.
+    Replaces the name of a program of examples/clients by "exec:" and its command. Raises BadInput if it is not there.
     """
     if isinstance(value, str) and value.removeprefix(PREFIX) not in (value, ""):
         return value

@@ -41,7 +41,7 @@ _OFFSETS: Final = ("OffsetCommit", "TxnOffsetCommit")
 _GROUPS: Final = ("JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat")
 _TXN: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
 # Requests that clients send only if the load has this use.
-_OF_USES: Final = {
+_REQUESTS_OF_USE: Final = {
     TRANSACTIONS: {"AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"},
     CONSUMER_GROUP: {*_GROUPS, "Heartbeat", "LeaveGroup"},
 }
@@ -179,15 +179,8 @@ def _of(name: str, target: str, rules: Sequence[Rule], timing: Timing) -> Fault:
     begin, end = fault_op("wire", name, target, "start"), fault_op(END, name, target, "stop")
     nemesis = Changed("wire", END, partial(_begin, name, rules), _end)
     apis = {api for rule in rules for api in rule.api}
-    use = next((use for use, of_use in _OF_USES.items() if apis and apis <= of_use), None)
-    return Fault(
-        name,
-        nemesis,
-        start_stop(begin, end, timing),
-        finally_(end),
-        (Wire,),
-        acts_on=frozenset({use} if use else ()),
-    )
+    acts_on = frozenset(use for use, requests in _REQUESTS_OF_USE.items() if apis and apis <= requests)
+    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Wire,), acts_on=acts_on)
 
 
 def _written(text: str, nodes: Sequence[str]) -> None:

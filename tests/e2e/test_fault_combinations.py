@@ -20,10 +20,17 @@ from tests.e2e.harness_command import footprint, left_behind, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.alone]
 
-LOAD = {"acks": "all", "idempotence": True, "txn": True, "sub_via": ["assign", "subscribe"]}
 LOAD_S = 20
 MORE_S = 60
 FINAL_S = 14  # twice, for healing and for final polls; a cluster that stays broken is not read to the end
+LOAD = {
+    "acks": "all",
+    "idempotence": True,
+    "txn": True,
+    "sub_via": ["assign", "subscribe"],
+    "time_limit_s": LOAD_S,
+    "final_time_limit_s": FINAL_S,
+}
 
 
 @functools.cache
@@ -60,13 +67,9 @@ def _drawn(draw: Draw) -> list[dict[str, object]]:
 def test_every_combination_ends_with_a_verdict_in_time(tmp_path: Path, repetition: int) -> None:
     before = footprint()
     schedule = combination(repetition)
-    (tmp_path / "schedule.yaml").write_text(yaml.safe_dump(schedule))
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump({**LOAD, "schedule": schedule, "seed": repetition}))
     began = time.time()
-    ran = run(
-        tmp_path / "runs", "--schedule", str(tmp_path / "schedule.yaml"), "--acks", "all", "--idempotence",
-        "--txn", "--sub-via", "assign,subscribe", "--time-limit", str(LOAD_S), "--seed", str(repetition),
-        "--final-time-limit", str(FINAL_S),
-    )  # fmt: skip
+    ran = run(tmp_path / "runs", "--plan", str(tmp_path / "plan.yaml"))
     took_s = (ran.folder / "results.json").stat().st_mtime - began  # plots and teardown come after the verdict
     assert ran.code in (0, 1, 2), ran.out + ran.err
     assert ran.result["valid"] in (True, False, "unknown"), json.dumps(schedule)

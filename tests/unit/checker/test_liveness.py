@@ -182,13 +182,28 @@ def test_a_client_whose_consumers_stop_before_the_end_is_stuck() -> None:
 @pytest.mark.parametrize(
     "ops",
     [
-        [*READS_ALL, *STOPPED[:-2], *_final_polls(5, (50, 274))],  # the last one reads to the end
-        [*READS_ALL, *STOPPED, *_final_polls(7, (50, 60), (51, 274))],  # a later one does
-        [*READS_ALL, *_stops(1, 12), *_stops(3, 24)],  # only two
-        [*READS_ALL, *_stops(1, 12), *_stops(3, 24), *_stops(5, 36, idle_s=7)],  # one was ended early
-        [*READS_ALL, *_stops(1, 12, 0), *_stops(3, 24, 0), *_stops(5, 36, 0)],  # they read nothing: perhaps slow
-        [*_final_polls(0, (12, 0), (13, 273)), *STOPPED],  # nobody reads to the end
-        [*_final_polls(0, (2, 0), (3, 274)), *_stops(1, 2), *_stops(3, 4), *_stops(5, 6, idle_s=2)],  # before
+        [*READS_ALL, *STOPPED[:-2], *_final_polls(5, (50, 274))],  # its last consumer reads to the end
+        [*READS_ALL, *STOPPED, *_final_polls(7, (50, 60), (51, 274))],  # a later consumer does
+        [*READS_ALL, *_stops(1, 12), *_stops(3, 24)],  # only two of its consumers stopped
+        [
+            *READS_ALL,
+            *_stops(1, 12),
+            *_stops(3, 24),
+            *_stops(5, 36, idle_s=7),
+        ],  # the third one had time for seven seconds only
+        [
+            *READS_ALL,
+            *_stops(1, 12, 0),
+            *_stops(3, 24, 0),
+            *_stops(5, 36, 0),
+        ],  # its consumers read nothing at all: they may be slow
+        [*_final_polls(0, (12, 0), (13, 273)), *STOPPED],  # no other client shows that the log can be read to its end
+        [
+            *_final_polls(0, (2, 0), (3, 274)),
+            *_stops(1, 2),
+            *_stops(3, 4),
+            *_stops(5, 6, idle_s=2),
+        ],  # before the cluster settled
     ],
 )
 def test_other_consumers_are_not_stuck(ops: list[Op]) -> None:

@@ -16,9 +16,8 @@ ROOT = Path(__file__).parents[4]
 
 
 def test_every_folder_is_named_in_the_help_and_in_the_documents() -> None:
-    folders = sorted(
-        path.parent.name for path in examples.FOLDER.glob("[!@]*/client.yaml") if "@" not in path.parent.name
-    )
+    folders = sorted(path.parent.name for path in examples.FOLDER.glob("*/client.yaml"))
+    folders = [name for name in folders if "@" not in name]  # without the copies for other versions
     assert list(examples.NAMES) == folders
     text = str(ClientFields.model_fields["client"].description) + (ROOT / "docs/use/clients.md").read_text()
     assert all(text.count(name) >= 2 for name in folders)
