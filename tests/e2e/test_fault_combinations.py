@@ -13,6 +13,7 @@ import yaml
 
 from harness.cli import fault_support
 from harness.experiments.swarm.spec import is_plan
+from harness.model.capabilities import Voters
 from harness.model.randomness import Draw
 from nemesis import table
 from nemesis.schedule.timing import Timing
@@ -40,7 +41,9 @@ def everything() -> list[str]:
     for row in fault_support.rows():
         if not row.refused["local"]:
             found += [f"{row.verb}:{target}" for target in table.VERBS[row.verb].targets]
-    return [name for name in found if is_plan({**LOAD, "nemesis": [name]})]
+    possible = [name for name in found if is_plan({**LOAD, "nemesis": [name]})]
+    made = table.faults(possible, Timing())
+    return [fault.name for fault in made if Voters not in fault.needs]  # only dedicated controllers leave and join
 
 
 def combination(seed: int) -> list[dict[str, object]]:
