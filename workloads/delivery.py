@@ -40,6 +40,7 @@ class Options:
     keys: int = 1
     primer: bool = False
     settle_s: float = STABLE_S
+    reuse_producers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def workload(options: Options) -> Workload:
     return Workload(
         "delivery",
         Primed(writers) if options.primer else writers,
-        FinalPolls(settle_ns=int(options.settle_s * 1e9)),
+        FinalPolls(settle_ns=int(options.settle_s * 1e9), send_first=options.reuse_producers),
         client="queue",
         checks=("queue", "delivery", "liveness"),
     )

@@ -1,5 +1,7 @@
 """The final polls: every client reads every log of the run from the beginning to the end.
 
+With `send_first`, every client first sends a record (workloads.final_sends).
+
 Each client is first crashed on purpose, so that its replacement has no leftover state. The replacement assigns itself
 every key, seeks to the beginning, and polls. It is done when its positions equal the log end offsets, and these have
 not changed for a while. A client that makes no progress for ten seconds starts over. Modelled on jepsen.tests.kafka.
@@ -10,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from harness.generator import EachSlot, op
+from harness.generator import EachSlot, op, then
 from harness.model.fault_and_generator_protocols import PENDING, Context, Generator, Pending
 from harness.model.op import FAIL, INVOKE, OK, Op
+from workloads.final_sends import final_sends
 
 Answer = tuple[Op | Pending, Generator] | None
 
@@ -98,6 +101,7 @@ class FinalPolls:
     """
 
     settle_ns: int = int(STABLE_S * 1e9)
+    send_first: bool = False
     keys: frozenset[int] = frozenset()
     begun: Generator | None = None
 
@@ -105,9 +109,13 @@ class FinalPolls:
         if not self.keys:
             return None
         keys = tuple(sorted(self.keys))
-        begun = self.begun or EachSlot(lambda slot: Drain(keys, slot == 0, self.settle_ns))
+        begun = self.begun or EachSlot(lambda slot: self._of_slot(slot, len(ctx.all), keys))
         answer = begun.op(ctx)
         return None if answer is None else (answer[0], replace(self, begun=answer[1]))
+
+    def _of_slot(self, slot: int, slots: int, keys: tuple[int, ...]) -> Generator:
+        drain = Drain(keys, slot == 0, self.settle_ns)
+        return then(final_sends(slot, slots, keys[0]), drain) if self.send_first else drain
 
     def update(self, ctx: Context, event: Op) -> Generator:
         if self.begun is not None:

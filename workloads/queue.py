@@ -60,6 +60,7 @@ class Options:
     sub_via: tuple[str, ...] = ("assign",)
     crash_clients: bool = False
     crash_client_interval_s: float = 30.0
+    reuse_producers: bool = False
 
 
 def tagged(mops: list[list[Any]]) -> str:
@@ -225,4 +226,6 @@ def workload(options: Options) -> Workload:
     generator: Generator = load
     if options.crash_clients:
         generator = Any_((crashes(options.crash_client_interval_s), load))
-    return Workload("queue", generator, FinalPolls(), client="queue", checks=("queue", "liveness"))
+    return Workload(
+        "queue", generator, FinalPolls(send_first=options.reuse_producers), client="queue", checks=("queue", "liveness")
+    )

@@ -59,7 +59,8 @@ STUCK: Final[dict[str, Anomaly]] = {
     "group": _row("stuck-group", "The consumer group does not settle after all faults are healed.", SETTLED),
     "client": _row(
         "stuck-client",
-        "A client is never served, or stops reading before the end of a log; the healthy cluster serves others.",
+        "A client is never served, its producer never sends again, or it stops reading before the end of a log; the "
+        "healthy cluster serves others.",
         SERVED,
     ),
 }

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.stuck import STUCK
+from checker.kernels import stuck_producers, unserved
 from checker.kernels.missing_lines import lines_missing
 from checker.kernels.stalled import stalled
-from checker.kernels.unserved import COLUMNS, unserved
 from checker.tables.buckets_of_a_history import Source
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
@@ -37,15 +37,17 @@ def _looked(source: Source, f: str) -> tuple[Row, int]:
 
 
 def _of_clients(source: Source, looked: Row, since_ns: int, txn: bool | None) -> list[Row]:
-    """Returns the clients that, after the cluster had settled, were never served or stopped reading before the end.
+    """Returns the clients that, after the cluster had settled, were never served, had a producer that never sent again,
+    or stopped reading before the end of a log.
 
-    With transactions, only the former are judged: a log may end with markers, and not every library says that it has
-    read them.
+    With transactions, the end is not judged: a log may end with markers, and not every library says that it has read
+    them.
     """
     clients = looked.get("clients")
     if "settled_s" not in looked or type(clients) is not int or clients < 1:
         return []
-    rows = unserved(pa.concat_tables(source.parts[0].ops(*COLUMNS)), clients, since_ns)
+    ops = pa.concat_tables(source.parts[0].ops(*unserved.COLUMNS))
+    rows = [*unserved.unserved(ops, clients, since_ns), *stuck_producers.stuck_producers(ops, clients, since_ns)]
     return [*rows, *stalled(source.small("ends"), clients, since_ns)] if txn is False else rows
 
 

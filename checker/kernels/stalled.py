@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checker.kernels.log_starts_and_ends import last_rows
+from checker.kernels.unserved import of_client
 
 COLUMNS: Final = ("op", "process", "final", "key", "position", "log_start", "end", "invoke_ns", "complete_ns")
 IDLE_NS: Final = 9_000_000_000  # the ten seconds also include the last poll, which may take a moment
@@ -66,7 +67,7 @@ def stalled(ends: pa.Table, clients: int, since_ns: int) -> list[Mapping[str, An
         key, position, end = last.behind
         found.append(
             {
-                "where": f"client {client} (process {', '.join(str(each.process) for each in stopped)})",
+                "where": of_client(client, (each.process for each in stopped)),
                 "state": f"{len(stopped)} consumers in turn read nothing for ten seconds before the end of a log; the "
                 f"last one stayed at offset {position} of key {key}, although the log goes on to {end}, and client "
                 f"{min(done)} read every log to the end",

@@ -12,7 +12,8 @@ How the steps of an op determine its outcome (for single steps see `error_outcom
   the commit has been requested, a retriable error leads to another attempt until the deadline, an abortable error leads
   to an abort, and any other error makes the op `info`.
 - After `fail`, the consumer seeks back to its positions before the op. After `info` the client is broken: neither the
-  state of its producer nor its positions are known, so a new process replaces its process.
+  state of its producer nor its positions are known, so a new process replaces its process. With `reuse_producers`, this
+  process continues with the producer, whose sequence numbers must then be right although a send was given up.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from harness.clients.client_protocols import Admin, Delivery, Keyed, Library, Tr
 from harness.clients.error_outcomes import Situation, describe, outcome
 from harness.clients.log_ends import final_ends, key_facts
 from harness.clients.reader import Reader
-from harness.clients.settings import Settings
+from harness.clients.settings import Settings, parse_settings
 from harness.clients.table import opener
 from harness.model.op import FAIL, INFO, OK, Op
 from harness.model.record_keys import is_tombstone, record_key
@@ -49,7 +50,7 @@ class Stopped(Exception):
 
 
 class QueueClient:
-    """The client of one process. Not thread-safe. After an `info` completion, only `close` may be called."""
+    """The client of one process. Not thread-safe. After `info`, only `reopen`, `crash` and `close` may be called."""
 
     def __init__(self, settings: Settings, library: Library, ended: Callable[[], None] = lambda: None) -> None:
         """Opens nothing: the producer and the consumer are created when they are first needed.
@@ -86,6 +87,21 @@ class QueueClient:
         done = handler(op, deadline)
         self.broken = self.broken or done.type == INFO
         return self._with_extra(done, deadline)
+
+    def reopen(self, config: Mapping[str, Any]) -> bool:
+        """Becomes the client of another process, with a new consumer and the same producer. Returns whether it did.
+
+        Returns False, and changes nothing, without `reuse_producers`, with transactions, and if there is no producer.
+
+        config  the settings of the other process's client, as for `open_client`
+        """
+        settings = parse_settings(config)
+        if not settings.reuse_producers or settings.txn or self._producer is None:
+            return False
+        self._reader.close(leave=True)
+        self._settings, self._reader = settings, Reader(settings, self._library)
+        self.broken = False
+        return True
 
     def crash(self) -> None:
         """Disappears like a killed process: does not commit, abort or leave the group."""

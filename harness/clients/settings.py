@@ -35,6 +35,7 @@ class Settings:
     records_max           how many records a poll returns at most
     record_size           shorter payloads are padded to this many bytes
     pipelined             do not wait for a delivery report between two sends of an op, even outside transactions
+    reuse_producers       after a send with an unknown outcome, the slot's next process continues with the same producer
     rewind                after a failed op, seek back to the first records that the op had read
     racks                 number of racks over which clients are spread; 0: clients are in no rack
     record_keys           number of record keys in each partition; 0: records have no key
@@ -67,6 +68,7 @@ class Settings:
     records_max: int = 500
     record_size: int = 0
     pipelined: bool = False
+    reuse_producers: bool = False
     rewind: bool = True
     group: str | None = None
     racks: int = 0

@@ -383,6 +383,10 @@ class ClientFields(BaseModel):
         "clients, and the instances of `--app`. The user must be able to read and execute them.",
     )
     pipelined: bool = Field(False, description="Send consecutive sends of an operation without waiting between them.")
+    reuse_producers: bool = Field(
+        False,
+        description="Keep a producer after a send whose outcome is unknown, as most applications do (without --txn).",
+    )
     rewind: bool = Field(True, description="After an abort, seek back and read the records of the transaction again.")
     acks: Annotated[Acks, BeforeValidator(_acks)] = Field("all", description="Producer acks: 0, 1 or all.")
     retries: int | None = Field(None, ge=0, description="Producer retries. [default: the library's]")

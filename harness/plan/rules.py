@@ -110,6 +110,9 @@ def producer(plan: TestPlan) -> None:
         if not re.fullmatch(r"\d{1,10}", given.strip(), re.ASCII):
             raise ValueError(f"--producer-config {name}={given}: must be a whole number")
     _read_by_java(plan)
+    if plan.reuse_producers and (plan.txn or plan.workload not in ("queue", "delivery")):
+        also = "--txn" if plan.txn else f"--workload {plan.workload}"
+        raise ValueError(f"--reuse-producers cannot be combined with {also}: there, a new process has a new producer")
     if not plan.sub_via:
         raise ValueError("--sub-via needs assign, subscribe, or both")
     if plan.delivery_timeout_s > plan.op_timeout_s:

@@ -56,6 +56,13 @@ class HasInstance(Protocol):
     def answer(self, what: str, by: str) -> Mapping[str, Any]: ...
 
 
+@runtime_checkable
+class Reusable(Protocol):
+    """A client that can become the client of the slot's next process."""
+
+    def reopen(self, config: Mapping[str, Any]) -> bool: ...
+
+
 Open = Callable[[Mapping[str, Any]], SlotClient]
 
 
@@ -74,7 +81,9 @@ def lines(sock: socket.socket) -> Iterator[bytes]:
 
 
 class Slot:
-    """One slot of the worker. Its client is opened when first needed, and replaced when the slot's process changes."""
+    """One slot of the worker. Its client is opened when first needed, and replaced when the slot's process changes,
+    unless it can be reopened.
+    """
 
     def __init__(self, open_client: Open, config: Mapping[str, Any]) -> None:
         self._open, self._config = open_client, config
@@ -83,18 +92,26 @@ class Slot:
 
     def apply(self, op: Op) -> Op:
         """Returns the completion of `op`. If the client raises an unexpected exception, the completion is `info`."""
-        if op.process != self._process or self._client is None:
-            self.close()
-            try:
-                self._client = self._open(of_process(self._config, op.process))
-                self._process = op.process
-            except Exception as error:
-                return op.with_(type=FAIL, error=["no-client", f"{type(error).__name__}: {error}"])
         try:
-            done = self._client.invoke(op)
+            client = self._client_of(op.process)
         except Exception as error:
-            done = op.with_(type=INFO, error=["client-crashed", f"{type(error).__name__}: {error}"])
-        return done
+            return op.with_(type=FAIL, error=["no-client", f"{type(error).__name__}: {error}"])
+        try:
+            return client.invoke(op)
+        except Exception as error:
+            return op.with_(type=INFO, error=["client-crashed", f"{type(error).__name__}: {error}"])
+
+    def _client_of(self, process: Any) -> SlotClient:
+        """Returns the client of a process of this slot. Opens it, or reopens that of the process before, if needed."""
+        if process == self._process and self._client is not None:
+            return self._client
+        config = of_process(self._config, process)
+        if not (isinstance(self._client, Reusable) and self._client.reopen(config)):
+            self.close()
+            self._client = self._open(config)
+        self._process = process
+        assert self._client is not None
+        return self._client
 
     def answer(self, what: str, by: str) -> Any:
         """Returns what the client answers to a question about its instance (see `AppClient.answer`); None if it has no

@@ -151,6 +151,43 @@ def test_other_clients_are_not_stuck(rows: tuple[tuple[int, int, int, str], ...]
     assert _with_settle(_polls(*rows)).valid == "valid"
 
 
+def _final_sends(process: int, *rows: tuple[int, int, str]) -> list[Op]:
+    """Final sends and crashes of client 1: (start in s, end in s, type); the type is crash, or how a send completes."""
+    found = []
+    for n, (start_s, end_s, type_) in enumerate(rows):
+        f, value, completed = ("crash", None, "info") if type_ == "crash" else ("send", [["send", 5, -2 - n]], type_)
+        error = "report: _MSG_TIMED_OUT" if completed == "info" else None
+        final = {"final": True}
+        found.append(Op(0, start_s * SECOND, process, "invoke", f, value, None, final))
+        found.append(Op(0, end_s * SECOND, process, completed, f, value, error, final))
+        process += 2 if completed == "info" else 0
+    return found
+
+
+GIVEN_UP = ((11, 21, "info"), (22, 32, "info"), (33, 43, "fail"), (44, 45, "crash"))
+
+
+def test_a_producer_that_never_sends_again_is_stuck_if_the_next_one_is_served() -> None:
+    (found,) = _with_settle(_final_sends(1, *GIVEN_UP, (46, 47, "info"), (48, 49, "ok"))).anomalies
+    (witness,) = found.witnesses
+    assert found.name == "stuck-client" and witness["where"] == "client 1 (process 1, 3, 5)"
+    assert witness["waited_s"] == 32.0 and witness["state"].startswith("3 sends with its producer, none of which")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (*GIVEN_UP, (46, 56, "info")),  # the next producer is not served either
+        (*GIVEN_UP[:2], (33, 34, "ok")),  # it is served at last
+        ((11, 30, "info"), (31, 43, "fail"), (44, 45, "crash"), (46, 47, "ok")),  # two sends
+        ((15, 20, "info"), *GIVEN_UP[1:], (46, 47, "ok")),  # for less than 30 s
+        ((5, 21, "info"), *GIVEN_UP[1:], (46, 47, "ok")),  # the first one began before the cluster had settled
+    ],
+)
+def test_other_producers_are_not_stuck(rows: tuple[tuple[int, int, str], ...]) -> None:
+    assert _with_settle(_final_sends(1, *rows)).valid == "valid"
+
+
 def _final_polls(process: int, *steps: tuple[int, int], end: int = 274) -> list[Op]:
     """Final polls of a process: (time in s, position of key 5), of which `end` is the end."""
     found = []

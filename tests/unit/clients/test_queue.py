@@ -61,6 +61,35 @@ def test_an_uncertain_report_is_info_and_breaks_the_client() -> None:
     assert driver.library.calls.count("send") == 1
 
 
+CONFIG = {"bootstrap": "nowhere", "run": "r", "process": 6, "poll_ms": 0, "op_timeout_s": 0.5}
+
+
+def test_a_producer_that_is_reused_goes_on_after_an_uncertain_report() -> None:
+    driver = Driver(reuse_producers=True)
+    driver.do("assign", [1])
+    driver.library.errors["report"] = [TIMED_OUT]
+    assert driver.do("send", [["send", 1, 10]]).type == "info"
+    assert driver.client.reopen({**CONFIG, "reuse_producers": True})
+    assert driver.do("send", [["send", 1, 11]]).type == "ok"
+    assert polls(driver.do("poll", [["poll"]])) == []  # a new process has no assignment
+    assert len(driver.library.producers) == 1 and driver.library.consumers[0].left is not None
+
+
+@pytest.mark.parametrize("config", [{}, {"reuse_producers": True, "txn": True}])
+def test_other_clients_cannot_be_reopened(config: dict[str, bool]) -> None:
+    driver = Driver(**config)
+    driver.do("send", [["send", 1, 10]])
+    assert not driver.client.reopen({**CONFIG, **config})
+    assert not driver.library.producers[0].closed
+
+
+def test_a_producer_that_failed_for_good_is_not_reused() -> None:
+    driver = Driver(reuse_producers=True)
+    driver.library.errors["report"] = [FENCED]
+    driver.do("send", [["send", 1, 10]])
+    assert not driver.client.reopen({**CONFIG, "reuse_producers": True})
+
+
 def test_no_report_in_time_is_info() -> None:
     driver = Driver()
     driver.library.errors["wait"] = [ClientError("_TIMED_OUT", "no report")]

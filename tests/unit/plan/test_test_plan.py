@@ -25,6 +25,8 @@ from harness.run import attached_cluster
         ({"concurrency": 0}, "--concurrency 0"),
         ({"min_txn_length": 5, "max_txn_length": 2}, "--min-txn-length 5"),
         ({"delivery_timeout_s": 60}, "would outlive its op"),
+        ({"reuse_producers": True, "txn": True}, "cannot be combined with --txn"),
+        ({"reuse_producers": True, "workload": "share"}, "cannot be combined with --workload share"),
         ({"replication": 5}, "needs at least 5 nodes, but --nodes is"),
         ({"nodes": 1, "min_insync_replicas": 2}, "no acks=all send could succeed"),
         ({"txn": True, "retries": 0}, "rely on retries"),

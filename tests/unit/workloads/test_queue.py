@@ -110,9 +110,9 @@ def caught_up(ends_move: int = 0):  # type: ignore[no-untyped-def]
     return complete
 
 
-def finals(complete, concurrency: int = 2) -> list[Op]:  # type: ignore[no-untyped-def]
+def finals(complete, concurrency: int = 2, send_first: bool = False) -> list[Op]:  # type: ignore[no-untyped-def]
     options = Options(key_count=2, key_dist="uniform")
-    run = Then((Clients(Limit(txns(options), 50)), Clients(FinalPolls())))
+    run = Then((Clients(Limit(txns(options), 50)), Clients(FinalPolls(send_first=send_first))))
     events = simulate(run, concurrency=concurrency, complete=complete, latency_ns=100_000_000)
     return [op for op in events if op.extra.get("final")]
 
@@ -127,6 +127,32 @@ def test_final_polls_crash_assign_everything_and_poll_until_stable() -> None:
     assert assign.extra["seek_to_beginning"]
     polls = [op for op in ops if op.f == "poll" and int(op.process) % 2 == 0]
     assert polls[-1].time_ns - polls[0].time_ns >= 2_000_000_000
+
+
+def test_producers_that_are_reused_send_before_the_final_polls() -> None:
+    ops = invoked(finals(caught_up(), send_first=True))
+    sends = [op for op in ops if op.f == "send"]
+    assert sorted(op.value[0] for op in sends) == [["send", 0, -3], ["send", 0, -2]]
+    assert [op.f for op in ops if int(op.process) % 2 == 1][:3] == ["send", "crash", "assign"]
+
+
+def test_a_client_that_cannot_send_for_half_a_minute_gets_a_new_producer() -> None:
+    crashed: set[int] = set()
+    good = caught_up()
+
+    def complete(op: Op) -> Op:
+        if op.f == "crash":
+            crashed.add(int(op.process) % 2)
+        stuck = op.f == "send" and op.extra.get("final") and int(op.process) % 2 not in crashed
+        return op.with_(type=INFO) if stuck else good(op)  # type: ignore[no-any-return]
+
+    ops = [op for op in invoked(finals(complete, send_first=True)) if int(op.process) % 2 == 0]
+    names = [op.f for op in ops]
+    crash = names.index("crash")
+    assert ops[crash].time_ns - ops[0].time_ns >= 31_000_000_000 and set(names[:crash]) == {"send"}
+    assert names[crash + 1 : crash + 4] == ["send", "crash", "debug-topic-partitions"]
+    values = [op.value[0][2] for op in ops if op.f == "send"]
+    assert values == sorted(set(values), reverse=True) and all(value % 2 == 0 for value in values)
 
 
 def test_final_polls_start_again_counting_when_an_end_moves() -> None:
