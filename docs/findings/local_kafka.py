@@ -85,6 +85,7 @@ class Broker:
         settings = {
             "process.roles": roles,
             "node.id": number,
+            "broker.rack": f"rack{number}",
             "controller.quorum.voters": f"1@127.0.0.1:{cluster.controller_port}",
             "listeners": addresses,
             "advertised.listeners": f"CLIENTS://127.0.0.1:{advertised_port or self.port},{brokers}",
@@ -191,6 +192,7 @@ class Cluster:
     def create_topic(self, topic, replicas=(1,), **config):
         """Creates a topic with one partition. Returns an admin client."""
         admin = AdminClient(self.clients)
+        wait_for(lambda: set(replicas) <= admin.list_topics(timeout=10).brokers.keys(), START_S, "brokers register")
         settings = {name.replace("_", "."): value for name, value in config.items()}
         admin.create_topics([NewTopic(topic, 1, replica_assignment=[list(replicas)], config=settings)])[topic].result(
             30
