@@ -3,7 +3,8 @@
 A client is a slot: the processes with the same remainder modulo the number of clients, each of which replaces the one
 before it. Only ops that need brokers are judged, and only those that were invoked after the cluster had settled. A slot
 is unserved if there are at least `TRIES`, over at least `UNSERVED_NS`, none of them succeeded, and the slot was served
-before. The final sends do not count: they may use a producer of the load (see `stuck_producers`).
+before. The final sends do not count: they may use a producer of the load (see `stuck_producers`). Nor do ops that the
+client's process did not answer: the machine may be too busy to run it, for example to start another JVM.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.model.op import OK
+from harness.model.op import OK, UNANSWERED
 
 COLUMNS: Final = ("process", "type", "f", "invoke_ns", "complete_ns", "error", "final")
 SERVED_FS: Final = ("send", "poll", "txn")
@@ -38,12 +39,13 @@ def unserved(ops: pa.Table, clients: int, since_ns: int) -> list[Mapping[str, An
     complete = rows.column("complete_ns").fill_null(-1).to_numpy(zero_copy_only=False)
     good = np.array([each == OK for each in rows.column("type").to_pylist()], np.bool_)
     later = invoke >= since_ns
+    answered = np.array([error not in UNANSWERED for error in rows.column("error").to_pylist()], np.bool_)
     served = set(slot[good & later].tolist())
     if not served:
         return []  # nobody is served: that is no trouble of a client
     found: list[Mapping[str, Any]] = []
     for each in sorted(set(slot[good & ~later].tolist()) - served):
-        mine = np.flatnonzero((slot == each) & later)
+        mine = np.flatnonzero((slot == each) & later & answered)
         if len(mine) < TRIES:
             continue
         span_ns = int(complete[mine].max()) - int(invoke[mine].min())

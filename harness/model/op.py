@@ -30,6 +30,11 @@ FAIL: Final = "fail"
 INFO: Final = "info"
 TYPES: Final = (INVOKE, OK, FAIL, INFO)
 
+# The errors of ops that the harness completes itself, because the client's process did not.
+DEADLINE_EXCEEDED: Final = "op deadline exceeded"
+PROCESS_ENDED: Final = "client process ended"
+UNANSWERED: Final = (DEADLINE_EXCEEDED, PROCESS_ENDED)
+
 
 @dataclass(frozen=True, slots=True)
 class Op:

@@ -22,7 +22,7 @@ from typing import Final
 
 from harness.model import op_json
 from harness.model.fault_and_generator_protocols import Context, Generator, Pending
-from harness.model.op import INFO, NEMESIS, Op, Process
+from harness.model.op import DEADLINE_EXCEEDED, INFO, NEMESIS, PROCESS_ENDED, Op, Process
 from harness.run.worker_pool import Crew, Member
 
 POLL_S: Final = 0.001  # wait before a pending generator is polled again
@@ -279,7 +279,7 @@ class Interpreter:
         self._crew.replace(member)
         for process in [self._processes[slot] for slot in member.slots]:
             if process in self._open:
-                self._complete(self._open[process].with_(type=INFO, error="client process ended"))
+                self._complete(self._open[process].with_(type=INFO, error=PROCESS_ENDED))
             else:
                 self._free.remove(process)
                 self._retire(process)
@@ -299,7 +299,7 @@ class Interpreter:
                 self._crew.replace(member)
             else:
                 self._crew.drop(member, int(oldest.process))
-            self._complete(oldest.with_(type=INFO, error="op deadline exceeded"))
+            self._complete(oldest.with_(type=INFO, error=DEADLINE_EXCEEDED))
         for stuck in list(self._faults.values()):
             if now_ns - stuck.time_ns > self._limits.nemesis_timeout_s * 1e9:
                 # Its thread may still be blocked in the call; it gets no further ops.

@@ -138,6 +138,12 @@ def test_a_client_that_is_never_served_is_stuck() -> None:
     assert witness["waited_s"] == 32.0 and witness["state"].startswith("3 operations, none of which succeeded")
 
 
+@pytest.mark.parametrize("error", ["op deadline exceeded", "client process ended"])
+def test_a_client_whose_process_does_not_answer_is_not_stuck(error: str) -> None:
+    ops = [op.with_(error=error) if op.error else op for op in _polls(*SERVED_BEFORE, *OTHERS, *FAILS)]
+    assert _with_settle(ops).valid == "valid"
+
+
 @pytest.mark.parametrize(
     "rows",
     [
