@@ -16,7 +16,8 @@ from harness.experiments.swarm.spec import Swarm
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput
 from harness.plan import make_plan
 
-FILE = Path(__file__).parents[3] / "swarm.yaml"
+ROOT = Path(__file__).parents[3]
+FILES = [ROOT / "swarm.yaml", *sorted((ROOT / "examples" / "swarms").glob("*.yaml"))]
 PLAIN = Swarm({"time_limit_s": 5}, {"keys": ({"key_count": 2}, {"key_count": 9})}, ("kill:leader", "pause:client"), 2)
 
 
@@ -24,8 +25,9 @@ def done(number: int, verdict: str = "valid", *anomalies: str) -> Done:
     return Done(Round(number, {"seed": 1}, ("txn True",)), verdict, anomalies, f"runs/{number}", 2.0)
 
 
-def test_the_rounds_of_the_projects_own_swarm_are_valid_plans_and_use_every_feature() -> None:
-    features = spec.load(FILE)
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_the_rounds_of_the_projects_own_swarms_are_valid_plans_and_use_every_feature(file: Path) -> None:
+    features = spec.load(file)
     rounds = [drawn(features, 1, n, spec.is_plan) for n in range(150)]
     for each in rounds:
         make_plan.make(each.plan)
