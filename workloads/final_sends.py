@@ -16,6 +16,7 @@ from harness.model.op import INVOKE, OK, Op
 
 PATIENCE_NS: Final = 31_000_000_000
 PAUSE_NS: Final = 500_000_000  # between a failed send and the next one
+OLD_TRIES: Final = 3  # sends with the old producer, at least
 NEW_TRIES: Final = 5  # sends with the new producer
 FIRST_VALUE: Final = (
     -2
@@ -33,6 +34,7 @@ class FinalSends:
     waiting   whether the op of the current stage has been emitted, but has not completed
     since_ns  when the first send completed; None before
     next_ns   when the next op may begin
+    tried     how many sends with the old producer have completed
     left      how many sends with the new producer are left
     """
 
@@ -43,6 +45,7 @@ class FinalSends:
     waiting: bool = False
     since_ns: int | None = None
     next_ns: int = 0
+    tried: int = 0
     left: int = NEW_TRIES
 
     def op(self, ctx: Context) -> tuple[Op | Pending, Generator] | None:
@@ -66,8 +69,8 @@ class FinalSends:
         if self.stage == "new":
             return replace(sent, left=self.left - 1, stage="new" if self.left > 1 else "done")
         since_ns = event.time_ns if self.since_ns is None else self.since_ns
-        late = event.time_ns - since_ns >= PATIENCE_NS
-        return replace(sent, since_ns=since_ns, stage="crash" if late else "old")
+        late = event.time_ns - since_ns >= PATIENCE_NS and self.tried + 1 >= OLD_TRIES
+        return replace(sent, since_ns=since_ns, tried=self.tried + 1, stage="crash" if late else "old")
 
 
 def final_sends(slot: int, slots: int, key: int) -> Generator:

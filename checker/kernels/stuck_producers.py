@@ -2,7 +2,8 @@
 
 Only the final sends are judged (workloads.final_sends), and only those that were invoked after the cluster had settled.
 A producer is stuck if at least `TRIES` sends, over at least `STUCK_NS`, all failed before the client was crashed, and a
-send of the next producer succeeded.
+send of the next producer succeeded. Sends that the client's process did not answer end that process, and its producer,
+so only the sends after the last of them count.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checker.kernels.unserved import of_client
-from harness.model.op import OK
+from harness.model.op import OK, UNANSWERED
 
 COLUMNS: Final = ("process", "type", "f", "invoke_ns", "complete_ns", "error", "final")
 STUCK_NS: Final = 30_000_000_000
@@ -38,7 +39,8 @@ def stuck_producers(ops: pa.Table, clients: int, since_ns: int) -> list[Mapping[
     for client, rows in sorted(slots.items()):
         rows.sort(key=lambda row: row["invoke_ns"])
         crash = next((at for at, row in enumerate(rows) if row["f"] == "crash"), len(rows))
-        old, new = rows[:crash], [row for row in rows[crash:] if row["f"] == "send"]
+        begin = max((at for at, row in enumerate(rows[:crash]) if row["error"] in UNANSWERED), default=-1) + 1
+        old, new = rows[begin:crash], [row for row in rows[crash:] if row["f"] == "send"]
         served = any(row["type"] == OK for row in new)
         if len(old) < TRIES or any(row["type"] == OK for row in old) or not served:
             continue

@@ -161,11 +161,12 @@ def _final_sends(process: int, *rows: tuple[int, int, str]) -> list[Op]:
     """Final sends and crashes of client 1: (start in s, end in s, type); the type is crash, or how a send completes."""
     found = []
     for n, (start_s, end_s, type_) in enumerate(rows):
-        f, value, completed = ("crash", None, "info") if type_ == "crash" else ("send", [["send", 5, -2 - n]], type_)
-        error = "report: _MSG_TIMED_OUT" if completed == "info" else None
+        f, value = ("crash", None) if type_ == "crash" else ("send", [["send", 5, -2 - n]])
+        completed = "info" if type_ in ("crash", "unanswered") else type_
+        error = "op deadline exceeded" if type_ == "unanswered" else "report: _MSG_TIMED_OUT"
         final = {"final": True}
         found.append(Op(0, start_s * SECOND, process, "invoke", f, value, None, final))
-        found.append(Op(0, end_s * SECOND, process, completed, f, value, error, final))
+        found.append(Op(0, end_s * SECOND, process, completed, f, value, error if completed == "info" else None, final))
         process += 2 if completed == "info" else 0
     return found
 
@@ -183,6 +184,7 @@ def test_a_producer_that_never_sends_again_is_stuck_if_the_next_one_is_served() 
 @pytest.mark.parametrize(
     "rows",
     [
+        (*GIVEN_UP[:2], (33, 43, "unanswered"), *GIVEN_UP[3:], (46, 47, "ok")),  # its process did not answer
         (*GIVEN_UP, (46, 56, "info")),  # the next producer is not served either
         (*GIVEN_UP[:2], (33, 34, "ok")),  # it is served at last
         ((11, 30, "info"), (31, 43, "fail"), (44, 45, "crash"), (46, 47, "ok")),  # two sends
