@@ -18,9 +18,8 @@ PATIENCE_NS: Final = 31_000_000_000
 PAUSE_NS: Final = 500_000_000  # between a failed send and the next one
 OLD_TRIES: Final = 3  # sends with the old producer, at least
 NEW_TRIES: Final = 5  # sends with the new producer
-FIRST_VALUE: Final = (
-    -2
-)  # the values of the final sends go down from here; the load's are not negative, the primer's is -1
+# The values of the final sends go down from here. Those of the load are not negative, and the primer's is -1.
+FIRST_VALUE: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,7 @@ class FinalSends:
     waiting   whether the op of the current stage has been emitted, but has not completed
     since_ns  when the first send completed; None before
     next_ns   when the next op may begin
-    tried     how many sends with the old producer have completed
-    left      how many sends with the new producer are left
+    tried     how many sends with the producer of this stage have completed
     """
 
     key: int
@@ -46,7 +44,6 @@ class FinalSends:
     since_ns: int | None = None
     next_ns: int = 0
     tried: int = 0
-    left: int = NEW_TRIES
 
     def op(self, ctx: Context) -> tuple[Op | Pending, Generator] | None:
         if self.stage == "done":
@@ -62,15 +59,16 @@ class FinalSends:
             return self
         rested = replace(self, waiting=False)
         if self.stage == "crash":
-            return replace(rested, stage="new")
+            return replace(rested, stage="new", tried=0)
         if event.type == OK:
             return replace(rested, stage="done")
-        sent = replace(rested, value=self.value - self.step, next_ns=event.time_ns + PAUSE_NS)
+        tried, next_ns = self.tried + 1, event.time_ns + PAUSE_NS
+        sent = replace(rested, value=self.value - self.step, next_ns=next_ns, tried=tried)
         if self.stage == "new":
-            return replace(sent, left=self.left - 1, stage="new" if self.left > 1 else "done")
+            return replace(sent, stage="done") if tried >= NEW_TRIES else sent
         since_ns = event.time_ns if self.since_ns is None else self.since_ns
-        late = event.time_ns - since_ns >= PATIENCE_NS and self.tried + 1 >= OLD_TRIES
-        return replace(sent, since_ns=since_ns, tried=self.tried + 1, stage="crash" if late else "old")
+        late = event.time_ns - since_ns >= PATIENCE_NS and tried >= OLD_TRIES
+        return replace(sent, since_ns=since_ns, stage="crash" if late else "old")
 
 
 def final_sends(slot: int, slots: int, key: int) -> Generator:

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.stuck import STUCK
-from checker.kernels import stuck_producers, unserved
 from checker.kernels.missing_lines import lines_missing
 from checker.kernels.stalled import stalled
+from checker.kernels.stuck_producers import stuck_producers
+from checker.kernels.unserved import COLUMNS, unserved
 from checker.tables.buckets_of_a_history import Source
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
@@ -46,8 +47,8 @@ def _of_clients(source: Source, looked: Row, since_ns: int, txn: bool | None) ->
     clients = looked.get("clients")
     if "settled_s" not in looked or type(clients) is not int or clients < 1:
         return []
-    ops = pa.concat_tables(source.parts[0].ops(*unserved.COLUMNS))
-    rows = [*unserved.unserved(ops, clients, since_ns), *stuck_producers.stuck_producers(ops, clients, since_ns)]
+    ops = pa.concat_tables(source.parts[0].ops(*COLUMNS))
+    rows = [*unserved(ops, clients, since_ns), *stuck_producers(ops, clients, since_ns)]
     return [*rows, *stalled(source.small("ends"), clients, since_ns)] if txn is False else rows
 
 

@@ -1,32 +1,28 @@
 """Finds clients whose producer never sends again, although the healthy cluster serves the same client's next producer.
 
 Only the final sends are judged (workloads.final_sends), and only those that were invoked after the cluster had settled.
-A producer is stuck if at least `TRIES` sends, over at least `STUCK_NS`, all failed before the client was crashed, and a
-send of the next producer succeeded. Sends that the client's process did not answer end that process, and its producer,
-so only the sends after the last of them count.
+A producer is stuck if at least `TRIES` sends, over at least `UNSERVED_NS`, all failed before the client was crashed,
+and a send of the next producer succeeded. Sends that the client's process did not answer end that process, and its
+producer, so only the sends after the last of them count.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checker.kernels.unserved import of_client
+from checker.kernels.unserved import COLUMNS, TRIES, UNSERVED_NS, of_client
 from harness.model.op import OK, UNANSWERED
-
-COLUMNS: Final = ("process", "type", "f", "invoke_ns", "complete_ns", "error", "final")
-STUCK_NS: Final = 30_000_000_000
-TRIES: Final = 3
 
 
 def stuck_producers(ops: pa.Table, clients: int, since_ns: int) -> list[Mapping[str, Any]]:
     """Returns {"where", "state", "waited_s", "logged"} for each client whose producer is stuck.
 
-    ops       the columns COLUMNS of the table of ops
+    ops       the columns `unserved.COLUMNS` of the table of ops
     clients   the number of clients, at least 1; process % clients is the client
     since_ns  when the cluster had settled
     """
@@ -45,7 +41,7 @@ def stuck_producers(ops: pa.Table, clients: int, since_ns: int) -> list[Mapping[
         if len(old) < TRIES or any(row["type"] == OK for row in old) or not served:
             continue
         waited_ns = (old[-1]["complete_ns"] or 0) - old[0]["invoke_ns"]
-        if waited_ns >= STUCK_NS:
+        if waited_ns >= UNSERVED_NS:
             state = (
                 f"{len(old)} sends with its producer, none of which succeeded; the last one: "
                 f"{old[-1]['error'] or 'no answer'}; a new producer of the same client was served"

@@ -224,7 +224,8 @@ class LoadFields(BaseModel):
         90.0,
         gt=0,
         le=86400,
-        description="Time limit of the final polls, and of the wait for a healthy cluster before them, in seconds.",
+        description="Time limit of the final sends and polls, and of the wait for a healthy cluster before them, in "
+        "seconds.",
     )
     crash_clients: bool = Field(False, description="Periodically close a client without committing.")
     crash_client_interval_s: float = Field(30.0, gt=0, description="With --crash-clients: seconds between two crashes.")

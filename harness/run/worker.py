@@ -15,8 +15,8 @@ Started as `python -m harness.run.worker`, with a stream socket as file descript
                      answered by {"did":"call","id":n,"value":...}, or with "error" instead of "value"
 
 A client is opened at the first op of its process. If an op has a new process number, the slot's previous process is
-retired: its client is closed first. If a client cannot be opened, the op is `fail`, because nothing was sent.
-End-of-file on the socket ends the worker immediately.
+retired: its client is closed first, or reopened for the new process (`Reusable`). If a client cannot be opened, the op
+is `fail`, because nothing was sent. End-of-file on the socket ends the worker immediately.
 """
 
 from __future__ import annotations
