@@ -115,7 +115,7 @@ class FinalPolls:
 
     def _of_slot(self, slot: int, slots: int, keys: tuple[int, ...]) -> Generator:
         drain = Drain(keys, slot == 0, self.settle_ns)
-        return then(final_sends(slot, slots, keys[0]), drain) if self.send_first else drain
+        return then(final_sends(slot, slots, keys), drain) if self.send_first else drain
 
     def update(self, ctx: Context, event: Op) -> Generator:
         if self.begun is not None:

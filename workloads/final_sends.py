@@ -1,8 +1,9 @@
 """The final sends: once the cluster is healthy, every client must be able to send with the producer that it has.
 
-They come before the final polls if producers are reused (`--reuse-producers`). Each client sends single records until
-one is acknowledged. If none is within `PATIENCE_NS`, the client is crashed on purpose, and sends with a new producer.
-If that one is served, the cluster was healthy, and the old producer was stuck (checker.kernels.stuck_producers).
+They come before the final polls if producers are reused (`--reuse-producers`). Each client sends one record to each of
+the latest `KEYS_MAX` keys, until all are acknowledged. If they are not within `PATIENCE_NS`, the client is crashed on
+purpose, and sends with a new producer. If that one is served, the cluster was healthy, and the old producer was stuck
+(checker.kernels.stuck_producers).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from harness.model.fault_and_generator_protocols import PENDING, Context, Genera
 from harness.model.op import INVOKE, OK, Op
 
 PATIENCE_NS: Final = 31_000_000_000
+KEYS_MAX: Final = 8
 PAUSE_NS: Final = 500_000_000  # between a failed send and the next one
 OLD_TRIES: Final = 3  # sends with the old producer, at least
 NEW_TRIES: Final = 5  # sends with the new producer
@@ -26,8 +28,8 @@ FIRST_VALUE: Final = -2
 class FinalSends:
     """The final sends of one slot.
 
-    key       the key to which it sends
-    value     the value of the next send
+    keys      the keys to which it sends
+    value     the value of the next records
     step      difference between the values of two sends, so that no two slots send the same value
     stage     old (sends with the producer of the load) -> crash -> new -> done
     waiting   whether the op of the current stage has been emitted, but has not completed
@@ -36,7 +38,7 @@ class FinalSends:
     tried     how many sends with the producer of this stage have completed
     """
 
-    key: int
+    keys: tuple[int, ...]
     value: int
     step: int
     stage: Literal["old", "crash", "new", "done"] = "old"
@@ -52,7 +54,7 @@ class FinalSends:
             return PENDING, self
         if self.stage == "crash":
             return op("crash", None, final=True), replace(self, waiting=True)
-        return op("send", [["send", self.key, self.value]], final=True), replace(self, waiting=True)
+        return op("send", [["send", key, self.value] for key in self.keys], final=True), replace(self, waiting=True)
 
     def update(self, ctx: Context, event: Op) -> Generator:
         if event.type == INVOKE or not self.waiting or event.process not in ctx.all:
@@ -71,6 +73,6 @@ class FinalSends:
         return replace(sent, since_ns=since_ns, stage="crash" if late else "old")
 
 
-def final_sends(slot: int, slots: int, key: int) -> Generator:
-    """Returns the final sends of a slot."""
-    return FinalSends(key, FIRST_VALUE - slot, slots)
+def final_sends(slot: int, slots: int, keys: tuple[int, ...]) -> Generator:
+    """Returns the final sends of a slot. `keys`: the keys of the load, in ascending order."""
+    return FinalSends(keys[-KEYS_MAX:], FIRST_VALUE - slot, slots)

@@ -35,6 +35,7 @@ from harness.protocol.error_codes import ClientError
 
 ABORT_SHARE: Final = 0.25  # fraction of an op's time that is reserved for aborting
 ADMIN_TIMEOUT_S: Final = 5.0
+LEAST_S: Final = 1.0  # for an op after a slow `reopen`: the harness waits two seconds longer than `op_timeout_s`
 ON_PURPOSE: Final = "aborted on purpose"
 
 
@@ -64,6 +65,7 @@ class QueueClient:
         self._committed: list[list[int | None]] = []  # consumer offsets that the op tried to commit
         self.broken = False
         self._patience_s = settings.patience_s
+        self._reopened_s: float | None = None  # when `reopen` was called, until the next op
         self._handlers: Mapping[str, Callable[[Op, float], Op]] = {
             "send": self._micro_ops,
             "poll": self._micro_ops,
@@ -83,7 +85,7 @@ class QueueClient:
             return op.with_(type=FAIL, error="broken: an earlier op of this client was indeterminate; open a new one")
         self._reader.mark()
         self._committed = []
-        deadline = time.monotonic() + self._patience_s
+        deadline = self._deadline()
         done = handler(op, deadline)
         self.broken = self.broken or done.type == INFO
         return self._with_extra(done, deadline)
@@ -93,11 +95,14 @@ class QueueClient:
 
         Returns False, and changes nothing, without `reuse_producers`, with transactions, and if there is no producer.
 
+        Closing the consumer may take seconds: it leaves its group. The next op has so much less time.
+
         config  the settings of the other process's client, as for `open_client`
         """
         settings = parse_settings(config)
         if not settings.reuse_producers or settings.txn or self._producer is None:
             return False
+        self._reopened_s = time.monotonic()
         self._reader.close(leave=True)
         self._settings, self._reader = settings, Reader(settings, self._library)
         self.broken = False
@@ -119,6 +124,12 @@ class QueueClient:
             self._admin.close()
             self._admin = None
         self._ended_with()
+
+    def _deadline(self) -> float:
+        """Returns when an op that begins now must have ended, on the monotonic clock."""
+        now_s = time.monotonic()
+        began_s, self._reopened_s = self._reopened_s or now_s, None
+        return max(began_s + self._patience_s, now_s + min(LEAST_S, self._patience_s))
 
     def _drop_producer(self) -> None:
         producer, self._producer = self._producer, None

@@ -137,6 +137,16 @@ def test_small_tables(tmp_path: Path) -> None:
     assert tables.meta["final_processes"] == {"1": "ok"}
 
 
+def test_a_final_send_is_no_final_poll(tmp_path: Path) -> None:
+    """The summary counts clients that started over in the final polls; a send without an answer is none."""
+    final = [
+        op(4, 2, "invoke", "send", [["send", 1, -2]], final=True),
+        op(5, 2, "info", "send", [["send", 1, -2]], final=True),
+    ]
+    tables = make_tables.collect(written(tmp_path, text(HEADER, *SEND, *POLL, *final)))
+    assert tables.meta["final_processes"] == {}
+
+
 def test_how_far_the_cleaner_had_gone(tmp_path: Path) -> None:
     fields = {"fault": "config-change:compact", "span": "stop", "phase": "complete"}
     values = ([[1, 3], [2, 0]], [[1, "3"]], 5, [[1]])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from harness.clients.client_protocols import BEGINNING, END, Record
@@ -73,6 +75,20 @@ def test_a_producer_that_is_reused_goes_on_after_an_uncertain_report() -> None:
     assert driver.do("send", [["send", 1, 11]]).type == "ok"
     assert polls(driver.do("poll", [["poll"]])) == []  # a new process has no assignment
     assert len(driver.library.producers) == 1 and driver.library.consumers[0].left is not None
+
+
+def test_the_time_in_which_the_consumer_closes_is_taken_from_the_next_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(reuse_producers=True)
+    driver.do("assign", [1])
+    driver.library.errors["report"] = [TIMED_OUT]
+    driver.do("send", [["send", 1, 10]])
+    monkeypatch.setattr(driver.library.consumers[0], "close", lambda leave: time.sleep(0.3))
+    assert driver.client.reopen({**CONFIG, "reuse_producers": True})
+    began = time.monotonic()
+    monkeypatch.setattr("harness.clients.queue.LEAST_S", 0.05)
+    first, second = driver.client._deadline(), driver.client._deadline()
+    patience_s = driver.client._patience_s
+    assert first < began + patience_s - 0.2 and second >= began + patience_s
 
 
 @pytest.mark.parametrize("config", [{}, {"reuse_producers": True, "txn": True}])

@@ -132,7 +132,7 @@ def test_final_polls_crash_assign_everything_and_poll_until_stable() -> None:
 def test_producers_that_are_reused_send_before_the_final_polls() -> None:
     ops = invoked(finals(caught_up(), send_first=True))
     sends = [op for op in ops if op.f == "send"]
-    assert sorted(op.value[0] for op in sends) == [["send", 0, -3], ["send", 0, -2]]
+    assert sorted(op.value for op in sends) == [[["send", key, value] for key in (0, 1)] for value in (-3, -2)]
     assert [op.f for op in ops if int(op.process) % 2 == 1][:3] == ["send", "crash", "assign"]
 
 
