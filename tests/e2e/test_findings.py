@@ -26,6 +26,7 @@ RECORD = {
     "kafka-format-unsynced": {"4.1.1": SHOWN, "4.4.0": NOT_SHOWN},
     "kafka-late-retry": {"4.4.0": SHOWN},
     "kafka-recovery-point": {"4.4.0": SHOWN},
+    "kafka-skipped-marker": {"4.4.0": SHOWN, "4.2.2": NOT_SHOWN},
     "kafka-stable-offset": {"4.4.0": SHOWN, "3.9.2": NOT_SHOWN},
     "librdkafka-assignment": {"4.4.0": SHOWN},
     "librdkafka-beginning": {"4.4.0": SHOWN},
