@@ -1,11 +1,12 @@
-"""How long random plans need to find three bugs of Kafka 4.4.0 and librdkafka 2.16.1 on local brokers, in two ways.
+"""How long random plans need to find bugs of Kafka 4.4.0 and librdkafka 2.16.1 on local brokers, in two ways.
 
 combinations  one load, and three faults at independent intervals, drawn from all that a local cluster supports: the
               rounds of tests/e2e/test_fault_combinations.py
 swarm         the rounds of swarm.yaml, without its axes of versions and clients
 
 Both ways run the versions above. Prints a line for each round, and for each repetition after how many seconds an
-anomaly of each bug was first found in 10 minutes of rounds. Keeps the folders of invalid runs.
+anomaly of each bug was first found in 10 minutes of rounds. Keeps the folders of invalid runs: the anomaly only
+suggests the bug.
 
     python -m tests.bench.swarm_on_brokers WAY FIRST_REPETITION LAST_REPETITION
 """
@@ -33,6 +34,8 @@ FILE: Final = Path(__file__).parents[2] / "swarm.yaml"
 BUGS: Final = {
     "lost-write": "abort-reuses-sequence",
     "stuck-transaction": "kafka-skipped-marker",
+    "stuck-partition": "kafka-cleared-elr",
+    "stuck-replica": "kafka-20961",
     "stuck-client": "kafka-follower-watermark",
 }
 
