@@ -1,6 +1,6 @@
 """The final polls: every client reads every log of the run from the beginning to the end.
 
-With `send_first`, every client first sends a record (workloads.final_sends).
+With `send_first`, every client first sends records (workloads.final_sends).
 
 Each client is first crashed on purpose, so that its replacement has no leftover state. The replacement assigns itself
 every key, seeks to the beginning, and polls. It is done when its positions equal the log end offsets, and these have

@@ -1,9 +1,9 @@
 """The final sends: once the cluster is healthy, every client must be able to send with the producer that it has.
 
 They come before the final polls if producers are reused (`--reuse-producers`). Each client sends one record to each of
-the latest `KEYS_MAX` keys, until all are acknowledged. If they are not within `PATIENCE_NS`, the client is crashed on
-purpose, and sends with a new producer. If that one is served, the cluster was healthy, and the old producer was stuck
-(checker.kernels.stuck_producers).
+the latest `KEYS_MAX` keys, in one operation, and repeats this with new records until one operation succeeds as a whole.
+If none does within `PATIENCE_NS`, the client is crashed on purpose, and sends with a new producer. If that one is
+served, the cluster was healthy, and the old producer was stuck (checker.kernels.stuck_producers).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FinalSends:
         if self.waiting or ctx.time_ns < self.next_ns:
             return PENDING, self
         if self.stage == "crash":
-            return op("crash", None, final=True), replace(self, waiting=True)
+            return op("crash", None, final=True, sends=True), replace(self, waiting=True)
         return op("send", [["send", key, self.value] for key in self.keys], final=True), replace(self, waiting=True)
 
     def update(self, ctx: Context, event: Op) -> Generator:

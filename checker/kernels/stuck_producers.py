@@ -1,8 +1,9 @@
 """Finds clients whose producer never sends again, although the healthy cluster serves the same client's next producer.
 
 Only the final sends are judged (workloads.final_sends), and only those that were invoked after the cluster had settled.
-A producer is stuck if at least `TRIES` sends, over at least `UNSERVED_NS`, all failed before the client was crashed,
-and a send of the next producer succeeded. Sends that the client's process did not answer end that process, and its
+A producer is stuck if at least `TRIES` send operations, over at least `UNSERVED_NS`, all failed before the client was
+crashed, and one of the next producer succeeded. An operation has one record for each of several keys, and fails if one
+of them does. Operations that the client's process did not answer end that process, and its
 producer, so only the sends after the last of them count.
 """
 
@@ -43,7 +44,7 @@ def stuck_producers(ops: pa.Table, clients: int, since_ns: int) -> list[Mapping[
         waited_ns = (old[-1]["complete_ns"] or 0) - old[0]["invoke_ns"]
         if waited_ns >= UNSERVED_NS:
             state = (
-                f"{len(old)} sends with its producer, none of which succeeded; the last one: "
+                f"{len(old)} operations with its producer, none of which succeeded as a whole; the last one: "
                 f"{old[-1]['error'] or 'no answer'}; a new producer of the same client was served"
             )
             where = of_client(client, (row["process"] for row in old))

@@ -19,8 +19,16 @@ import threading
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 START_S = 60
@@ -240,6 +248,49 @@ class Proxy:
             return read_frame(connection)
 
 
+def leader(admin, topic):
+    """Returns the leader of partition 0: -1 if it has none; None as long as the broker does not know the partition."""
+    found = admin.list_topics(topic, timeout=30).topics[topic].partitions.get(0)
+    return found.leader if found else None
+
+
+def send(settings, topic, value, acks="all"):
+    """Sends a record to partition 0 of a topic. Raises RuntimeError if it is not acknowledged."""
+    errors = []
+    producer = Producer({**settings, "acks": acks, "linger.ms": 0})
+    producer.produce(topic, value, partition=0, on_delivery=lambda error, _: errors.append(error))
+    producer.flush(30)
+    if errors != [None]:
+        raise RuntimeError(f"{value}: {errors}")
+
+
+def read(settings, topic, count, patience_s, **more):
+    """Returns the first `count` committed values in partition 0 of a topic, or those that come within `patience_s`."""
+    consumer = Consumer({**settings, "group.id": "reader", "auto.offset.reset": "earliest", **more})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values, end = [], time.monotonic() + patience_s
+    while len(values) < count and time.monotonic() < end:
+        message = consumer.poll(0.5)
+        if message is not None and not message.error():
+            values.append(message.value().decode())
+    consumer.close()
+    return values
+
+
+def offset(admin, topic, isolation_level=IsolationLevel.READ_UNCOMMITTED, spec=None):
+    """Returns the end offset of partition 0 of a topic, or the offset for another OffsetSpec."""
+    partition = TopicPartition(topic, 0)
+    asked = {partition: spec or OffsetSpec.latest()}
+    return admin.list_offsets(asked, isolation_level=isolation_level)[partition].result(10).offset
+
+
+def set_min_isr(admin, topic, value):
+    """Sets min.insync.replicas of a topic."""
+    entry = ConfigEntry("min.insync.replicas", value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
 def read_committed(settings, topic):
     """Returns the values of all committed records in partition 0 of a topic, but not of probes (`lower_min_isr`)."""
     consumer = Consumer({**settings, "group.id": "reader", "enable.partition.eof": True})
@@ -253,9 +304,7 @@ def read_committed(settings, topic):
 
 def lower_min_isr(admin, settings, topic):
     """Sets min.insync.replicas of a topic to 1, and waits until the broker accepts a record, which is b"probe"."""
-    entry = ConfigEntry("min.insync.replicas", "1", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    set_min_isr(admin, topic, "1")
     producer = Producer({**settings, "acks": "all", "linger.ms": 0})
     delivered = threading.Event()
     producer.produce(topic, b"probe", partition=0, on_delivery=lambda error, _: error or delivered.set())

@@ -128,7 +128,7 @@ class QueueClient:
     def _deadline(self) -> float:
         """Returns when an op that begins now must have ended, on the monotonic clock."""
         now_s = time.monotonic()
-        began_s, self._reopened_s = self._reopened_s or now_s, None
+        began_s, self._reopened_s = now_s if self._reopened_s is None else self._reopened_s, None
         return max(began_s + self._patience_s, now_s + min(LEAST_S, self._patience_s))
 
     def _drop_producer(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -33,16 +32,10 @@ def test_an_honest_program_under_faults(tmp_path: Path) -> None:
     assert all(f"{fault}: " in ran.out for fault in ("kill:client", "pause:client", "kill:leader")), ran.out
     plan = yaml.safe_load((ran.folder / "plan.yaml").read_text())
     assert "confluent-kafka" in plan["versions"]
-    events: dict[int | str, list[str]] = {}
-    for op in ops(ran.folder):
-        events.setdefault(op["process"], []).extend(
-            each["event"] for each in op.get("extra", {}).get("rebalance_log", ())
-        )
-    assert any("assigned" in each for each in events.values()), events
-    # The assignor is eager: what a member had is taken from it before it is assigned anything. How often the group
-    # rebalances in these seconds is up to the machine; the case `revocation` of `harness client check` has two
-    # members, and waits for them.
-    assert not any(twice == ("assigned", "assigned") for each in events.values() for twice in pairwise(each)), events
+    events = [event["event"] for op in ops(ran.folder) for event in op.get("extra", {}).get("rebalance_log", ())]
+    # How often the group rebalances in these seconds is up to the machine: the case `revocation` of `harness client
+    # check` has two members, and waits until partitions are revoked.
+    assert "assigned" in events, events
 
 
 @pytest.mark.long

@@ -2,8 +2,7 @@
 
 import time
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-from local_kafka import Cluster, wait_for
+from local_kafka import Cluster, read, send, wait_for
 
 TOPIC = "t"
 CONFIG = {
@@ -12,28 +11,6 @@ CONFIG = {
     "replica.high.watermark.checkpoint.interval.ms": 60_000,
 }
 PATIENCE_S = 15
-
-
-def send(settings, value, acks):
-    errors = []
-    producer = Producer({**settings, "acks": acks, "linger.ms": 0})
-    producer.produce(TOPIC, value, partition=0, on_delivery=lambda error, _: errors.append(error))
-    producer.flush(30)
-    if errors != [None]:
-        raise RuntimeError(f"{value}: {errors}")
-
-
-def read(settings, rack, count):
-    """Returns the values that a consumer in a rack reads, at most `count`."""
-    consumer = Consumer({**settings, "group.id": rack, "client.rack": rack, "auto.offset.reset": "earliest"})
-    consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    values, end = [], time.monotonic() + PATIENCE_S
-    while len(values) < count and time.monotonic() < end:
-        message = consumer.poll(0.5)
-        if message is not None and not message.error():
-            values.append(message.value().decode())
-    consumer.close()
-    return values
 
 
 def partition(admin):
@@ -47,19 +24,19 @@ def main(kafka):
         _, second, third = cluster.brokers
         admin = cluster.create_topic(TOPIC, (2, 3), min_insync_replicas=1)
         wait_for(lambda: partition(admin)[1] == [2, 3], 30, "both replicas are in sync")
-        send(cluster.clients, "a", "all")
-        send(cluster.clients, "b", "all")
+        send(cluster.clients, TOPIC, "a")
+        send(cluster.clients, TOPIC, "b")
         third.pause()
         time.sleep(1)  # the fetch that is waiting at the leader is answered
-        send(cluster.clients, "c", 1)
+        send(cluster.clients, TOPIC, "c", acks=1)
         second.kill()
         third.resume()
         wait_for(lambda: partition(admin)[0] == 3, 60, "the follower becomes the leader")
         second.start()
         wait_for(lambda: partition(admin)[1] == [2, 3], 60, "the former leader is in sync")
-        before = [read(cluster.clients, rack, 2) for rack in ("rack3", "rack2")]
-        send(cluster.clients, "d", "all")
-        after = read(cluster.clients, "rack2", 3)
+        before = [read(cluster.clients, TOPIC, 2, PATIENCE_S, **{"client.rack": rack}) for rack in ("rack3", "rack2")]
+        send(cluster.clients, TOPIC, "d")
+        after = read(cluster.clients, TOPIC, 3, PATIENCE_S, **{"client.rack": "rack2"})
         if before[0] != ["a", "b"]:
             raise RuntimeError(f"a consumer in the leader's rack read {before[0]}")
     found = f"{before[1]} within {PATIENCE_S} s; once another record has been written, {after}"

@@ -1,21 +1,12 @@
 """A transaction that is committed while one of its partitions has no leader."""
 
-import time
-
-from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import OffsetSpec
-from local_kafka import Cluster, wait_for
+from confluent_kafka import IsolationLevel, Producer
+from local_kafka import Cluster, leader, offset, read, wait_for
 
 TOPIC = "t"
 # When one broker is down, the other one is the transaction coordinator.
 CONFIG = {"transaction.state.log.replication.factor": 2}
 PATIENCE_S = 20
-
-
-def leader(admin):
-    """Returns the leader of the partition; None as long as the broker does not know the partition."""
-    found = admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions.get(0)
-    return found.leader if found else None
 
 
 def commit(settings, transactional_id, value, before_commit=lambda: None):
@@ -31,46 +22,22 @@ def commit(settings, transactional_id, value, before_commit=lambda: None):
     producer.commit_transaction(60)
 
 
-def read_committed(settings, count):
-    """Returns the values that a consumer reads, at most `count`."""
-    consumer = Consumer({**settings, "group.id": "reader", "auto.offset.reset": "earliest"})
-    consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    values, end = [], time.monotonic() + PATIENCE_S
-    while len(values) < count and time.monotonic() < end:
-        message = consumer.poll(0.5)
-        if message is not None and not message.error():
-            values.append(message.value().decode())
-    consumer.close()
-    return values
-
-
-def latest(admin, isolation_level):
-    partition = TopicPartition(TOPIC, 0)
-    return (
-        admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=isolation_level)[partition]
-        .result(30)
-        .offset
-    )
-
-
 def main(kafka):
     with Cluster(kafka, brokers=2, config=CONFIG) as cluster:
-        second = cluster.brokers[1]
+        first, second = cluster.brokers
         admin = cluster.create_topic(TOPIC, (2,))
-        wait_for(lambda: leader(admin) == 2, 30, "the partition has a leader")
+        wait_for(lambda: leader(admin, TOPIC) == 2, 30, "the partition has a leader")
 
         def kill_leader():
             second.kill()
-            wait_for(lambda: leader(admin) == -1, 60, "the partition has no leader")
+            wait_for(lambda: leader(admin, TOPIC) == -1, 60, "the partition has no leader")
 
         commit(cluster.clients, "first", "a", kill_leader)
         second.start()
-        wait_for(lambda: leader(admin) == 2, 60, "the partition has its leader again")
+        wait_for(lambda: leader(admin, TOPIC) == 2, 60, "the partition has its leader again")
         commit(cluster.clients, "second", "b")
-        values = read_committed(cluster.clients, 2)
-        stable, end = (
-            latest(admin, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        )
-        skipped = cluster.brokers[0].log.read_text().count("can be skipped")
+        values = read(cluster.clients, TOPIC, 2, PATIENCE_S)
+        stable, end = offset(admin, TOPIC, IsolationLevel.READ_COMMITTED), offset(admin, TOPIC)
+        skipped = first.log.read_text().count("can be skipped")
     found = f"{values} within {PATIENCE_S} s, last stable offset {stable} of {end}; markers skipped: {skipped}"
     return "both transactions were committed, so a consumer reads ['a', 'b']", found, values != ["a", "b"]

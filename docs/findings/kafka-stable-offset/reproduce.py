@@ -2,14 +2,9 @@
 
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
-from local_kafka import Cluster, wait_for
+from local_kafka import Cluster, offset, wait_for
 
 TOPIC = "stable-offset"
-
-
-def ask(admin, spec, isolation_level=IsolationLevel.READ_UNCOMMITTED):
-    partition = TopicPartition(TOPIC, 0)
-    return admin.list_offsets({partition: spec}, isolation_level=isolation_level)[partition].result(10).offset
 
 
 def main(kafka):
@@ -27,9 +22,9 @@ def main(kafka):
         ordinary.flush(10)
 
         admin.delete_records([TopicPartition(TOPIC, 0, 2)])
-        start = wait_for(lambda: ask(admin, OffsetSpec.earliest()), 10, "the records are deleted")
-        stable = ask(admin, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
-        end = ask(admin, OffsetSpec.latest())
+        start = wait_for(lambda: offset(admin, TOPIC, spec=OffsetSpec.earliest()), 10, "the records are deleted")
+        stable = offset(admin, TOPIC, IsolationLevel.READ_COMMITTED)
+        end = offset(admin, TOPIC)
     return (
         "last stable offset 2, because the log starts at offset 2",
         f"start {start}, last stable offset {stable}, end {end}",

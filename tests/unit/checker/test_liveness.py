@@ -178,7 +178,7 @@ def test_a_producer_that_never_sends_again_is_stuck_if_the_next_one_is_served() 
     (found,) = _with_settle(_final_sends(1, *GIVEN_UP, (46, 47, "info"), (48, 49, "ok"))).anomalies
     (witness,) = found.witnesses
     assert found.name == "stuck-client" and witness["where"] == "client 1 (process 1, 3, 5)"
-    assert witness["waited_s"] == 32.0 and witness["state"].startswith("3 sends with its producer, none of which")
+    assert witness["waited_s"] == 32.0 and witness["state"].startswith("3 operations with its producer, none of which")
 
 
 @pytest.mark.parametrize(

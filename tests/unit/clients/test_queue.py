@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,18 +77,25 @@ def test_a_producer_that_is_reused_goes_on_after_an_uncertain_report() -> None:
     assert len(driver.library.producers) == 1 and driver.library.consumers[0].left is not None
 
 
-def test_the_time_in_which_the_consumer_closes_is_taken_from_the_next_op(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("least_s", "left_s"), [(0.05, 0.15), (0.35, 0.35)])
+def test_the_time_in_which_the_consumer_closes_is_taken_from_the_next_op(
+    monkeypatch: pytest.MonkeyPatch, least_s: float, left_s: float
+) -> None:
     driver = Driver(reuse_producers=True)
     driver.do("assign", [1])
     driver.library.errors["report"] = [TIMED_OUT]
     driver.do("send", [["send", 1, 10]])
-    monkeypatch.setattr(driver.library.consumers[0], "close", lambda leave: time.sleep(0.3))
+    clock = [100.0]
+    monkeypatch.setattr("harness.clients.queue.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("harness.clients.queue.LEAST_S", least_s)
+
+    def close(leave: bool) -> None:
+        clock[0] += 0.25  # the op's patience is 0.4 s
+
+    monkeypatch.setattr(driver.library.consumers[0], "close", close)
     assert driver.client.reopen({**CONFIG, "reuse_producers": True})
-    began = time.monotonic()
-    monkeypatch.setattr("harness.clients.queue.LEAST_S", 0.05)
-    first, second = driver.client._deadline(), driver.client._deadline()
-    patience_s = driver.client._patience_s
-    assert first < began + patience_s - 0.2 and second >= began + patience_s
+    assert driver.client._deadline() == pytest.approx(clock[0] + left_s)
+    assert driver.client._deadline() == pytest.approx(clock[0] + 0.4)
 
 
 @pytest.mark.parametrize("config", [{}, {"reuse_producers": True, "txn": True}])
