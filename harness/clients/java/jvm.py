@@ -41,6 +41,7 @@ CLASSES: Final[Mapping[str, str]] = {
 }
 SILENT_S: Final = 30.0  # longer than any call's own timeout: the JVM is not responding
 JVM_ERROR: Final = "java.lang.VirtualMachineError"  # out of memory, stack overflow, internal error
+CAUSE_CHARACTERS: Final = 200
 CAUSES_MAX: Final = 8
 WRAPPERS: Final = ("ExecutionException", "CompletionException")
 
@@ -178,7 +179,10 @@ class Machine:
         if self._is("org.apache.kafka.common.errors.ApiException", thrown):
             code = str(self.Errors.forException(thrown).name())
         retriable = self._is("org.apache.kafka.common.errors.RetriableException", thrown)
-        return error(code, name, str(thrown.getMessage()), retriable)
+        text, cause = str(thrown.getMessage()), thrown.getCause()
+        if code is None and cause is not None:  # of an error in a callback in Python, the last line names the exception
+            text = f"{text} ({str(cause.toString()).strip().splitlines()[-1][:CAUSE_CHARACTERS]})"
+        return error(code, name, text, retriable)
 
     def _failed(self, thrown: Any) -> bool:
         """Returns whether the Java exception, or one of its causes, is a VirtualMachineError."""
