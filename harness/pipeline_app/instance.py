@@ -143,7 +143,13 @@ class Instance:
         self._moved = True
         self._generation = self._source.generation()
         self._emit_event("assigned", partitions=[list(at) for at in marks])
-        return self._state.assigned(marks)
+        try:
+            return self._state.assigned(marks)
+        except ValueError:
+            states = {f"{topic}-{number}": mark.state[:80] for (topic, number), mark in marks.items() if mark}
+            raise Failed(
+                "fatal", f"committed offsets whose metadata this application has not written: {states}"
+            ) from None
 
     # --- flushes ---
 

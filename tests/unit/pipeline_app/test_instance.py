@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.model.randomness import Draw
 from harness.model.transforms import TRANSFORMS, expected_count
 from harness.pipeline_app import mistakes
-from harness.pipeline_app.ports import Options
+from harness.pipeline_app.ports import Failed, Mark, Options
 from tests.unit.pipeline_app.world import World, run
 
 SEEDS = range(5)
@@ -73,3 +74,9 @@ def test_without_a_flush_interval_no_record_waits_for_the_next_poll(seed: int) -
     world, _ = run(Options(mode="at-least-once", flush_s=0), seed)
     assert "buffered" not in {event["event"] for event in world.events}
     assert "buffered" in {event["event"] for event in run(Options(mode="at-least-once"), seed)[0].events}
+
+
+def test_metadata_of_a_committed_offset_that_is_not_ours_is_told() -> None:
+    member = World(Options(), partitions=2, slots=1, draw=Draw.of(1, "world", 0)).join(0)
+    with pytest.raises(Failed, match=r"has not written.*t-0.*not ours"):
+        member.instance.assigned({("t", 0): Mark(3, "not ours"), ("t", 1): None})
