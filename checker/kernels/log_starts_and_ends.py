@@ -231,9 +231,9 @@ def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
 def not_caught_up(ends: pa.Table, meta: Mapping[str, Any]) -> str | None:
     """Returns the reason why the final polls are not complete, as a sentence. Returns None if they are complete.
 
-    They are complete if every process that took part in them has reached the ends of the logs of all its keys.
-    Processes whose last op there is `info` do not count, because new processes replaced them.
-    `meta["final_processes"]` maps each process to the type of its last op in the final polls; final sends do not count.
+    They are complete if every process that took part in the final phase has reached the ends of the logs of all its
+    keys. Processes whose last op in that phase is `info` do not count, because new processes replaced them.
+    `meta["final_processes"]` maps each process to the type of its last op in the final phase.
     """
     living = {int(process) for process, kind in meta["final_processes"].items() if kind != "info"}
     if not living:

@@ -3,8 +3,8 @@
 Only the final sends are judged (workloads.final_sends), and only those that were invoked after the cluster had settled.
 A producer is stuck if at least `TRIES` send operations, over at least `UNSERVED_NS`, all failed before the client was
 crashed, and one of the next producer succeeded. An operation has one record for each of several keys, and fails if one
-of them does. Operations that the client's process did not answer end that process, and its
-producer, so only the sends after the last of them count.
+of them does. Operations that the client's process did not answer end that process, and its producer, so only the sends
+after the last of them count.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 match its history. checker.tables.schema describes the tables; the metadata is in `tables/_schema.json`:
 
     schema, sources [[name, bytes, CRC-32]], buckets, lines, ops, counts {f: {type: n}}, last_ok_op, last_ok_ns,
-    max_ns, final_processes {process: type of its last op in the final polls}, truncated (a sentence or null), run,
+    max_ns, final_processes {process: type of its last final op}, truncated (a sentence or null), run,
     doubts (defects of the history that still allow a verdict, one sentence each),
     missing ([index before the first gap of missing lines, index after the last gap], or null),
     files {name: bytes} (of the tables themselves)

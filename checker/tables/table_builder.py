@@ -315,8 +315,8 @@ class Builder:
         elif f in SHARE_FS:
             self._small.share(ShareOp(op, process, code, f, value, extra, invoke_ns, complete_ns))
         if extra:
-            polls = final and f != "send" and not extra.get("sends")  # not of the final sends, nor the crash among them
-            if polls and (f != "debug-topic-partitions" or kind == "info"):
+            sends = f == "send" or bool(extra.get("sends"))  # the final sends, before the final polls
+            if final and (kind != "info" if sends else f != "debug-topic-partitions" or kind == "info"):
                 self.final_processes[process] = kind
             self._small.rebalances(op, process, extra)
             if kind == "ok" and "ends" in extra:

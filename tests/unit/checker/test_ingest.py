@@ -139,16 +139,18 @@ def test_small_tables(tmp_path: Path) -> None:
 
 def test_a_final_send_is_no_final_poll(tmp_path: Path) -> None:
     """The summary counts clients that started over in the final polls. A send without an answer is none, nor is the
-    crash that gives a client a new producer.
+    crash that gives a client a new producer. A process that has sent must also read, so it counts.
     """
     final = [
         op(4, 2, "invoke", "send", [["send", 1, -2]], final=True),
         op(5, 2, "info", "send", [["send", 1, -2]], final=True),
         op(6, 4, "invoke", "crash", None, final=True, sends=True),
         op(7, 4, "info", "crash", None, final=True, sends=True),
+        op(8, 6, "invoke", "send", [["send", 1, -3]], final=True),
+        op(9, 6, "ok", "send", [["send", 1, [1, -3]]], final=True),
     ]
     tables = make_tables.collect(written(tmp_path, text(HEADER, *SEND, *POLL, *final)))
-    assert tables.meta["final_processes"] == {}
+    assert tables.meta["final_processes"] == {"6": "ok"}
 
 
 def test_how_far_the_cleaner_had_gone(tmp_path: Path) -> None:
