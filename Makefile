@@ -128,7 +128,7 @@ clock-library: ## recompile the library of the clock faults, for x86-64 and arm6
 	aarch64-linux-gnu-gcc $(filter-out -fcf-protection=none,$(CLOCK_FLAGS)) -o $(CLOCK_LIBRARY)-aarch64.so $(CLOCK_LIBRARY).c
 
 docs: setup-dev ## regenerate the generated pages in docs/reference
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.generate
 
 docs-site: setup-dev ## build the documentation site into build/site; a dead link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

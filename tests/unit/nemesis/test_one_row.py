@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol, cast, runtime_checkable
 
 import pytest
 
+from docs.generate import faults
 from harness.cli import fault_support
 from harness.model.capabilities import Cluster
 from harness.model.check_options import Settings
@@ -99,8 +98,7 @@ def test_what_it_makes_of_the_settings_counts_for_the_verdict() -> None:
 
 
 def test_it_is_in_the_catalogue_of_faults() -> None:
-    made = runpy.run_path(str(Path(__file__).parents[3] / "docs" / "generate.py"))
-    page = made["faults"]()
+    page = faults.page()
     row = next(line for line in page.splitlines() if line.startswith("| `darken` |"))
     assert "Switch off the light of a server" in row and "`darken`, `lighten`" in row and "Lights" in row
     assert "| `darkness` | `darken:all` |" in page
