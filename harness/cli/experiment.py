@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,10 @@ from harness.cli import client_matrix
 from harness.cli.matrix import seconds
 from harness.cli.parameters import SparkMaster
 from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
+
+if TYPE_CHECKING:
+    from harness.experiments.run import Tried
+    from harness.experiments.spec import Experiment
 
 app = typer.Typer(no_args_is_help=True, help="Reproduce known failures with repeatable experiments.")
 Folder = Annotated[
@@ -143,7 +148,7 @@ def run(
         if times or stop or everything or kept or folder:
             raise BadInput("--runs, -x, --all, --report and --folder cannot be combined with client-matrix")
         return client_matrix.run(case, seed, cluster, out, runs_dir, seconds(budget), client_user, spark_master)
-    from harness.experiments import record, report, spec
+    from harness.experiments import record, spec
     from harness.experiments import run as running
 
     if everything == bool(name):
@@ -158,25 +163,35 @@ def run(
             raise BadInput(f"--case {case}: no such case in {chosen.name}; its cases are {cases}")
         began = time.gmtime()
         target = out or runs_dir / "experiments" / f"{time.strftime('%Y%m%dT%H%M%S', began)}-{chosen.name}"
-        tried: list[running.Tried] = []
-        for one in running.experiment(chosen, runs_dir, print, times, seed, stop, case, spark_master, cluster):
-            tried.append(one)
-            report.write(target, chosen, tried, time.strftime("%Y-%m-%dT%H:%M:%SZ", began))
+        cases_tried = running.experiment(chosen, runs_dir, print, times, seed, stop, case, spark_master, cluster)
+        codes.append(_reported(chosen, cases_tried, target, began))
         entries += record.entries(target)
-        if chosen.kind == "study":
-            rows = report.text(report.rows(tried))
-            print(
-                f"\n{rows}\n(each effect: claimed | k of n runs showed it: number of records; "
-                "≠ if claim and measurement differ)"
-            )
-        codes.append(running.exit_code(tried))
-        verdict = {0: "as expected", 1: "NOT as expected"}.get(codes[-1], "some runs could not be judged")
-        print(f"\n{chosen.name}: {verdict}\nreport: {target / 'report.md'}   table: {target / 'table.csv'}")
     if kept is not None:
         given = f"{name or '--all'}{f' --runs {times}' if times else ''}"
         kept.write_text(record.markdown(entries, f"harness experiment run {given} --report {kept}"))
         print(f"track record: {kept}")
     return running.worst(codes)
+
+
+def _reported(chosen: Experiment, cases: Iterator[Tried], target: Path, began: time.struct_time) -> int:
+    """Writes the report of an experiment into `target` after each of its cases. Returns the exit code."""
+    from harness.experiments import report
+    from harness.experiments import run as running
+
+    tried: list[Tried] = []
+    for one in cases:
+        tried.append(one)
+        report.write(target, chosen, tried, time.strftime("%Y-%m-%dT%H:%M:%SZ", began))
+    if chosen.kind == "study":
+        rows = report.text(report.rows(tried))
+        print(
+            f"\n{rows}\n(each effect: claimed | k of n runs showed it: number of records; "
+            "≠ if claim and measurement differ)"
+        )
+    code = running.exit_code(tried)
+    verdict = {0: "as expected", 1: "NOT as expected"}.get(code, "some runs could not be judged")
+    print(f"\n{chosen.name}: {verdict}\nreport: {target / 'report.md'}   table: {target / 'table.csv'}")
+    return code
 
 
 @app.command()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from harness.pipeline_app.ports import Record
+
+END: Final = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,19 @@ class Work:
 
 
 def state_of(counts: Mapping[int, int]) -> str:
-    """Encodes counts as a text, which is committed as the metadata of an offset."""
-    return json.dumps({str(key): n for key, n in counts.items()}, separators=(",", ":")) if counts else ""
+    """Encodes counts as a text, which is committed as the metadata of an offset.
+
+    The text ends with END: without it, confluent-kafka would read metadata that another library has written beyond its
+    end (docs/findings/confluent-metadata).
+    """
+    return json.dumps({str(key): n for key, n in counts.items()}, separators=(",", ":")) + END if counts else ""
 
 
 def counts_of(state: str) -> dict[int, int]:
-    """Returns the counts from a text that `state_of` returned."""
-    return {int(key): int(n) for key, n in json.loads(state).items()} if state else {}
+    """Returns the counts from a text that `state_of` returned.
+
+    END may be missing, because confluent-kafka does not return it, and may follow the empty text, because
+    confluent-kafka adds it.
+    """
+    text = state.partition(END)[0]
+    return {int(key): int(n) for key, n in json.loads(text).items()} if text else {}

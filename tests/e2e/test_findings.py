@@ -21,6 +21,7 @@ SHOWN, NOT_SHOWN = 0, 1
 RUN_S = 150
 # Finding -> version of Kafka -> exit code of the reproduction. 4.4.0 is the default and the latest version.
 RECORD = {
+    "confluent-metadata": {"4.4.0": SHOWN},
     "kafka-cleared-elr": {"4.4.0": SHOWN, "4.0.2": NOT_SHOWN},
     "kafka-downgrade": {"4.1.2": SHOWN, "4.2.2": SHOWN},  # from 4.4.0, Kafka refuses to go back to 4.3
     "kafka-follower-watermark": {"4.4.0": SHOWN, "3.4.0": NOT_SHOWN},

@@ -174,9 +174,6 @@ class ConfluentPipeline:
             return found_marks(consumer.committed(requested, timeout=timeout_s))
         except ck.KafkaException as error:
             raise converted(error) from None
-        except UnicodeDecodeError as error:
-            # Seen now and then with metadata that another library had written.
-            raise ClientError("_METADATA", f"metadata of a committed offset: {error}", "retriable") from None
         finally:
             holder = [consumer]
             del consumer

@@ -23,6 +23,7 @@ from harness.clients.confluent.adapter import CLOSE_TIMEOUT_S, destroy_beside
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with
 from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.group_member import COMMITTED_S, Member
+from harness.pipeline_app.instance_state import END
 from harness.pipeline_app.ports import Failed, Mark, Partition, Record
 from harness.protocol.error_codes import ClientError
 
@@ -41,8 +42,13 @@ def anonymous(group: str) -> bytes:
 
 
 def marked(marks: Mapping[Partition, Mark]) -> list[Any]:
+    """Converts partition -> offset with metadata to a list of TopicPartition.
+
+    confluent-kafka refuses texts with a NUL, and ends each text with one itself.
+    """
     return [
-        ck.TopicPartition(topic, number, mark.offset, metadata=mark.state) for (topic, number), mark in marks.items()
+        ck.TopicPartition(topic, number, mark.offset, metadata=mark.state.removesuffix(END))
+        for (topic, number), mark in marks.items()
     ]
 
 
