@@ -1,7 +1,8 @@
 """Damage to a server's data: the server is killed, files of it are damaged, and the server is started again later.
 
 Kafka should detect the damage and recover from the other replicas. Only files of the run's own topics are damaged, and
-the checkpoint files, which all topics share.
+the checkpoint files, which all topics share. Evidence: what was damaged, even if the server is back before another one
+becomes leader.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _damage(kind: str, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
     for node in nodes:
         env.cluster.kill(node)
         done[node] = env.cluster.damage(node, kind, env.roles.topic_prefix(), env.draw.below(1 << 32))
-    return {"damage": done} | ({} if any(done.values()) else {"took_effect": False})
+    return {"damage": done, "took_effect": any(done.values())}
 
 
 def _fault(kind: str, target: str, timing: Timing) -> Fault:

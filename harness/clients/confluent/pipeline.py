@@ -13,7 +13,7 @@ from harness.clients.call_timeout import bounded
 from harness.clients.client_protocols import Admin
 from harness.clients.confluent.adapter import Confluent, destroy_beside
 from harness.clients.confluent.pipeline_sink import LINGER_MS, ConfluentSink
-from harness.clients.confluent.pipeline_source import ConfluentSource, found_marks, marked
+from harness.clients.confluent.pipeline_source import ConfluentSource, committed_marks, marked
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with, producer_config
 from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.library import Row, Sent
@@ -170,10 +170,7 @@ class ConfluentPipeline:
         config = consumer_config(pipeline.settings) | {"isolation.level": "read_committed"}
         consumer: Any = made_with(ck.Consumer, config, "consumer")
         try:
-            requested = [ck.TopicPartition(*at) for at in partitions]
-            return found_marks(consumer.committed(requested, timeout=timeout_s))
-        except ck.KafkaException as error:
-            raise converted(error) from None
+            return committed_marks(consumer, partitions, timeout_s)
         finally:
             holder = [consumer]
             del consumer

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import confluent_kafka as ck
@@ -52,19 +52,25 @@ def marked(marks: Mapping[Partition, Mark]) -> list[Any]:
     ]
 
 
-def found_marks(answer: Sequence[Any]) -> dict[Partition, Mark | None]:
-    """Returns partition -> committed offset with its metadata (None: nothing committed).
+def committed_marks(consumer: Any, partitions: Iterable[Partition], timeout_s: float) -> dict[Partition, Mark | None]:
+    """Returns partition -> the group's committed offset with its metadata (None: nothing committed).
 
-    Raises ClientError if a partition has an error.
-
-    answer  result of `Consumer.committed`
+    Raises ClientError.
     """
+    requested = [ck.TopicPartition(*at) for at in partitions]
     marks: dict[Partition, Mark | None] = {}
-    for partition in answer:
-        if partition.error is not None:
-            raise converted(partition.error)
-        mark = Mark(partition.offset, partition.metadata or "")
-        marks[partition.topic, partition.partition] = mark if partition.offset >= 0 else None
+    try:
+        for partition in consumer.committed(requested, timeout=timeout_s):
+            if partition.error is not None:
+                raise converted(partition.error)
+            mark = Mark(partition.offset, partition.metadata or "")
+            marks[partition.topic, partition.partition] = mark if partition.offset >= 0 else None
+    except ck.KafkaException as error:
+        raise converted(error) from None
+    except UnicodeDecodeError as error:
+        # confluent-kafka reads metadata without a NUL beyond its end (docs/findings/confluent-metadata). Some libraries
+        # commit metadata of their own, such as the member's id. What follows it in memory differs the next time.
+        raise ClientError("_METADATA", f"metadata of a committed offset: {error}", "retriable") from None
     return marks
 
 
@@ -106,11 +112,7 @@ class ConfluentSource(Member):
             raise converted(error) from None
 
     def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
-        requested = [ck.TopicPartition(*at) for at in partitions]
-        try:
-            return found_marks(self._consumer.committed(requested, timeout=TRY_S))
-        except ck.KafkaException as error:
-            raise converted(error) from None
+        return committed_marks(self._consumer, partitions, TRY_S)
 
     def _end(self, at: Partition) -> int:
         partition = ck.TopicPartition(*at)

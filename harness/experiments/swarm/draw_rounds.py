@@ -60,9 +60,12 @@ def drawn(swarm: Swarm, seed: int, number: int, possible: Possible, share: float
 
 
 def entry_of_schedule(fault: str, draw: Draw) -> dict[str, Any]:
-    """Returns the entry of a schedule that repeats a fault at an interval of its own."""
+    """Returns the entry of a schedule that repeats a fault at an interval of its own.
+
+    Some faults end before another server is elected leader, which takes 3 to 6 s, and most do not.
+    """
     (made,) = table.faults([fault], Timing())
-    on_s = draw.between(2, 5)
+    on_s = draw.between(2, 8)
     entry = {"fault": fault, "at": draw.between(1, 8), "every": on_s + draw.between(2, 6), "jitter": "1s"}
     return entry | ({"for": f"{on_s}s"} if made.rounds.stop is not None else {})
 
