@@ -89,6 +89,8 @@ class InstanceState:
             self._requested.clear()
         for at, mark in marks.items():
             offset, state = mark or Mark(BEGINNING)
+            if self._options.transform != "aggregate":
+                state = ""  # the library of another member may have committed metadata of its own
             stream = self.kept.pop(at, None)
             if stream is None or stream.taken != offset:
                 if stream is not None:
