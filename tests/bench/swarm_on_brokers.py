@@ -35,6 +35,7 @@ FILE: Final = Path(__file__).parents[2] / "swarm.yaml"
 BUGS: Final = {
     "lost-write": "abort-reuses-sequence",
     "torn-transaction": "abort-reuses-sequence",
+    "stale-send": "abort-reuses-sequence",  # the record that was acknowledged is not at its offset
     "duplicate": "librdkafka-4953",
     "stuck-transaction": "kafka-skipped-marker",
     "stuck-partition": "kafka-cleared-elr",
