@@ -256,8 +256,12 @@ def leader(admin, topic):
 
 def send(settings, topic, value, acks="all"):
     """Sends a record to partition 0 of a topic. Raises RuntimeError if it is not acknowledged."""
+    deliver(Producer({**settings, "acks": acks, "linger.ms": 0}), topic, value)
+
+
+def deliver(producer, topic, value):
+    """Sends a record with an open producer, as `send` does."""
     errors = []
-    producer = Producer({**settings, "acks": acks, "linger.ms": 0})
     producer.produce(topic, value, partition=0, on_delivery=lambda error, _: errors.append(error))
     producer.flush(30)
     if errors != [None]:

@@ -59,7 +59,7 @@ def _drawn(draw: Draw) -> list[dict[str, object]]:
     for verb in verbs:
         name = draw.choice([name for name in names if name.startswith(f"{verb}:")])
         (fault,) = table.faults([name], Timing())
-        on_s = draw.between(2, 5)
+        on_s = draw.between(2, 8)
         lines.append({"fault": name, "at": draw.between(1, 8), "every": on_s + draw.between(2, 6), "jitter": "1s"})
         lines[-1] |= {"for": f"{on_s}s"} if fault.rounds.stop is not None else {}
     return lines

@@ -1,7 +1,7 @@
 """A transaction that is committed while one of its partitions has no leader."""
 
 from confluent_kafka import IsolationLevel, Producer
-from local_kafka import Cluster, leader, offset, read, wait_for
+from local_kafka import Cluster, deliver, leader, offset, read, wait_for
 
 TOPIC = "t"
 # When one broker is down, the other one is the transaction coordinator.
@@ -13,11 +13,7 @@ def commit(settings, transactional_id, value, before_commit=lambda: None):
     producer = Producer({**settings, "transactional.id": transactional_id, "linger.ms": 0})
     producer.init_transactions(30)
     producer.begin_transaction()
-    errors = []
-    producer.produce(TOPIC, value, partition=0, on_delivery=lambda error, _: errors.append(error))
-    producer.flush(30)
-    if errors != [None]:
-        raise RuntimeError(f"{value}: {errors}")
+    deliver(producer, TOPIC, value)
     before_commit()
     producer.commit_transaction(60)
 
