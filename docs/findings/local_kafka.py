@@ -260,7 +260,7 @@ def send(settings, topic, value, acks="all"):
 
 
 def deliver(producer, topic, value):
-    """Sends a record with an open producer, as `send` does."""
+    """Sends a record to partition 0 with an existing producer. Raises RuntimeError if it is not acknowledged."""
     errors = []
     producer.produce(topic, value, partition=0, on_delivery=lambda error, _: errors.append(error))
     producer.flush(30)

@@ -9,7 +9,7 @@ from typing import Final
 
 from harness.pipeline_app.ports import Record
 
-END: Final = "\0"
+END: Final = "\0"  # of a state with counts
 
 
 @dataclass(frozen=True, slots=True)

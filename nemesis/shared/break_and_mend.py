@@ -77,7 +77,8 @@ class BrokenNodes:
 
     The other parameters are functions:
 
-    break_    breaks the nodes; the fields that it returns are added to the value of the op `begin`
+    break_    breaks the nodes; the fields that it returns are added to the value of the op `begin`, and replace fields
+              of the same name that `effect` returns
     mend      mends the nodes; then the op `end` waits for a healthy cluster
     effect    waits for the effect, and returns the value of the op `begin`
     evidence  returns evidence of the effect, just before the nodes are mended; if all nodes were hit, this evidence

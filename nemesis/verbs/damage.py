@@ -1,8 +1,8 @@
 """Damage to a server's data: the server is killed, files of it are damaged, and the server is started again later.
 
 Kafka should detect the damage and recover from the other replicas. Only files of the run's own topics are damaged, and
-the checkpoint files, which all topics share. Evidence: what was damaged, even if the server is back before another one
-becomes leader.
+the checkpoint files, which all topics share. The fault took effect if a file of at least one server was damaged, even
+if that server is back before another one becomes leader.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from harness.cli import fault_support
+from harness.experiments.swarm.draw_rounds import entry_of_schedule
 from harness.experiments.swarm.spec import is_plan
 from harness.model.capabilities import Voters
 from harness.model.randomness import Draw
@@ -58,10 +59,7 @@ def _drawn(draw: Draw) -> list[dict[str, object]]:
     lines: list[dict[str, object]] = []
     for verb in verbs:
         name = draw.choice([name for name in names if name.startswith(f"{verb}:")])
-        (fault,) = table.faults([name], Timing())
-        on_s = draw.between(2, 8)
-        lines.append({"fault": name, "at": draw.between(1, 8), "every": on_s + draw.between(2, 6), "jitter": "1s"})
-        lines[-1] |= {"for": f"{on_s}s"} if fault.rounds.stop is not None else {}
+        lines.append(entry_of_schedule(name, draw))
     return lines
 
 

@@ -76,7 +76,8 @@ def sums(checkpoint: Path) -> Mapping[str, int]:
 @pytest.mark.repeat(1, 20)
 def test_exactly_once(cluster: tuple[str, str], tmp_path: Path, repetition: int) -> None:
     ran = run(
-        tmp_path, "--cluster", f"local:{cluster[0]}", *PIPELINE, "--client", "confluent,java", "--time-limit", "20",
+        tmp_path, "--cluster", f"local:{cluster[0]}", *PIPELINE, "--client", "confluent,java",
+        "--transform", "aggregate", "--time-limit", "20",
         "--churn-interval", "5", "--nemesis", "kill:client", "--nemesis-interval", "8", "--nemesis-first", "6",
         timeout_s=400, spark_master="local[*]",
     )  # fmt: skip
@@ -85,6 +86,8 @@ def test_exactly_once(cluster: tuple[str, str], tmp_path: Path, repetition: int)
     assert given, ran.out
     assert given == set(made)
     assert ran.code == 0, ran.out + ran.err
+    errors = [op["error"] for op in lines(ran.folder, "history/*.jsonl") if op["f"] == "work" and "error" in op]
+    assert not [error for error in errors if "metadata" in error], "a library did not return what another committed"
     sent = {row["id"] for row in lines(ran.folder, "pipeline/sent-*.jsonl") if row["outcome"] == "ok"}
     assert sent <= given
     events = lines(ran.folder, "events/instance-*.jsonl")

@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_file_is_what_the_script_makes(name: str) -> None:
+def test_the_file_is_what_the_generator_makes(name: str) -> None:
     stored = (DOCS / "reference" / f"{name}.md").read_text()
     assert stored == PAGES[name](), f"docs/reference/{name}.md is out of date; run: make docs"
 

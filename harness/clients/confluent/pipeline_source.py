@@ -63,15 +63,24 @@ def committed_marks(consumer: Any, partitions: Iterable[Partition], timeout_s: f
         for partition in consumer.committed(requested, timeout=timeout_s):
             if partition.error is not None:
                 raise converted(partition.error)
-            mark = Mark(partition.offset, partition.metadata or "")
+            mark = Mark(partition.offset, _state(partition))
             marks[partition.topic, partition.partition] = mark if partition.offset >= 0 else None
     except ck.KafkaException as error:
         raise converted(error) from None
-    except UnicodeDecodeError as error:
-        # confluent-kafka reads metadata without a NUL beyond its end (docs/findings/confluent-metadata). Some libraries
-        # commit metadata of their own, such as the member's id. What follows it in memory differs the next time.
-        raise ClientError("_METADATA", f"metadata of a committed offset: {error}", "retriable") from None
     return marks
+
+
+def _state(partition: Any) -> str:
+    """Returns the metadata of a committed offset, or a text that no instance writes if it cannot be decoded.
+
+    confluent-kafka reads metadata beyond its end unless it ends with a NUL (docs/findings/confluent-metadata). That of
+    instances does. Other libraries of the group may commit metadata of their own, such as the member's id.
+    """
+    try:
+        state: str = partition.metadata or ""
+    except UnicodeDecodeError as error:
+        return f"not decoded: {error}"
+    return state
 
 
 def _plain(partitions: Sequence[Any]) -> list[Partition]:

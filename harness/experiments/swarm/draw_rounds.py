@@ -62,7 +62,7 @@ def drawn(swarm: Swarm, seed: int, number: int, possible: Possible, share: float
 def entry_of_schedule(fault: str, draw: Draw) -> dict[str, Any]:
     """Returns the entry of a schedule that repeats a fault at an interval of its own.
 
-    Some faults end before another server is elected leader, which takes 3 to 6 s, and most do not.
+    The election of another leader takes 3 to 6 s, so some faults end before it and others after it.
     """
     (made,) = table.faults([fault], Timing())
     on_s = draw.between(2, 8)

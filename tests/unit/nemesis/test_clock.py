@@ -23,12 +23,14 @@ class Watched(FakeCluster):
     wide     how many answers come so late that they show nothing
     obeys    whether setting a clock has an effect
     paused   a server that another fault has paused, so that it tells no time
+    answers  how many late answers this server gives first
     asked    servers in the order in which they were asked for the time
     """
 
     wide: int = 0
     obeys: bool = True
     paused: str = ""
+    answers: int = 0
     ahead_s: dict[str, list[float]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
@@ -39,11 +41,11 @@ class Watched(FakeCluster):
         self.ahead_s[node] = [ahead_s if self.obeys else 0.0, 0.0]
 
     def clock_ahead_s(self, node: str) -> tuple[float, float] | None:
-        if node == self.paused:
+        if node == self.paused and self.asked.count(node) >= self.answers:
             return None
         self.asked.append(node)
         ahead_s = self.ahead_s[node][len(self.asked) % len(self.ahead_s[node])]
-        late_s = WIDE_S if len(self.asked) <= self.wide else 0.0
+        late_s = WIDE_S if len(self.asked) <= self.wide or node == self.paused else 0.0
         return ahead_s - late_s, ahead_s + late_s
 
 
@@ -74,6 +76,7 @@ def test_a_late_answer_is_asked_for_again() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_servers_that_tell_the_time_decide(verb: str) -> None:
-    began = _began(Watched(paused="n2"), f"{verb}:all")
-    assert began["took_effect"] and not began["seen_ahead_s"]["n2"]
+    for cluster in (Watched(paused="n2"), Watched(paused="n2", answers=1)):
+        began = _began(cluster, f"{verb}:all")
+        assert began["took_effect"] and not began["seen_ahead_s"]["n2"]
     assert not _began(Watched(paused="n2"), f"{verb}:n2")["took_effect"]

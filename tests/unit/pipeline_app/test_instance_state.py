@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from harness.clients.confluent.pipeline_source import marked
@@ -13,7 +15,7 @@ COUNTS = {3: 1, 17: 240}
 
 @pytest.mark.parametrize("counts", [{}, COUNTS])
 @pytest.mark.parametrize("returned", [str, lambda state: state.removesuffix(END), lambda state: state + END])
-def test_counts_are_the_same_with_and_without_its_end(counts: dict[int, int], returned: type[str]) -> None:
+def test_counts_are_the_same_with_and_without_its_end(counts: dict[int, int], returned: Callable[[str], str]) -> None:
     assert counts_of(returned(state_of(counts))) == counts
 
 
