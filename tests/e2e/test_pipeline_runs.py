@@ -86,7 +86,7 @@ def test_exactly_once(cluster: tuple[str, str], tmp_path: Path, repetition: int)
     assert given, ran.out
     assert given == set(made)
     assert ran.code == 0, ran.out + ran.err
-    errors = [op["error"] for op in lines(ran.folder, "history/*.jsonl") if op["f"] == "work" and "error" in op]
+    errors = [op["error"] for op in lines(ran.folder, "history/*.jsonl") if op.get("f") == "work" and "error" in op]
     assert not [error for error in errors if "metadata" in error], "a library did not return what another committed"
     sent = {row["id"] for row in lines(ran.folder, "pipeline/sent-*.jsonl") if row["outcome"] == "ok"}
     assert sent <= given
