@@ -38,6 +38,32 @@ CONDITIONS: Final[Mapping[str, str]] = {
     "read_committed": "`isolation.level=read_committed`, or no transactions",
 }
 
+# Kind of anomaly -> title and introduction of its section.
+SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "share": (
+        "Share groups",
+        "The check `share` judges what share groups (KIP-932) delivered. Each of these anomalies makes a run invalid.",
+        "Some rules depend on a member's lock on a record, or on the leader of a share partition. They are judged only",
+        "where the member certainly still held the lock, and no fault can have moved the leader.",
+    ),
+    "upgrade": (
+        "Upgrades",
+        "The check `upgrade` judges runs with `--upgrade-to`; see [Upgrades](../use/upgrades.md). Each of these",
+        "anomalies makes a run invalid.",
+    ),
+    "metadata": (
+        "The metadata log",
+        "The check `metadata` judges [KRaft's metadata log](../use/runs.md#the-metadata-log). Each of these anomalies",
+        "makes a run invalid.",
+    ),
+    "stuck": (
+        "Liveness",
+        "The check `liveness` judges what stays stuck after all faults are healed and all brokers are registered:",
+        "what every look at the cluster within 30 s found in the same state. The witness says what was waited for, and",
+        "quotes what the brokers logged about the partition.",
+    ),
+}
+
 
 def _counted(anomaly: Anomaly) -> str:
     """When an anomaly makes a run invalid, found by calling its rule."""
@@ -158,65 +184,22 @@ def _pipelines() -> list[str]:
     return lines
 
 
-def _share_groups() -> list[str]:
-    """The anomalies of share groups, as a table."""
+def _of_kind(kind: str, title: str, *about: str) -> list[str]:
+    """The section about the anomalies of a kind, with a table of them."""
     lines = [
-        "## Share groups",
+        f"## {title}",
         "",
-        "The check `share` judges what share groups (KIP-932) delivered. Each of these anomalies makes a run invalid.",
-        "A rule that depends on a lock or on the leader of a share partition is judged only where the lock certainly",
-        "still held and no fault can have moved the leader.",
+        *about,
         "",
+        "| anomaly | meaning | forbidden by | source |",
+        "| --- | --- | --- | --- |",
     ]
-    return [*lines, *_of_kind("share"), ""]
-
-
-def _metadata_log() -> list[str]:
-    """The anomalies of the metadata log, as a table."""
-    lines = [
-        "## The metadata log",
-        "",
-        "The check `metadata` judges [KRaft's metadata log](../use/runs.md#the-metadata-log). Each of these anomalies",
-        "makes a run invalid.",
-        "",
-    ]
-    return [*lines, *_of_kind("metadata"), ""]
-
-
-def _of_kind(kind: str) -> list[str]:
-    """A table of the anomalies of a kind."""
-    lines = ["| anomaly | meaning | forbidden by | source |", "| --- | --- | --- | --- |"]
     for name, row in CATALOGUE.items():
         if row.kind == kind:
             assert row.guarantee is not None
             needed = "; ".join(_condition(each) for each in row.guarantee.conditions)
             lines.append(f"| {name} | {row.summary} | {needed or 'all settings'} | {row.source} |")
-    return lines
-
-
-def _upgrades() -> list[str]:
-    """The anomalies of upgrades, as a table."""
-    lines = [
-        "## Upgrades",
-        "",
-        "The check `upgrade` judges runs with `--upgrade-to`; see [Upgrades](../use/upgrades.md). Each of these",
-        "anomalies makes a run invalid.",
-        "",
-    ]
-    return [*lines, *_of_kind("upgrade"), ""]
-
-
-def _stuck() -> list[str]:
-    """The anomalies of liveness, as a table."""
-    lines = [
-        "## Liveness",
-        "",
-        "The check `liveness` judges what stays stuck after all faults are healed and all brokers are registered:",
-        "what every look at the cluster within 30 s found in the same state. The witness says what was waited for, and",
-        "quotes what the brokers logged about the partition.",
-        "",
-    ]
-    return [*lines, *_of_kind("stuck"), ""]
+    return [*lines, ""]
 
 
 def page() -> str:
@@ -236,5 +219,7 @@ def page() -> str:
     for anomaly in CATALOGUE.values():
         if anomaly.kind == "records":
             lines += _anomaly(anomaly)
-    lines += _cycles() + _pipelines() + _share_groups() + _upgrades() + _metadata_log() + _stuck()
+    lines += _cycles() + _pipelines()
+    for kind, (title, *about) in SECTIONS.items():
+        lines += _of_kind(kind, title, *about)
     return "\n".join(lines).rstrip() + "\n"
