@@ -63,10 +63,10 @@ def run(
 ) -> Iterator[Ran]:
     """Runs the cells that are not in `done` yet, and yields each run.
 
-    Stops before a run that would probably exceed the time budget, judging by the longest run so far. A run that could
-    not be carried out is not tried again.
+    Stops before a run that would probably exceed the time budget, judging by the longest run so far, `done` included. A
+    run that could not be carried out is not tried again.
     """
-    began, longest = time.monotonic(), 0.0
+    began, longest = time.monotonic(), max((ran.seconds for ran in done), default=0.0)
     every, tried = list(done), set[tuple[Cell, int]]()
     while True:
         waiting = [each for each in due(cells, every, seed) if each not in tried]

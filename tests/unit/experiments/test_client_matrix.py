@@ -104,6 +104,8 @@ def test_the_order_the_limit_and_the_budget() -> None:
     assert order(9, (_ran(ONE), _ran(TWO))) == []
     assert order(9, budget_s=0) == []
     assert "the time budget is used up: 0 runs are done, 2 more are due" in said[-1]
+    slow = replace(_ran(ONE), seconds=30)
+    assert order(9, (slow,), budget_s=29) == [] and order(9, (slow,), budget_s=40) == [("y", 1)]
 
 
 RESULTS = Results(
