@@ -73,8 +73,8 @@ def test_three_libraries_in_one_run_and_one_group(cluster: tuple[str, str], tmp_
 
 def test_a_group_with_members_of_both_protocols(tmp_path: Path) -> None:
     load = ("--client", "confluent,java", "--concurrency", "4", "--rate", "60", "--sub-p", "0.1", "--seed", "1")
-    faults = ("--nemesis", "kill:client,kill:group-coordinator", "--nemesis-first", "4", "--nemesis-interval", "4")
-    ran = run(tmp_path, "--group-protocol", "both", *load, *faults, "--time-limit", "16")
+    faults = ("--nemesis", "kill:client,kill:group-coordinator", "--nemesis-first", "4", "--nemesis-interval", "7")
+    ran = run(tmp_path, "--group-protocol", "both", *load, *faults, "--time-limit", "24")
     assert ran.code == 0, ran.out + ran.err
     logs = "".join(path.read_text() for path in ran.folder.glob("logs/n*/server.log"))
     # Which protocol the first member uses differs from run to run, and with it whether the group is converted.

@@ -37,7 +37,7 @@ from nemesis.verbs import voters
 from tests.conftest import absent, nightly_if
 from tests.e2e.harness_command import footprint, left_behind
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(400)]
 
 # A client that sends and polls continuously, like those of a run, with at most 20 transactions a second.
 TRAFFIC = """
@@ -221,26 +221,31 @@ def _ended(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -
 
 def _reassigned(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
     """Every replica list was changed, and all are restored."""
-    now = {f"{row['topic']}-{row['partition']}": row["replicas"] for row in place.admin.partitions()}
     numbers = {node: number for number, node in enumerate(place.cluster.nodes, 1)}
     lists = started["reassigned"]
-    return (
-        started["moved"] == len(lists) > 0
-        and all(before != after for before, after in lists.values())
-        and all(now[name] == [numbers[node] for node in before] for name, (before, _) in lists.items())
-    )
+
+    def restored() -> bool:
+        now = {f"{row['topic']}-{row['partition']}": row["replicas"] for row in place.admin.partitions()}
+        return all(now[name] == [numbers[node] for node in before] for name, (before, _) in lists.items())
+
+    changed = started["moved"] == len(lists) > 0 and all(before != after for before, after in lists.values())
+    return changed and _soon(restored)
 
 
 def _grown(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
     """There is one more partition, which belongs to no key."""
-    return started["partitions"] == {"r-0": len(place.admin.partitions())} and len(place.admin.keys()) == 8
+    grown = _soon(lambda: started["partitions"] == {"r-0": len(place.admin.partitions())})
+    return grown and len(place.admin.keys()) == 8
 
 
 def _removed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
     """The broker was empty when it returned, and has its replicas again."""
     number = place.cluster.nodes.index(started["nodes"][0]) + 1
-    rows = place.admin.partitions(everything=True)
-    return sum(number in row["isr"] for row in rows) >= started["moved"] > 0 and "not_back" not in ended
+
+    def in_sync() -> int:
+        return sum(number in row["isr"] for row in place.admin.partitions(everything=True))
+
+    return "not_back" not in ended and started["moved"] > 0 and _soon(lambda: in_sync() >= started["moved"])
 
 
 def _min_isr(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
@@ -310,7 +315,7 @@ def _bumped(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) 
 def _stalled(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
     """A quarter of the writes waited at least half a stall longer, and writes are fast again."""
     waited = [now - before > 500 * started["stall_s"] for before, now in started["write_ms"].values()]
-    return all(waited) and all(_soon(partial(_writes_quickly, place, node), 15) for node in started["nodes"])
+    return all(waited) and all(_soon(partial(_writes_quickly, place, node), 60) for node in started["nodes"])
 
 
 def _writes_quickly(place: Place, node: str) -> bool:
@@ -322,7 +327,7 @@ def _fenced(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) 
     """The library of the client whose id was taken over says that it has been fenced."""
     (name,) = started["fenced"]
     log = place.clients.folder / f"w{name.removeprefix('r-')}.log"
-    return _soon(lambda: "fenced" in log.read_text(errors="replace"), 15)
+    return _soon(lambda: "fenced" in log.read_text(errors="replace"), 60)
 
 
 def _applied(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
@@ -434,7 +439,8 @@ AT_NIGHT = {
 @pytest.mark.parametrize(
     ("name", "begin", "end", "shown"), [nightly_if(case[0] in AT_NIGHT, *case, id=case[0]) for case in CASES]
 )
-def test_fault(place: Place, name: str, begin: str, end: str, shown: Any) -> None:
+def test_fault(place: Place, name: str, begin: str, end: str, shown: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.shared.effects.HEALTHY_TIMEOUT_S", 120.0)  # up to three brokers recover on two cores
     (fault,) = table.faults([name], Timing())
     if refused := "; ".join(filter(None, reasons(fault.needs).values())):
         absent(refused)

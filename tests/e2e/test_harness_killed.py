@@ -15,7 +15,7 @@ from harness.run import check_and_draw
 from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, footprint, harness, left_behind, ops
 from tests.e2e.waiting import wait_for_load, wait_until_gone
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
 
 
 @pytest.mark.repeat(3, 25, 100)
@@ -56,7 +56,7 @@ def test_ctrl_c_heals_saves_and_checks(tmp_path: Path) -> None:
     meanwhile = left_behind(before)
     assert len(meanwhile["processes"]) >= 4 and meanwhile["namespaces"]  # proves that the check finds them
     running.send_signal(signal.SIGINT)
-    assert running.wait(timeout=90) == 130
+    assert running.wait(timeout=240) == 130
     faults = [op["f"] for op in ops(folder) if op["process"] == "nemesis"]
     assert faults[-1] == "heal"
     assert (folder / "results.json").exists()

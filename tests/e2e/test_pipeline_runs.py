@@ -79,7 +79,7 @@ def test_exactly_once(cluster: tuple[str, str], tmp_path: Path, repetition: int)
         tmp_path, "--cluster", f"local:{cluster[0]}", *PIPELINE, "--client", "confluent,java",
         "--transform", "aggregate", "--time-limit", "20",
         "--churn-interval", "5", "--nemesis", "kill:client", "--nemesis-interval", "8", "--nemesis-first", "6",
-        timeout_s=400, spark_master="local[*]",
+        "--final-time-limit", "240", timeout_s=540, spark_master="local[*]",
     )  # fmt: skip
     given, made = outputs(ran.folder)
     assert len(made) == len(set(made)), "an output twice"

@@ -15,14 +15,15 @@ BOTH = ("--workload", "share", "--client", "confluent,java")
 # A record that nobody got is lost for certain only if no member can have acquired it unseen.
 LATEST = (
     *("--auto-offset-reset", "latest", "--nemesis", "add-partitions:all", "--nemesis-interval", "8"),
-    *("--share-topics", "2", "--share-delivery-limit", "10", "--share-crash-p", "0", "--share-hold-p", "0"),
+    *("--share-topics", "2", "--share-delivery-limit", "10", "--share-lock", "6"),
+    *("--share-crash-p", "0", "--share-hold-p", "0"),
     *("--time-limit", "20", "--seed", "1"),
 )
 
 
 @pytest.mark.long
 def test_a_group_with_members_of_two_libraries(tmp_path: Path) -> None:
-    ran = run(tmp_path, *BOTH, "--time-limit", "8", "--seed", "1")
+    ran = run(tmp_path, *BOTH, "--share-delivery-limit", "10", "--time-limit", "8", "--seed", "1")
     assert (ran.code, ran.anomalies) == (0, set()), ran.out
     assert ran.result["statistics"]["share"]["deliveries"] > 20
 

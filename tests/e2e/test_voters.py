@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(240)]
 def test_a_voter_leaves_and_a_spare_joins_under_faults(tmp_path: Path) -> None:
     """Each fault has its turn: the active controller leaves the quorum, a spare joins it."""
     faults = ("--nemesis", "remove-controller:active,add-controller", "--controllers", "4")
-    done = run(tmp_path, *LIGHT, *faults, "--time-limit", "28", "--nemesis-interval", "6", timeout_s=200)
+    done = run(tmp_path, *LIGHT, *faults, "--time-limit", "36", "--nemesis-interval", "6", timeout_s=200)
     assert done.code == 0, (done.out, done.err)
     completed = [op for op in done.nemesis if op["extra"]["phase"] == "complete" and "voters" in (op["value"] or {})]
     assert {op["f"] for op in completed} == {"remove-controller", "add-controller"}

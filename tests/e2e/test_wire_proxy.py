@@ -41,6 +41,7 @@ def topic(cluster: LoopbackCluster, request: pytest.FixtureRequest) -> Iterator[
     name = request.node.name.replace("[", "-").replace("]", "")
     admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
     admin.create_topics([NewTopic(name, 1, 3)])[name].result(20)
+    assert ends(cluster, name) == 0, "its leader knows it"
     yield name
     cluster.clear_rules("test")
 
@@ -63,8 +64,8 @@ def send(cluster: LoopbackCluster, topic: str, **settings: Any) -> tuple[KafkaEr
     """Sends a record through the proxy. Returns its error, if any, and how long that took."""
     errors: list[KafkaError | None] = []
     producer = Producer({
-        "bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, "request.timeout.ms": 1500,
-        "socket.timeout.ms": 2000, **{name.replace("_", "."): value for name, value in settings.items()},
+        "bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, "request.timeout.ms": 5000,
+        "socket.timeout.ms": 6000, **{name.replace("_", "."): value for name, value in settings.items()},
     })  # fmt: skip
     producer.list_topics(topic, 10)
 
@@ -181,7 +182,7 @@ def test_a_lost_request_is_sent_again_and_stored_once(cluster: LoopbackCluster, 
     cluster.apply_rules("test", [Rule("drop", ("Produce",), count=1)], 1)
     error, took_s = send(cluster, topic, enable_idempotence=False, retries=5)
     assert error is None
-    assert took_s > 1.5
+    assert took_s > 5
     assert ends(cluster, topic) == 1
 
 
@@ -226,7 +227,7 @@ def test_silence_is_a_partition_of_clients_that_brokers_do_not_notice(cluster: L
     cluster.apply_rules("test", [Rule("drop"), Rule("drop", direction="response")], 1)
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=1.5)
-    assert all(len(cluster.seen_by(node)) == 3 for node in cluster.nodes)
+    assert _soon(lambda: all(len(cluster.seen_by(node)) == 3 for node in cluster.nodes))
     cluster.clear_rules("test")
     assert _soon(lambda: topic in admin.list_topics(timeout=5).topics)
 

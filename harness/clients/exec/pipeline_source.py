@@ -28,7 +28,7 @@ from harness.protocol.error_codes import ClientError
 COMMIT_S: Final = 3.0
 SEEK_S: Final = 6.0
 TRY_S: Final = 2.0
-PAUSE_S: Final = 0.05  # after a poll that failed
+PAUSE_S: Final = 0.05  # after a poll or a seek that failed
 
 
 class ExecSource(Member):
@@ -112,12 +112,18 @@ class ExecSource(Member):
     # --- ports.Source ---
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Seeks, and tries again if the library refuses: right after an assignment, librdkafka cannot seek yet."""
         for at in positions:
             self._discarded.pop(at, None)
-        try:
-            self._consumer.seek(positions, SEEK_S)
-        except ClientError as error:
-            raise Failed("fatal", f"seek: {error}") from None
+        deadline = time.monotonic() + SEEK_S
+        while True:
+            try:
+                self._consumer.seek(positions, SEEK_S)
+                return
+            except ClientError as error:
+                if error.kind == "fatal" or time.monotonic() > deadline:
+                    raise Failed("fatal", f"seek: {error}") from None
+            time.sleep(PAUSE_S)
 
     def pause(self, partitions: Sequence[Partition]) -> None:
         self._paused.update(partitions)

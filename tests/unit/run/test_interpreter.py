@@ -152,10 +152,10 @@ def test_a_hung_client_does_not_hang_the_run(run: Run) -> None:
         assert run.crew.signal("w2", signal.SIGSTOP)
         return fault
 
-    generator = any_(ForNemesis(Once(op("pause"))), Clients(TimeLimit(Rate(SENDS, SECOND // 200), 4 * SECOND)))
+    generator = any_(ForNemesis(Once(op("pause"))), Clients(TimeLimit(Rate(SENDS, SECOND // 200), 8 * SECOND)))
     began = time.monotonic()
-    events = run(generator, pause, Limits(op_timeout_s=2))  # the first op of a new worker takes time, too
-    assert time.monotonic() - began < 15
+    events = run(generator, pause, Limits(op_timeout_s=4))  # the first op of a new worker takes time, too
+    assert time.monotonic() - began < 30
     late = [event for event in events if event.error == "op deadline exceeded"]
     assert [int(str(event.process)) % CONCURRENCY for event in late] == [2]
     assert any(event.process == 2 + CONCURRENCY and event.type == OK for event in events)

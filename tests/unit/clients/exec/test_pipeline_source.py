@@ -11,7 +11,7 @@ import pytest
 from harness.clients.client_protocols import Batch, Record
 from harness.clients.exec.pipeline_source import ExecSource
 from harness.pipeline_app.ports import Failed, Mark, Partition
-from harness.protocol.error_codes import ClientError
+from harness.protocol.error_codes import ClientError, Kind
 from tests.unit.clients.pipeline.test_group_member import Listener, settled
 
 A, B = ("r-0", 0), ("r-0", 1)
@@ -28,6 +28,7 @@ class Consumer:
     def __init__(self, *polls: Poll) -> None:
         self.polls = list(polls)
         self.seeks: list[Mapping[Partition, int]] = []
+        self.refusals: list[Kind] = []
         self.rebalanced: Any = None
 
     def subscribe(self, topics: Sequence[str], rebalanced: Any) -> None:
@@ -38,6 +39,8 @@ class Consumer:
 
     def seek(self, positions: Mapping[Partition, int], timeout_s: float) -> None:
         self.seeks.append(dict(positions))
+        if self.refusals:
+            raise ClientError("_STATE", "not yet", self.refusals.pop(0))
 
 
 class Coordinator:
@@ -96,6 +99,21 @@ def test_it_is_told_to_seek_if_the_instance_starts_elsewhere(tmp_path: Path) -> 
     assert made.poll(0.0, 10, Starter({A: 12})) == {}
     assert consumer.seeks == [{A: 12}]
     assert offsets(made.poll(0.0, 10, Listener())) == {A: [12]}
+
+
+def test_a_seek_that_is_refused_is_tried_again_for_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.clients.exec.pipeline_source.PAUSE_S", 0.0)
+    consumer = Consumer()
+    made = source(tmp_path, consumer)
+    consumer.refusals = ["plain", "retriable"]
+    made.seek({A: 12})
+    assert consumer.seeks == [{A: 12}] * 3
+    for refusals, seek_s in ((["fatal", "fatal"], 60), (["plain"] * 2, -1)):
+        monkeypatch.setattr("harness.clients.exec.pipeline_source.SEEK_S", seek_s)
+        consumer.refusals = [*refusals]
+        with pytest.raises(Failed, match="seek: _STATE"):
+            made.seek({A: 12})
+        assert len(consumer.refusals) == 1
 
 
 def test_records_of_a_paused_partition_are_read_again_once_it_resumes(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_a_late_end_arrives_in_the_next_transaction(place: Place) -> None:
 
 
 def test_what_a_client_left_behind_still_arrives(place: Place) -> None:
-    place.apply(Rule("hold", ("EndTxn",), for_s=0.4))
+    place.apply(Rule("hold", ("EndTxn",), for_s=2.0))
     client = place.connect()
     client.sendall(framed(end_txn(2, "tx", True)))
     time.sleep(0.1)
