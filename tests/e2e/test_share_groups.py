@@ -12,7 +12,8 @@ from workloads.topic_recreation import PARTITIONS_MAX
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 BOTH = ("--workload", "share", "--client", "confluent,java")
-# A record that nobody got is lost for certain only if no member can have acquired it unseen.
+# A record that nobody got is lost for certain only if members cannot have acquired it unseen as often as the limit
+# says: for each lock duration in a fault, and whenever a member ends.
 LATEST = (
     *("--auto-offset-reset", "latest", "--nemesis", "add-partitions:all", "--nemesis-interval", "8"),
     *("--share-topics", "2", "--share-delivery-limit", "10", "--share-lock", "6"),
