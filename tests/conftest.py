@@ -35,6 +35,7 @@ def nightly_if(nightly: bool, *values: Any, id: str | None = None) -> Any:
 
 # Files with tests of a minute or more start first, so that none of them runs alone at the end.
 SLOWEST_FIRST = (
+    "test_upgrades",
     "test_faults",
     "test_tutorial",
     "test_docker_cluster",
