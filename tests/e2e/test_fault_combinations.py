@@ -63,7 +63,7 @@ def _drawn(draw: Draw) -> list[dict[str, object]]:
     return lines
 
 
-@pytest.mark.repeat(0, 10, 30)
+@pytest.mark.repeat(0, 5, 30)
 @pytest.mark.timeout(LOAD_S + MORE_S + 60)
 def test_every_combination_ends_with_a_verdict_in_time(tmp_path: Path, repetition: int) -> None:
     before = footprint()

@@ -12,7 +12,7 @@ from tests.e2e.harness_command import footprint, harness, left_behind
 pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.alone]
 
 SWARM = Path(__file__).parents[2] / "swarm.yaml"
-BUDGET_S = 600
+BUDGET_S = 480
 
 
 @pytest.mark.timeout(BUDGET_S + 120)
