@@ -43,8 +43,8 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "share": (
         "Share groups",
         "The check `share` judges what share groups (KIP-932) delivered. Each of these anomalies makes a run invalid.",
-        "Some rules depend on a member's lock on a record, or on the leader of a share partition. They are judged only",
-        "where the member certainly still held the lock, and no fault can have moved the leader.",
+        "Some rules hold only while a member has the lock on a record, or while a share partition keeps its leader.",
+        "They are applied only where this is certain.",
     ),
     "upgrade": (
         "Upgrades",

@@ -12,8 +12,9 @@ from workloads.topic_recreation import PARTITIONS_MAX
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 BOTH = ("--workload", "share", "--client", "confluent,java")
-# A record that nobody got is lost for certain only if members cannot have acquired it unseen as often as the limit
-# says: for each lock duration in a fault, and whenever a member ends.
+# A group need not deliver a record again after as many deliveries as its limit. The checker assumes that a delivery may
+# be missing in the history whenever a member ends, and once per lock duration of each fault. With these settings, that
+# makes fewer than the limit, so a record that nobody got is certainly lost.
 LATEST = (
     *("--auto-offset-reset", "latest", "--nemesis", "add-partitions:all", "--nemesis-interval", "8"),
     *("--share-topics", "2", "--share-delivery-limit", "10", "--share-lock", "6"),
