@@ -62,7 +62,7 @@ def test_a_broker_is_forgotten_and_comes_back_empty(tmp_path: Path) -> None:
         assert wait_healthy(env) == ""
         (fault,) = table.faults(["remove-broker:n4"], Timing())
         before = replicas()
-        assert any(4 in replicas for replicas in before.values())
+        assert any(4 in each for each in before.values())
 
         started = fault.nemesis.invoke(env, op("remove-broker")).value
         assert started["took_effect"] and started["unregistered"], started
